@@ -64,7 +64,8 @@ class Wrong(Exception):  # noqa: N818 - it is what is found, not an accident
 
 @dataclass
 class Findings:
-    """What was found, line by line: `holds`, `WRONG`, or `open`, where nothing was proved."""
+    """What was found, line by line: `holds`, `WRONG`, or `open`, where nothing was proved; `newer`,
+    where nothing was judged, for the release is of a newer format than this program knows."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
 
@@ -83,7 +84,17 @@ class Findings:
     @property
     def good(self) -> bool:
         """Whether nothing is wrong."""
-        return all(kind != "WRONG" for kind, _ in self.lines)
+        return self.judged and all(kind != "WRONG" for kind, _ in self.lines)
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return 5 if not self.judged else 0 if self.good else 1
+
+    @property
+    def judged(self) -> bool:
+        """Whether the release is of a format that this program knows."""
+        return all(kind != "newer" for kind, _ in self.lines)
 
 
 def fraction(text: object) -> Fraction:
@@ -153,258 +164,175 @@ def read_json(content: bytes) -> Document:
 
 
 FORMAT = 1  # `hushrank_certificate`: of certificate.json, release.json and the tables beside them
-SETTINGS = (  # of the section `input` of a job, whatever a row is
-    "kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text"
-    " decimal?=text header_rows?=count on_bad_rows?=text"
-)
-ANY_JOB = " look_epsilon?=number look_noise_scale?=number method_chosen_because?=text"
-WEIGHTED = (
-    " bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number"
-    " design_effect?=number max_weight?=number"
-)
-CHOSEN_PAIRS = " design_of_chance_fits=bool pairs_left_out_of_the_fit=size"
-OPTIMUM = (
-    " link=text gamma=number lambda?=number epsilon_det?=number epsilon_out?=number"
-    " solver_tolerance?=number output_noise_deviation?=number"
-)
-SHUFFLED = (
-    " epsilon_of_an_answer_after_shuffling?=number delta_after_shuffling?=number"
-    " fewest_answers_to_a_pair?=count"
-)
-COUNTED_LISTS = (
-    " longest_ranking=count rankings_with_noise?=number drawn_to_zero_by?=number ridge?=number"
-    " disagreements?=number fewest_possible_disagreements?=number proven_best?=bool"
-)
-PRIVATE_LISTS = (
-    " epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text"
-    " debiased=bool longest_ranking=count drawn_to_zero_by?=number ridge?=number"
-    " disagreements?=number fewest_possible_disagreements?=number proven_best?=bool"
-)
-AT_SOURCE = "mechanism=text what=text derivation=text at_source=bool"
-A_DRAW = "mechanism=text what=text derivation=text formula=[text] inputs=inputs cost=cost"
-
 # Each object: its fields and their forms. `?`: may be left out; `~`: may be null; [a*n]: a list of
 # n such; {a}: an object with any keys; {item:a}: with a key for each item; <a>: the object that
-# one of its fields names (`TAGGED`); else a form of `SIMPLE`, or another object.
-FORMS = {
-    # release.json
-    "release.json": (
-        "release_id=text created=time night?=date name=text job=text method=text code_version=text"
-        " safe=bool informative=bool warnings=[text] scale=text unit?=text ranking=[line*n]"
-        " top_k?=[item] top?=count privacy=privacy look?=look stream?=stream effects?=[effect*q]"
-        " ties?=ties released=<released> groups?=[group]"
-    ),
-    "line": (
-        "item=item label?=text~ rank=number score=number low=open high=open rank_low=count"
-        " rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~"
-        " rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~"
-        " noise_share?=number~"
-    ),
-    "group": "name=text own=number informative=bool ranking=[line*n] released=<released>",
-    "effect": "name=text scale=number~ estimate=number low=open high=open",
-    "look": (
-        "voters=text fit=int unfit=int share=number~ share_low=number share_high=number"
-        " epsilon=number noise_scale=number"
-    ),
-    "ties": (
-        "model=text parameter=open low=open high=open equals=number equals_low=number"
-        " equals_high=number"
-    ),
-    "stream": (
-        "stream=text number=count nights=count first=date participations=count gap=count"
-        " window=count~ coefficients=[size] noise_variance=number shown_variance=number"
-        " noisy=[int*drawn] answers=[number*shown]"
-    ),
-    "privacy": (
-        "unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text"
-        " noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~"
-        " sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~"
-        " per_item_cap=count~ distinct_pairs=bool ties=text~ parameters=parameters"
-        " statement=[text] not_protected=[text] theorem=text erratum=text~ bits?=bits~"
-        " reconstructed?=bool"
-    ),
-    "bits": ("noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]"),
-    # what was drawn, by kind
-    "win-counts": "kind=text row_weight=count wins={item:number}",
-    "win-loss-counts": "kind=text row_weight=count wins={item:int} losses={item:int}",
-    "pair-counts": "kind=text row_weight=count items=items wins=[[number*n]*n]",
-    "outcome-counts": (
-        "kind=text row_weight=count items=items pairs=[[size]*n]~ compared=[[size]*n]~"
-        " wins=[[int]*n]~"
-    ),
-    "tie-counts": "kind=text items=items wins=[[int*n]*n] ties=[[int*n]*n]",
-    "scores": "kind=text scores={item:number} exposures={item:number}~",
-    "scores-and-effects": (
-        "kind=text scores={item:number} effects={number} units=[number*3] of_scores=[int*n]"
-        " between=[[int*q]*n] of_effects=[int*pairs_of_effects]"
-    ),
-    "top-list": "kind=text items=[item*k]",
-    "right-wrong-counts": "kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~",
-    "randomised-answers": ("kind=text items=items epsilon=number people=[size] sums=[[int*n]*n]"),
-    "private-sums": (
-        "kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int"
-        " chosen=chosen~"
-    ),
-    "chosen": "low=number high=number answers=[size] information=[number] weight_of_lies=number",
-    "private-rankings": (
-        "kind=text items=items rankings=[size] wins=[[int*n]*n] places=[[int]*n]"
-        " moments=[[int*n]*n] by_place=[[int]]~"
-    ),
-    "private-pairs": (
-        "kind=text items=items rankings=[size] wins=[[int*n]*n] asked=[[int*n]*n]"
-        " squares=[[int*n]*n] moments=[[int*n]*n]"
-    ),
-    "above-counts": (
-        "kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~"
-    ),
-    "net-sums": ("kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int"),
-    "place-counts": "kind=text items=items weights={count} places=[[int*longest]*n]",
-    # other public numbers of the mechanism, by what was drawn
-    "parameters of win-counts": WEIGHTED,
-    "parameters of win-loss-counts": f"link=text{WEIGHTED}",
-    "parameters of pair-counts": f"link=text pairs=size{CHOSEN_PAIRS}{WEIGHTED}",
-    "parameters of outcome-counts": (
-        "link=text public_graph=bool public_graph_statement=text pairs_compared=size"
-    ),
-    "parameters of tie-counts": f"link=text tie_model=text pairs=size{CHOSEN_PAIRS}",
-    "parameters of scores": (
-        f"constants=text public_graph=bool public_graph_statement?=text{OPTIMUM}"
-        " expected_comparisons?=number stated_exposures?=text epsilon_by_the_proof?=number"
-        " exposures_epsilon?=number exposures_noise_scale?=number exposures_sensitivity_l1?=count"
-    ),
-    "parameters of scores-and-effects": f"covariates=text share_of_effects=number{OPTIMUM}",
-    "parameters of top-list": "k=count",
-    "parameters of right-wrong-counts": (
-        "graph=text pairs=count edge_probability?=number degree?=count graph_chosen_because?=text"
-    ),
-    "parameters of randomised-answers": (
-        "epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool pairs=count"
-        " after_shuffling?=text epsilon_of_a_person_after_shuffling?=number"
-        " delta_after_shuffling?=number people?=count"
-    ),
-    "parameters of private-sums": (
-        f"epsilon_of_an_answer=text epsilon_of_a_person_at_most?=number flip_probability?=number"
-        f" noise_scale_of_an_answer?=number{SHUFFLED} information_per_pair?=number"
-        " information_G?=number predicted_typical_error?=number predicted_largest_error?=number"
-        " link?=text link_chosen_by_likelihood?=bool ridge?=number smallest_curvature?=number"
-        " is_minimum?=bool"
-    ),
-    "parameters of private-rankings": (f"epsilon_of_a_whole_ranking_at_most=number{PRIVATE_LISTS}"),
-    "parameters of private-pairs": f"pairs_answered=count hidden=text{PRIVATE_LISTS}",
-    "parameters of above-counts": (
-        f"weight_of_above=count weight_of_squares?=count weight_of_rankings?=count{COUNTED_LISTS}"
-    ),
-    "parameters of net-sums": (
-        f"weight_of_nets=count weight_of_squares=count weight_of_rankings=count{COUNTED_LISTS}"
-    ),
-    "parameters of place-counts": (
-        "weight_of_places=count longest_ranking=count sum_of_footrules=number"
-    ),
-    # certificate.json
-    "certificate.json": (
-        "hushrank_certificate=count release=identity files={digest} guarantee=guarantee"
-        " domain=domain rows=rows public_facts=[fact] draws=[<draw>] bits=bits~"
-        " reconstructed=bool ledger=ledger~ software=software post_processing=[text]"
-        " errata=[text] not_proved=[text] audit?=[audit]"
-    ),
-    "identity": (
-        "release_id=text population=text job=text method=text night=date~ created=time safe=bool"
-    ),
-    "guarantee": (
-        "unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fraction~ charged=cost"
-        " statement=[text] not_protected=[text] theorem=text"
-    ),
-    "domain": (
-        "items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool"
-        " ties=text~ stream=nights~"
-    ),
-    "bounds": (
-        "max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text"
-        " max_weight=fraction~"
-    ),
-    "nights": "stream=text night=count nights=count participations=count gap=count window=count~",
-    "rows": "kind=text settings=<settings> schedule=schedule rules=[text]",
-    "schedule": "timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text",
-    "comparisons": (
-        f"{SETTINGS} columns?=roles design?=text words?=outcome_words~ features?=[feature]"
-        " ties?=text tie_model?=text"
-    ),
-    "roles": (
-        "user?=text left?=text right?=text outcome?=text~ winner?=text~"
-        " winner_values?=outcome_words~ loser?=text~ event?=text~ epsilon?=text~ weight?=text~"
-        " first?=text~"
-    ),
-    "outcome_words": "left?=[text] right?=[text] tie?=[text]",
-    "feature": "column?=text~ left?=text~ right?=text~ scale=number name?=text~",
-    "rankings": (
-        f"{SETTINGS} layout?=text columns?=list_roles contest?=text~ ties?=text max_length?=count~"
-    ),
-    "list_roles": (
-        "user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~"
-        " epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~"
-    ),
-    "responses": (
-        f"{SETTINGS} layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text"
-    ),
-    "answer_roles": "user?=text item?=text~ correct?=text~ order?=text~",
-    "answer_words": "right?=[text] wrong?=[text]",
-    "fact": "fact=text value=text~ sha256=digest~",
-    "cost": "epsilon=fraction delta=fraction rho=fraction~ l2_squared=count",
-    "law": "kind=text scale=fraction step=fraction",
-    "sensitivity": "l1=size l2_squared=size",
-    **dict.fromkeys(
-        ("discrete-laplace", "discrete-gaussian", "none"),
-        f"{A_DRAW} entries=count~ sensitivity=sensitivity law=law",
-    ),
-    **dict.fromkeys(
-        ("objective-perturbation-laplace", "objective-perturbation-gaussian"),
-        f"{A_DRAW} loss=loss norm=text sensitivity=fraction scale=fraction ridge=fraction"
-        " share=fraction determinant_epsilon=fraction constants=text public_graph=bool laws=[law]"
-        " cover=cover~",
-    ),
-    "loss": "link=text slope=fraction kappa1=fraction kappa2=fraction even_curvature=bool",
-    "cover": "tolerance=fraction values=count apart=count law=law epsilon=fraction",
-    "randomised-response": (
-        f"{AT_SOURCE} budget=text thresholds=[threshold] most_answers=count~ cost=cost"
-    ),
-    "threshold": "epsilon=fraction answers=count threshold=count",
-    "laplace-response": (
-        f"{AT_SOURCE} budget=text grid=count epsilons=[fraction] laws=[law] most_answers=count~"
-        " cost=cost"
-    ),
-    "mallows": (
-        f"{AT_SOURCE} longest=count tables=[insertions] whole_ranking=fraction"
-        " most_rankings=count cost=cost"
-    ),
-    "insertions": "epsilon=fraction weights=[int]",
-    "laplace-ranks": (
-        f"{AT_SOURCE} longest=count grid=count sensitivity=sensitivity epsilons=[fraction]"
-        " laws=[law] whole_ranking=fraction most_rankings=count cost=cost"
-    ),
-    "random-pairs": (
-        f"{AT_SOURCE} hide=text pairs=count epsilon=fraction threshold=count most_rankings=count"
-        " cost=cost"
-    ),
-    "ledger": (
-        "population=text protects=text~ unit=text adjacency=text attempt=count entry=position"
-        " paid_by=position budget=budget period_start=time~ period_end=time~ period=total"
-        " lifetime=total same_input=[other]"
-    ),
-    "position": "line=count hash=digest previous=digest time=time",
-    "budget": "epsilon=fraction delta=fraction refresh=text~",
-    "total": "spends=[spends] sum=cost epsilon=fraction delta=fraction",
-    "spends": "times=count epsilon=fraction delta=fraction rho=fraction~ l2_squared=count",
-    "other": "population=text stated_other_people=bool period=total~ lifetime=total~",
-    "software": (
-        "hushrank=version commit=commit~ modified=bool~ package_sha256=digest~ python=version~"
-        " libraries=libraries"
-    ),
-    "libraries": (
-        "apache-beam?=version dp-accounting?=version numpy?=version opendp?=version"
-        " pyarrow?=version scipy?=version"
-    ),
-    "audit": "pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction",
-}
+# one of its fields names (`TAGGED`); `*a`: all fields of a; else a form of `SIMPLE`, or an object.
+FORMS_TEXT = """
+release.json: release_id=text created=time night?=date name=text job=text method=text
+    code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
+    ranking=[line*n] top_k?=[item] top?=count privacy=privacy look?=look stream?=stream
+    effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
+    rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
+    rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
+group: name=text own=number informative=bool ranking=[line*n] released=<released>
+effect: name=text scale=number~ estimate=number low=open high=open
+look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
+    noise_scale=number
+ties: model=text parameter=open low=open high=open equals=number equals_low=number
+    equals_high=number
+stream: stream=text number=count nights=count first=date participations=count gap=count
+    window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
+    answers=[number*shown]
+privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
+    noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
+    sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
+    distinct_pairs=bool ties=text~ parameters=parameters statement=[text] not_protected=[text]
+    theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
+bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
+win-counts: kind=text row_weight=count wins={item:number}
+win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
+pair-counts: kind=text row_weight=count items=items wins=[[number*n]*n]
+outcome-counts: kind=text row_weight=count items=items pairs=[[size]*n]~ compared=[[size]*n]~
+    wins=[[int]*n]~
+tie-counts: kind=text items=items wins=[[int*n]*n] ties=[[int*n]*n]
+scores: kind=text scores={item:number} exposures={item:number}~
+scores-and-effects: kind=text scores={item:number} effects={number} units=[number*3]
+    of_scores=[int*n] between=[[int*q]*n] of_effects=[int*pairs_of_effects]
+top-list: kind=text items=[item*k]
+right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
+randomised-answers: kind=text items=items epsilon=number people=[size] sums=[[int*n]*n]
+private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
+    chosen=chosen~
+chosen: low=number high=number answers=[size] information=[number] weight_of_lies=number
+private-rankings: kind=text items=items rankings=[size] wins=[[int*n]*n] places=[[int]*n]
+    moments=[[int*n]*n] by_place=[[int]]~
+private-pairs: kind=text items=items rankings=[size] wins=[[int*n]*n] asked=[[int*n]*n]
+    squares=[[int*n]*n] moments=[[int*n]*n]
+above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
+net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
+place-counts: kind=text items=items weights={count} places=[[int*longest]*n]
+parameters of win-counts: *weighted
+parameters of win-loss-counts: link=text *weighted
+parameters of pair-counts: link=text pairs=size *fit-of-pairs *weighted
+parameters of outcome-counts: link=text public_graph=bool public_graph_statement=text
+    pairs_compared=size
+parameters of tie-counts: link=text tie_model=text pairs=size *fit-of-pairs
+parameters of scores: constants=text public_graph=bool public_graph_statement?=text *optimum
+    expected_comparisons?=number stated_exposures?=text epsilon_by_the_proof?=number
+    exposures_epsilon?=number exposures_noise_scale?=number exposures_sensitivity_l1?=count
+parameters of scores-and-effects: covariates=text share_of_effects=number *optimum
+parameters of top-list: k=count
+parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
+    graph_chosen_because?=text
+parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
+    pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
+    delta_after_shuffling?=number people?=count
+parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_most?=number
+    flip_probability?=number noise_scale_of_an_answer?=number *shuffled information_per_pair?=number
+    information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
+    link_chosen_by_likelihood?=bool ridge?=number smallest_curvature?=number is_minimum?=bool
+parameters of private-rankings: epsilon_of_a_whole_ranking_at_most=number *private-lists
+parameters of private-pairs: pairs_answered=count hidden=text *private-lists
+parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
+    *lists
+parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
+parameters of place-counts: weight_of_places=count longest_ranking=count sum_of_footrules=number
+certificate.json: hushrank_certificate=count release=identity files={digest} guarantee=guarantee
+    domain=domain rows=rows public_facts=[fact] draws=[<draw>] bits=bits~ reconstructed=bool
+    ledger=ledger~ software=software post_processing=[text] errata=[text] not_proved=[text]
+    audit?=[audit]
+identity: release_id=text population=text job=text method=text night=date~ created=time safe=bool
+guarantee: unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fraction~ charged=cost
+    statement=[text] not_protected=[text] theorem=text
+domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool ties=text~
+    stream=nights~
+bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
+    max_weight=fraction~
+nights: stream=text night=count nights=count participations=count gap=count window=count~
+rows: kind=text settings=<settings> schedule=schedule rules=[text]
+schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
+comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
+    ties?=text tie_model?=text
+roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_values?=outcome_words~
+    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
+outcome_words: left?=[text] right?=[text] tie?=[text]
+feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
+rankings: *settings layout?=text columns?=list_roles contest?=text~ ties?=text max_length?=count~
+list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
+    epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
+responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
+answer_roles: user?=text item?=text~ correct?=text~ order?=text~
+answer_words: right?=[text] wrong?=[text]
+fact: fact=text value=text~ sha256=digest~
+cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
+law: kind=text scale=fraction step=fraction
+sensitivity: l1=size l2_squared=size
+discrete-laplace | discrete-gaussian | none: *draw entries=count~ sensitivity=sensitivity law=law
+objective-perturbation-laplace | objective-perturbation-gaussian: *draw loss=loss norm=text
+    sensitivity=fraction scale=fraction ridge=fraction share=fraction determinant_epsilon=fraction
+    constants=text public_graph=bool laws=[law] cover=cover~
+loss: link=text slope=fraction kappa1=fraction kappa2=fraction even_curvature=bool
+cover: tolerance=fraction values=count apart=count law=law epsilon=fraction
+randomised-response: *law-of-answers budget=text thresholds=[threshold] most_answers=count~
+    cost=cost
+threshold: epsilon=fraction answers=count threshold=count
+laplace-response: *law-of-answers budget=text grid=count epsilons=[fraction] laws=[law]
+    most_answers=count~ cost=cost
+mallows: *law-of-answers longest=count tables=[insertions] whole_ranking=fraction
+    most_rankings=count cost=cost
+insertions: epsilon=fraction weights=[int]
+laplace-ranks: *law-of-answers longest=count grid=count sensitivity=sensitivity epsilons=[fraction]
+    laws=[law] whole_ranking=fraction most_rankings=count cost=cost
+random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=count
+    most_rankings=count cost=cost
+ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
+    paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
+    same_input=[other]
+position: line=count hash=digest previous=digest time=time
+budget: epsilon=fraction delta=fraction refresh=text~
+total: spends=[spends] sum=cost epsilon=fraction delta=fraction
+spends: times=count epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
+other: population=text stated_other_people=bool period=total~ lifetime=total~
+software: hushrank=version commit=commit~ modified=bool~ package_sha256=digest~ python=version~
+    libraries=libraries
+libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=version
+    pyarrow?=version scipy?=version
+audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction
+*settings: kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text
+    decimal?=text header_rows?=count on_bad_rows?=text
+*weighted: bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number
+    design_effect?=number max_weight?=number
+*fit-of-pairs: design_of_chance_fits=bool pairs_left_out_of_the_fit=size
+*optimum: link=text gamma=number lambda?=number epsilon_det?=number epsilon_out?=number
+    solver_tolerance?=number output_noise_deviation?=number
+*shuffled: epsilon_of_an_answer_after_shuffling?=number delta_after_shuffling?=number
+    fewest_answers_to_a_pair?=count
+*lists: longest_ranking=count rankings_with_noise?=number drawn_to_zero_by?=number ridge?=number
+    disagreements?=number fewest_possible_disagreements?=number proven_best?=bool
+*private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
+    debiased=bool longest_ranking=count drawn_to_zero_by?=number ridge?=number disagreements?=number
+    fewest_possible_disagreements?=number proven_best?=bool
+*law-of-answers: mechanism=text what=text derivation=text at_source=bool
+*draw: mechanism=text what=text derivation=text formula=[text] inputs=inputs cost=cost
+*any-job: look_epsilon?=number look_noise_scale?=number method_chosen_because?=text
+"""
+
+
+def forms_of(text: str) -> dict[str, str]:
+    """The objects by name, each with all of its fields."""
+    found = {}
+    for line in re.sub(r"\n    ", " ", text.strip()).splitlines():
+        names, _, fields = line.partition(": ")
+        found |= dict.fromkeys(names.split(" | "), fields)
+    for name, fields in found.items():
+        for more in re.findall(r"\*[a-z-]+(?= |$)", fields):
+            fields = fields.replace(more, found[more])
+        found[name] = fields
+    return found
+
+
+FORMS = forms_of(FORMS_TEXT)
 TAGGED = {  # by which field an object names its kind, and the kinds that there are
     "<released>": ("kind", {name[14:] for name in FORMS if name.startswith("parameters of ")}),
     "<settings>": ("kind", {"comparisons", "rankings", "responses"}),
@@ -543,8 +471,8 @@ def misfits_of_object(form: str, value: Any, place: str, sizes: Sizes) -> Iterat
 @functools.cache
 def fields_of(form: str) -> dict[str, tuple[str, bool]]:
     """The fields of an object, each with its form and whether it has to be there."""
-    extra = ANY_JOB if form.startswith("parameters of ") else ""
-    pairs = (each.partition("=")[::2] for each in f"{FORMS[form]}{extra}".split())
+    extra = FORMS["*any-job"] if form.startswith("parameters of ") else ""
+    pairs = (each.partition("=")[::2] for each in f"{FORMS[form]} {extra}".split())
     return {name.rstrip("?"): (own, not name.endswith("?")) for name, own in pairs}
 
 
@@ -749,6 +677,7 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
     "top-list": lambda n, groups, pairs: n,
 }
+RANKED_PARTS = ("above", "places", "nets", "squares", "rankings")
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
 Needed = tuple[str, int | None]  # derivation, or law of answers; entries
 SUMS = ("of_scores", "between", "of_effects")  # of information, in the order of their `kind`
@@ -811,6 +740,9 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     if method not in KIND_OF or kind not in KIND_OF[method]:
         raise Wrong(f"method {short(method)} does not publish {kind}")
     own = not laws or release["privacy"]["mechanism"] in laws
+    parts = {name for name in RANKED_PARTS if release["released"].get(name) is not None}
+    if kind in ("above-counts", "net-sums", "place-counts"):  # one draw pays for those with weights
+        own = own and release["released"]["weights"].keys() == parts
     say.check(
         wanted == found and own and (unit == "local") == bool(laws),
         f"{kind} are drawn as the certificate says: {', '.join(wanted)}",
@@ -1426,20 +1358,69 @@ class Loss:
     gaussian: tuple[tuple[int, Fraction], ...] = ()
 
 
+def inputs_of(
+    draw: Document, certificate: Document, release: Document, b: Bundle
+) -> dict[str, object]:
+    """The integers that a sensitivity has to start from, by the names that its formula uses."""
+    derivation, released = derivation_of(draw), release["released"]
+    law, terms = draw.get("law"), certificate["domain"]["stream"]
+    of_unit = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "distinct": int(b.distinct)}
+    of_unit["sides"] = b.sides
+    counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
+    if derivation == "votes_sensitivity":
+        return {"sides": b.sides}
+    if derivation == "tie_counts_sensitivity":  # ties are not split
+        return {**counted, "row_weight": 1}
+    if derivation == "weighted_sensitivity":
+        heaviest = fraction(certificate["domain"]["bounds"]["max_weight"] or 1)
+        own = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
+        own["laplace"] = int(law["kind"] == "laplace") if law else 0
+        if certificate["domain"]["bounds"]["bounding"] == "weights":
+            own |= {"sides": 1, "both": b.sides, "row_weight": 1, "weight": b.weight}
+        return counted | own
+    if derivation == "stream_sensitivity":
+        own = {name: terms[name] for name in ("nights", "participations", "gap")}
+        own |= {"sides": 1, "both": b.sides, "groups": 1}
+        return {**counted, **own, "coefficients": release["stream"]["coefficients"]}
+    if derivation == "one_shot_sensitivity":
+        return {**counted, "k": len(released["items"])}
+    if derivation == "measurement_sensitivity":
+        edges, degree = graph_sizes(released["pairs"])
+        edges, degree = edges or b.items * (b.items - 1) // 2, degree or b.items - 1
+        return {"n": b.items, "L": b.rows, "sides": b.sides, "edges": edges, "degree": degree}
+    if derivation == "ranking_sensitivity":
+        parts = dict.fromkeys(RANKED_PARTS, 0)
+        longest = release["privacy"]["parameters"]["longest_ranking"]
+        return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
+    if derivation == "gradient_sensitivity":
+        return {**of_unit, "public": int(draw["public_graph"])}
+    effects = release.get("effects") or ()
+    if derivation == "calibrate_covariates":
+        return {**of_unit, "effects": len(effects)}
+    if derivation == "calibrate_covariate_mle":
+        own = {"effects": len(effects), "first": int(effects[0]["scale"] is None), "units": 1024}
+        own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
+        return {**of_unit, **own, "row_weight": b.weight}
+    return counted
+
+
+def check_inputs(draw: Document, wanted: dict[str, object]) -> None:
+    """That a sensitivity starts from these, and from nothing else."""
+    for name in draw["inputs"].keys() | wanted.keys():
+        stated, found = draw["inputs"].get(name), wanted.get(name)
+        if stated != found or isinstance(stated, bool):
+            raise Wrong(
+                f"the sensitivity of {draw['what']} starts from {name} = {short(stated)}, and the"
+                f" bounds of the certificate and what is published say {short(found)}"
+            )
+
+
 def count_loss(draw: Document, certificate: Document, release: Document) -> Loss:
     """Of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
     noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
     norms = count_norms(draw, certificate, release)
-    stated, inputs = draw["sensitivity"], draw["inputs"]
-    b, what = bundle_of(certificate), draw["what"]
-    enforced = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "distinct": int(b.distinct)}
-    enforced["both" if "both" in inputs else "sides"] = b.sides
-    for name, value in enforced.items():
-        if inputs.get(name, value) != value:
-            raise Wrong(
-                f"the sensitivity of {what} starts from {name} = {inputs[name]}, and the bounds of"
-                f" the certificate say {value}"
-            )
+    stated, b, what = draw["sensitivity"], bundle_of(certificate), draw["what"]
+    check_inputs(draw, inputs_of(draw, certificate, release, b))
     if fraction(draw["law"]["step"]) != step_of(draw, b):
         raise Wrong(f"the noise of {what} is in steps of {draw['law']['step']}, and its counts not")
     if norms != (stated["l1"], stated["l2_squared"]):
@@ -1684,7 +1665,9 @@ def loss_of(draw: Document, certificate: Document, release: Document) -> Loss:
     if mechanism.startswith("objective-perturbation") != (derivation_of(draw) in OPTIMISED):
         raise Wrong(f"{draw['what']}: {short(mechanism)} has another derivation than it says")
     if derivation_of(draw) in OPTIMISED:
-        return objective_loss(draw, bundle_of(certificate), len(release.get("effects") or ()))
+        b = bundle_of(certificate)
+        check_inputs(draw, inputs_of(draw, certificate, release, b))
+        return objective_loss(draw, b, len(release.get("effects") or ()))
     if mechanism not in LOCAL:
         return count_loss(draw, certificate, release)
     counted, most = draw.get("most_rankings", draw.get("most_answers")), bounds["max_contributions"]
@@ -2353,6 +2336,8 @@ def check_digests(files: Files, certificate: Document, say: Findings) -> None:
             f"{name} has the SHA-256 that {source} states",
             missing if found == "missing" else f"{other}: its SHA-256 is another one",
         )
+    more = sorted(sums.keys() - {*NAMES[:3], "effects.csv"})
+    say.check(not more, wrong=f"a release of format {FORMAT} has no file {short(', '.join(more))}")
     for name in sorted(files.keys() - {*sums, *NAMES}):
         say.open(f"{short(name)}: it lies beside the release, and the certificate does not know it")
 
@@ -2438,16 +2423,14 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
     boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
     lines, top = [], f"p_top_{release.get('top')}"
     for name, board in boards:
-        won = board["released"].get("wins")
+        won = wins_by_item(board["released"])
         for line in board["ranking"]:
             values = {**line, "label": line.get("label") or line["item"], "board": name}
             values |= {"unit": release.get("unit"), top: line.get("p_top")}
-            if isinstance(won, dict):
-                weight, wins = board["released"]["row_weight"], won[line["item"]]
-                values["noisy_wins"] = wins / weight if weight > 1 else wins
+            if won is not None:
+                values["noisy_wins"] = won[line["item"]]
             lines.append(values)
-    open_columns = () if isinstance(release["released"].get("wins"), dict) else ("noisy_wins",)
-    wrong = compare_table(files["ranking.csv"], lines, COLUMNS, open_columns)
+    wrong = compare_table(files["ranking.csv"], lines, COLUMNS)
     text = f"ranking.csv differs from release.json: {'; '.join(wrong[:3])}"
     say.check(
         not wrong, "ranking.csv has the items, scores, intervals and ranks of release.json", text
@@ -2458,17 +2441,34 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
             for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
                 each[name] = 1 / (1 + math.exp(-float(each[end])))
         needed = ("effect", "estimate", "low", "high")
-        wrong = compare_table(files["effects.csv"], effects, needed, ())
+        wrong = compare_table(files["effects.csv"], effects, needed)
         text = f"effects.csv differs from release.json: {'; '.join(wrong[:3])}"
         say.check(not wrong, "effects.csv has the effects of release.json", text)
 
 
-def compare_table(
-    content: bytes, lines: list[Document], needed: Sequence[str], unknown: Sequence[str]
-) -> list[str]:
-    """How a table differs from these lines; columns of `unknown` may hold anything."""
+def wins_by_item(released: Document) -> dict[str, float] | None:
+    """Comparisons won by each item, noise included; None where no such counts are published."""
+    kind, wins = released["kind"], released.get("wins")
+    if kind not in ("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "outcome-counts"):
+        return None
+    if wins is None:  # of more pairs than are published
+        return None
+    weight = released.get("row_weight", 1)
+    if kind == "outcome-counts":
+        sums = [0] * len(wins)
+        for i, row in enumerate(zip(released["pairs"], released["compared"], wins, strict=True)):
+            for j, total, won in zip(*row, strict=True):
+                sums[i], sums[j] = sums[i] + won, sums[j] + total - won
+        wins = dict(zip(released["items"], sums, strict=True))
+    elif not isinstance(wins, dict):
+        wins = dict(zip(released["items"], map(sum, wins), strict=True))
+    return {item: won / weight if weight > 1 else won for item, won in wins.items()}
+
+
+def compare_table(content: bytes, lines: list[Document], needed: Sequence[str]) -> list[str]:
+    """How a table differs from these lines."""
     header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
-    named = {name for line in lines for name in line} | {*unknown}
+    named = {name for line in lines for name in line}
     wrong = [f"{len(rows)} lines, not {len(lines)}"] if len(rows) != len(lines) else []
     wrong += [f"no column {name}" for name in needed if name not in header]
     wrong += [f"column {short(name)}" for name in header if name not in named]
@@ -2594,816 +2594,488 @@ def says_line(row: list[str], by_name: Mapping[str, Document], release: Document
 # 9. Words: every sentence of the guarantee, from the numbers
 
 
-# A row: what has to be so of the release (`-`: must not; `|`: one of these), and the sentence. Where
-# later versions say it otherwise, their sentence goes in front, and this one stays behind it.
-Rows = tuple[tuple[str, ...], ...]
-CCW = (
-    "Cai, Chakraborty and Wang, Optimal differentially private ranking from pairwise comparisons"
-    " (2025)"
-)
-DMNS = (
-    "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
-    " (2006)"
-)
-XSC = "Xu, Sun and Cheng, Rate-optimal rank aggregation with private pairwise rankings"
-RDP = "Xu, Sun and Cheng, Ranking differential privacy"
-NZ = "Nguyen and Zhang, Optimal and private learning from human response data (2023)"
-REACH = "That holds against anybody, whatever else they know, even the answers of everybody else."
-ODDS = "{odds} times as likely (e^epsilon"
-BESIDE = (
-    " (sums of squares and the number of rankings included, from which intervals know how much"
-    " rankings differ)"
-)
-ABOVE = "count of pairs (in how many rankings one item is above another)"
-ALONE = "and all intervals are computed from the noisy counts alone"
-
-FRAGMENTS: dict[str, Rows] = {  # parts of sentences: the first row that applies
-    "change": (
-        ("public user", "If one person had answered otherwise, about the same pairs of items"),
-        ("public comparison", "If one comparison had ended otherwise"),
-        ("user replace-one", "If all answers of one person were replaced by others"),
-        ("user add-remove", "If one person were left out, or one more took part"),
-        ("comparison replace-one", "If one answer were replaced by another"),
-        ("comparison add-remove", "If one answer were left out, or one more given"),
-    ),
-    "of_what": (
-        ("stream", "this night and all others of the stream together"),
-        ("", "this release"),
-    ),
-    "but_for": (("delta", ", but for a probability of {delta} (delta)"), ("", "")),
-    "whose": (
-        (
-            "user",
-            "how many people's rows mostly fit the columns, items and words of the configuration",
-        ),
-        ("", "how many rows fit the columns, items and words of the configuration"),
-    ),
-    "rest_delta": (("delta", " and all of delta, {delta},"), ("", "")),
-    "entry": (
-        ("win-counts", "win count"),
-        ("win-loss-counts", "count of wins and every count of losses of an item"),
-        ("pair-counts", "entry of the matrix of wins (how often one item beat another)"),
-        (
-            "tie-counts",
-            "count of an outcome of a pair (one item won, the other won, they tied)",
-        ),
-        (
-            "outcome-counts",
-            "count of wins of a pair that was compared (how often the first of its two items beat"
-            " the second)",
-        ),
-        ("above-counts squares", f"{ABOVE}{BESIDE}"),
-        ("above-counts", ABOVE),
-        ("net-sums", f"item's sum of items below it less items above it{BESIDE}"),
-        ("place-counts", "count of places (in how many rankings an item is at a place)"),
-        (
-            "right-wrong-counts complete",
-            "count of people who were right on one item and wrong on another, both ways on every"
-            " pair of items",
-        ),
-        (
-            "right-wrong-counts",
-            "count of people who were right on one item and wrong on another, both ways on each of"
-            " the graph's {edges:,} pairs, a public graph that was drawn without looking at an"
-            " answer",
-        ),
-    ),
-    "computed": (
-        (
-            "win-counts",
-            "the ranking, the shares and all intervals are computed from the noisy counts alone",
-        ),
-        ("win-loss-counts", f"the scores, the ranking {ALONE}"),
-        (
-            "pair-counts",
-            "the scores, the ranking and all intervals are computed from the noisy matrix alone",
-        ),
-        ("tie-counts", f"the scores, how often equals tie, the ranking {ALONE}"),
-        (
-            "outcome-counts",
-            "how often each pair was compared is public and released as it is, and the scores, the"
-            " ranking and all intervals are computed from these two alone",
-        ),
-        ("above-counts squares", f"the scores {ALONE}"),
-        ("above-counts|place-counts", f"the order {ALONE}"),
-        ("net-sums", "the scores and all intervals are computed from the noisy sums alone"),
-        ("right-wrong-counts", f"the difficulties, the ranking {ALONE}"),
-    ),
-    "cost": (("gaussian", "the budget"), ("", "epsilon")),
-    "others": (("others", " and for all other answers"), ("", "")),
-    "of_which": (("stream", "of all nights of the stream"), ("", "of this release")),
-    "across": (
-        (
-            "user stream",
-            " The bounds on a person's nights, and on their answers of a night, hold across all"
-            " groups.",
-        ),
-        ("user", " The bound on a person's answers holds across all groups."),
-        ("", ""),
-    ),
-    "halves": (("split", ": a tie is half a win for each item"), ("", "")),
-    "sources": (("exposures", "the scores and these numbers"), ("", "the scores")),
-    "stated_what": (("stated of_pairs", "pair of items"), ("", "item")),
-    "parts": (
-        ("drawn|look", "The scores' epsilon of {scores_epsilon} has three parts"),
-        ("", "Epsilon has three parts"),
-    ),
-    "whole": (
-        ("drawn|look", "the scores' epsilon of {scores_epsilon}"),
-        ("", "epsilon"),
-    ),
-    "effects": (
-        ("shared", "{one_over_share} times both hold each effect"),
-        ("", "the same hold each effect"),
-    ),
-    "counted": (
-        ("shared", ", where what it moves of effects counts {share} times"),
-        ("", ""),
-    ),
-    "distinct": (("distinct", ", at most one on each pair of items"), ("", "")),
-    "cap": (("cap", ", with any one item in at most {c} of them"), ("", "")),
-    "and_cap": (("cap", " and with any one item in at most {c} of them"), ("", "")),
-    "nights_of": (
-        ("one_night", "one night"),
-        ("", "at most {participations} nights"),
-    ),
-    "apart": (("apart", ", any two of them at least {gap} nights apart"), ("", "")),
-    "spread": (("bands", ", spread over {bands} nights with public weights,"), ("", "")),
-    "shown": (
-        ("all_nights", "all nights so far"),
-        ("night_alone", "the night alone"),
-        ("", "the last {window} nights"),
-    ),
-    "in_groups": (
-        ("groups", " in a group, and {shown_of_all} in all groups together"),
-        ("", ""),
-    ),
-    "end": (("longest", "; longer than {longest} items none counts."), ("", ".")),
-    "grows": (
-        ("rho", "k * k times rho"),
-        ("delta", "k times epsilon, and delta grows faster than that"),
-        ("", "k times epsilon"),
-    ),
-    "of_night": (
-        (
-            "stream",
-            "those of other streams among them: their losses add up. The budget ledger of the"
-            " population keeps the account. The nights of this stream are covered together.",
-        ),
-        (
-            "",
-            "other nights of this job among them: their losses add up. The budget ledger of the"
-            " population keeps the account.",
-        ),
-    ),
-    "an_answer": (
-        ("per_user", "is the person's, {interval}, divided by the number of their answers"),
-        ("range", "lies between {low} and {high}"),
-        ("", "is {high}"),
-    ),
-    "is_one": (("range", "lies between {low} and {high}"), ("", "is {high}")),
-    "shuffle_theorem": (
-        (
-            "randomised-response",
-            "Balle, Bell, Gascon and Nissim 2019, the privacy blanket summed exactly",
-        ),
-        ("", "Feldman, McMillan and Talwar 2021, Theorem III.1"),
-    ),
-    "pairs_of": (("one_pair", "one pair"), ("", "{pairs} pairs")),
-    "pairs_were": (("one_pair", "pair was"), ("", "{pairs} pairs were")),
-    "part": (("one_pair", "epsilon"), ("", "epsilon / {pairs}")),
-    "of_whose": (("hide_items", "items of the catalogue"), ("", "its items")),
-    "had": (
-        ("hide_items", "ranked any other items, in any order,"),
-        ("", "put the same items in any other order"),
-    ),
-    "formula": (
-        ("laplace-ranks", "epsilon floor(m^2 / 2) / (2m - 2)"),
-        ("", "epsilon m / 2"),
-    ),
-    "contests": (("contests", ", in which contests"), ("", "")),
-    "where": (("at_source", "where it was given"), ("", "before it was counted")),
-    "of_noise": (
-        (
-            "laplace",
-            "discrete Laplace noise after Ghosh, Roughgarden and Sundararajan, Universally"
-            " utility-maximizing privacy mechanisms (2012)",
-        ),
-        (
-            "",
-            "discrete Gaussian noise after Canonne, Kamath and Steinke, The discrete Gaussian for"
-            " differential privacy (2020), Theorem 14 for zCDP, in place of Laplace noise; epsilon"
-            " and delta by the theorem in hushrank's privacy/gaussian_profile.py",
-        ),
-    ),
-    "algorithm": (
-        (
-            "win-counts comparison",
-            f"{CCW}, Algorithm 2 (noisy win counts, one comparison protected)",
-        ),
-        ("win-counts", f"{CCW}, Algorithm 3 (noisy win counts, one person protected)"),
-        ("win-loss-counts", f"{DMNS}, on the wins and losses of each item"),
-        ("pair-counts", f"{DMNS}, on the matrix of wins"),
-        ("tie-counts", f"{DMNS}, on the matrix of wins and on the ties of each pair"),
-        ("outcome-counts", f"{DMNS}, on the matrix of wins, of which one entry a pair is secret"),
-        (
-            "right-wrong-counts",
-            f"{NZ}, Algorithm 2 and Lemma 4.1 (noisy pairwise differential measurements)",
-        ),
-        (
-            "trusted lists",
-            f"{DMNS}, on counts of rankings, with the sensitivity that hushrank's"
-            " privacy/ranking_sensitivity.py proves",
-        ),
-    ),
-    "likelihood": (
-        ("comparison", f"{CCW}, Algorithm 1 and Proposition 2.1 (one comparison protected)"),
-        ("", f"{CCW}, Section 3.2 and Proposition 3.1 (one person protected)"),
-    ),
-    "gaussian_likelihood": (
-        (
-            "gaussian",
-            ", with Gaussian noise after Kifer, Smith and Thakurta, Private convex empirical risk"
-            " minimization and high-dimensional regression (2012), Theorem 2",
-        ),
-        ("", ""),
-    ),
-    "constants": (
-        ("paper", "with the constants as published, or more noise where the proof needs it"),
-        ("", "with the constants that its proof needs"),
-    ),
-    "theirs": (("complete", "m (m - 1) = {ordered_pairs:,}"), ("", "2 |E| = {two_edges:,}")),
-    "moved_l": (("gaussian", "{l2} (l2 norm)"), ("", "{l1} (l1 norm)")),
+# Where a sentence begins stands what has to be so of the release (`-`: must not be; `|`: one of
+# these), up to the colon. Where later versions say it otherwise, their sentence goes in front, and
+# the older one follows it after `||`. In braces stand numbers, and the parts of `FRAGMENTS`.
+STATEMENT_TEXT = """
+none: Nothing is protected: epsilon is infinite, so no noise was added.
+user stream add-remove: Each person is protected, with all their answers on all {nights} nights of
+    the stream, and so is whether they took part on any of them.
+user stream -add-remove: Each person is protected, with all their answers on all {nights} nights of
+    the stream.
+central comparison: Each single answer (one comparison) is protected.
+central user -stream add-remove: Each person is protected, with all their answers in this run's
+    input, and so is whether they took part.
+central user -stream replace-one: Each person is protected, with all their answers in this run's
+    input.
+private-sums at_source: Each answer was privatised where it was given; true answers were never
+    collected.
+private-sums -at_source: Each answer was privatised by itself before it was counted.
+randomised-answers: All answers of a person together are protected, each {where}.
+private-pairs at_source: Each ranking was answered for where it was given, with private answers to
+    {pairs_of} of {of_whose}; true rankings were never collected.
+private-pairs -at_source: Each ranking was replaced by private answers to {pairs_of} of {of_whose},
+    before anything was counted.
+private-rankings at_source: Each ranking was replaced by a synthetic one where it was given; true
+    rankings were never collected.
+private-rankings -at_source: Each ranking was replaced by a synthetic ranking of the same items,
+    before it was counted.
+central: {change}, no result of {of_what}, nor anything computed from it, would become more than
+    {odds} times as likely (e^epsilon, epsilon = {epsilon}){but_for}.
+private-sums: If one answer were another, nothing here would become more than {odds} times as likely
+    (e^epsilon); its epsilon {an_answer}.
+randomised-answers: If a person had answered the same items otherwise, nothing here would become
+    more than {odds} times as likely (e^epsilon, epsilon = {epsilon}).
+private-pairs: If somebody had {had}, nothing here would become more than {odds} times as likely
+    (e^epsilon): the loss of a whole ranking is {high}. The budget is charged with it.
+private-rankings: If somebody had put one item of their ranking at another place, nothing here would
+    become more than {odds} times as likely (e^epsilon; the epsilon of a ranking {is_one}).
+private-rankings: If they had put the same items in any other order, nothing would become more than
+    {whole_odds} times as likely: the loss of a whole ranking is {whole_ranking} at most ({formula},
+    for the longest ranking allowed, m = {longest}). The budget is charged with this larger loss.
+-none: That holds against anybody, whatever else they know, even the answers of everybody else.
+central -delta: A guess between two such cases that was right with a chance of 50 % before is right
+    with a chance of at most {sure} % after seeing it.
+look: Of that, a look at the rows took epsilon = {look}: it was drawn first and told {whose}, and
+    how many do not, each number with discrete Laplace noise of its own. Had it been near certain
+    that fewer than half fit, the run would have stopped there. Epsilon = {rest}{rest_delta} was
+    left, and what follows speaks of that.
+public: Only who won is protected, not who compared what. That this is public is stated by the
+    operator: “{stated}”.
+counts -stream: Every {entry}, zeros included, got its own discrete {law} noise of scale {scale}
+    (standard deviation {deviation}); {computed}.
+counts -stream laplace: The scale is sensitivity / epsilon: such a change moves the counts by at
+    most {l1} altogether (l1 norm), and {l1} / {own_epsilon} = {l1_over_epsilon}.
+counts -stream gaussian: Such a change moves the counts by at most {l2} as a vector (l2 norm, the
+    sensitivity). Epsilon and delta are those of discrete Gaussian noise of this scale. It also
+    gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
+stream: The answers of a person count on {nights_of} of the {nights} of the stream{apart}: the first
+    night with answers of theirs, and then each that is far enough from the last one that counted.
+    On other nights they are left out.
+stream: One budget pays for all {nights} nights: adding nights costs nothing, so each night more
+    that is released costs nobody anything more.
+stream: Each night every {entry}, zeros included{spread} got its own discrete {law} noise of
+    standard deviation {deviation}, drawn once. What is shown, {shown}, is made of these noisy
+    numbers alone, and its noise has standard deviation {shown_deviation} on the last
+    night{in_groups}; {computed}.
+stream laplace: Such a change moves the counts of all nights together by at most {l1} (l1 norm), and
+    the scale of the noise is that, divided by epsilon.
+stream gaussian: Such a change moves what the noise of all nights is added to by at most {l2} as a
+    vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of
+    this scale. It also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
+groups: Counts are kept apart for {named_groups} groups{others}. An answer counts in one of them
+    only, and the noise hides a change of any answers in any groups: {cost} is paid once for all
+    rankings {of_which} together.{across}
+balanced: The operator states that every pair of items was asked about equally often. Shares and
+    ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
+    reason alone.
+chance: The operator states that chance decided which items met, though some were shown more often
+    than others. Scores and intervals rest on that: where strong items met strong ones more often
+    than weak ones did, scores lie too near each other.
+max_weight: An answer counts by its weight, a column of the input, and by {max_weight} at most.
+weighted: The released counts are in units of 1/{units:,} of an answer of weight 1{halves}; scale
+    and sensitivity are too. The sum of all squared weights got noise of the same scale, as one more
+    number of the vector; it says how far chance reaches in the counts.
+counts split -stream -weighted: A tie is half a win for each item; the released counts are in half
+    wins, and scale and sensitivity are too.
+stream split: A tie is half a win for each item; these numbers are in half wins.
+tie-counts: A tie is an outcome of its own, and an answer counts in one of the three counts of its
+    pair: the noise that hides who won hides whether an answer was a tie, too.
+top-list: Every win count got its own discrete Laplace noise of scale {scale}, the {k} items with
+    the largest noisy counts were listed, and counts and noise were deleted: the list is all that
+    leaves.
+scores: The scores are those that fit the answers best ({link} link) while a penalty of weight gamma
+    = {ridge} and a secret random pull hold each of them: {law} noise of scale {scale} (standard
+    deviation {deviation}). Only {sources} leave; the counts they were fitted to are deleted as soon
+    as the noise is drawn, and ranking and intervals are computed from {sources} alone.
+scores stated: How often each {stated_what} is compared was stated by the operator as a public fact
+    that nobody counted in the answers; intervals rest on it, and no epsilon is spent on it.
+exposures -drawn: These numbers say how often each item was compared. They follow from who compared
+    what, which is public, and carry no noise.
+exposures drawn: These numbers say how often each item was compared, each with its own discrete
+    Laplace noise of scale {exposures_scale} (standard deviation {exposures_deviation}): such a
+    change moves them by at most {exposures_l1} altogether (l1 norm), and {exposures_l1} /
+    {exposures_epsilon} = {exposures_ratio}. They take {exposures_epsilon} of epsilon, and the
+    scores {scores_epsilon}.
+scores: Gamma is public: it follows from the configuration, and nothing was counted to choose it.
+scores laplace: {parts}: {pull} for the pull (such a change moves the gradient by at most
+    {sensitivity} altogether, over the scale), {determinant} for what the curvature tells, and
+    {last_digits} for the last digits.
+scores gaussian: Such a change moves the gradient by at most {sensitivity} as a vector (l2 norm). Of
+    {whole}, {determinant} is for what the curvature tells and {last_digits} for the last digits.
+scores: The last digits, which rounding and the solver leave behind, are covered by discrete Laplace
+    noise of standard deviation {cover_deviation}.
+scores-and-effects: The scores and the effects are those that fit the answers best (logistic link)
+    while a penalty of weight gamma = {ridge} and a secret random pull, Laplace noise of scale
+    {scale}, hold each score; {effects}.
+scores-and-effects: Each covariate of a row is divided by its public scale and clipped to between -1
+    and 1 before anything else is done with it, so no row can pull an effect by more than 1.
+scores-and-effects: How much the answers tell of each score and effect, from which the intervals
+    follow, is released with discrete Laplace noise of its own (standard deviations {deviations},
+    counted in comparisons of equal items).
+scores-and-effects: Of epsilon, {pull} is for the pull (such a change moves the gradient by at most
+    {sensitivity} altogether{counted}), {determinant} for what the curvature tells, {last_digits}
+    for the last digits and {information} for how much the answers tell.
+scores-and-effects: Gamma is public: it follows from the configuration, and nothing was counted to
+    choose it. The last digits, which rounding and the solver leave behind, are covered by discrete
+    Laplace noise of standard deviation {cover_deviation}. Only these scores, effects and numbers
+    leave; the rows they were fitted to are deleted as soon as the noise is drawn.
+private-sums laplace-response: Each answer, 0 or 1, got its own discrete Laplace noise of scale 1 /
+    epsilon; scores and intervals are computed from the sums of noisy answers alone.
+private-sums randomised-response: Each answer was flipped with probability 1 / (e^epsilon + 1), by
+    secret bits; scores and intervals are computed from the sums of flipped answers alone.
+private-sums per_user: A person's epsilon was divided by the number of their answers, so all of them
+    together are protected at the person's epsilon, {high} at most.
+private-sums -per_user bounded: At most {L} answers of each person count, chosen without looking at
+    what was answered; all of them together are protected at the sum of their epsilons, {person} at
+    most.
+private-sums shuffled -gained: Being one of many adds nothing that can be proven here: a pair has
+    too few answers for the theorem on shuffling ({shuffle_theorem}).
+private-sums shuffled gained: Somebody who sees this release alone, and not the single privatised
+    answers, learns less: an answer is then protected at epsilon = {shuffled} but for a probability
+    of {shuffle_delta} ({shuffle_theorem}, with {reports} answers to the pair that has fewest).
+randomised-answers: Each answer was flipped with probability 1 / (e^(epsilon / k) + 1), k the number
+    of answers of its person, by secret bits; difficulties and intervals are computed from the sums
+    of flipped answers alone.
+randomised-answers: At most {L} answers of each person count, chosen at random.
+private-pairs hide_items: The {pairs_were} drawn by secret bits from the whole catalogue, whatever
+    was ranked; each answer (above, below, or not both ranked) became each of the two others with
+    probability 1 / (e^x + 2), x = {part}. All results are computed from such answers alone.
+private-pairs -hide_items: The {pairs_were} drawn by secret bits among those of the ranked items,
+    without looking at their order; each answer was flipped with probability 1 / (e^x + 1), x =
+    {part}. All results are computed from such answers alone.
+laplace-ranks: To each rank discrete Laplace noise of scale 2 (m - 1) / epsilon was added, and items
+    were put in the order of the noisy ranks. This is a baseline: mechanism mallows is more accurate
+    at the same epsilon.
+mallows: The synthetic ranking was drawn by secret bits from a Mallows law around the true one: each
+    pair of items on which the two agree makes it e^(epsilon / (m - 1)) times as likely, m items in
+    the list. All results are computed from synthetic rankings alone.
+chosen: This mechanism was chosen from public numbers: {chosen}.
+private lists unnamed: Each ranking in the input counts as the one ranking of another person.
+private lists -unnamed one_list: One ranking of each person counts; of several, one was chosen at
+    random.
+private lists -unnamed -one_list: At most {L} rankings of each person count, chosen at random; all
+    of them together are protected at the sum of their losses, {person} at most.
+trusted lists multiplied: What is released is multiplied by whole numbers first ({products}), so
+    that one noise serves all; scale and sensitivity are of these products.
+trusted lists unnamed: Each ranking in the input counts as the one ranking of another person{end}
+trusted lists -unnamed one_list: One ranking of each person counts; of several, a secret key chose
+    one{end}
+trusted lists -unnamed -one_list: At most {L} rankings of each person count, chosen by a secret
+    key{end}
+central user by_weights: All answers of each person count, at most one on each pair of
+    items{and_cap}. Of a person with more than {L} of them each counts less, the less the more there
+    are: together they move the counts by no more, as a vector, than {L} answers could.
+central user -by_weights -stream -lists: At most {L} answers of each person count, chosen at
+    random{distinct}{cap}; the rest of a person's answers are not used.
+stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
+    the rest of a person's answers are not used.
+"""
+NOT_PROTECTED_TEXT = """
+none: Everything: what is released is exact, and may expose single answers.
+multiline: Rows from other rows, because input.multiline is set: one row of a CSV file with an open
+    quote swallows those after it, up to 1 MiB. Whoever writes such a row moves the result by more
+    than the noise hides, and so by more than the stated factor.
+public: Which items each person compared, and so which questions they left unanswered: the operator
+    states that this is public.
+scores-and-effects: The names, number and scales of the covariates, which are public parts of the
+    configuration: choose scales by what is known beforehand, never by looking at the answers.
+trusted lists unnamed: A person with several rankings in the input: each is protected as if it were
+    another person's, and their losses add up, unbounded.
+private-sums: Which pairs were compared, how often and at which epsilon, and that an answer was
+    given at all: only what was answered is hidden.
+private-sums -per_user -bounded: A person with many answers: for k answers the loss is the sum of
+    their k epsilons, and nothing bounds k here.
+randomised-answers: Which items a person answered, and that they took part.
+private-pairs hide_items: That a ranking was given at all{contests}, and whether it held more than
+    {longest} items: longer ones were left out.
+private-pairs -hide_items: Which items a person ranked, and how many{contests}, and that a ranking
+    was given at all: each answer shows two of the items, and only their order is hidden.
+private-rankings: Which items a person ranked, and how many{contests}, at which epsilon, and that a
+    ranking was given at all: only the order of the ranked items is hidden.
+private lists ties_refused: Whether somebody put two items at the same rank: such rankings were left
+    out.
+private lists unnamed: A person with several rankings in the input: their losses add up, unbounded.
+central comparison: A person with many answers: each answer is protected, all of them together are
+    protected less. For k answers the loss is {grows}.
+central comparison replace-one: That an answer was given, and how many answers there are.
+central user replace-one: That a person took part, and how many people did.
+central user: Groups, such as a family or a class: for k people together the loss is {grows}.
+central user: A person who appears under several user names: each name is protected as if it were a
+    person.
+-none: What holds for people in general: what most people answer says something about those who did
+    not take part as well.
+-none: Other releases from answers of the same people, {of_night}
+-none: What is public anyway: the list of items, the configuration, when the run took place, how
+    long it took and how large its files are.
+-none: The answers themselves, from anybody who can read the input or the confidential folder.
+large: Much in practice: epsilon = {whole_epsilon} allows a factor of {large_odds}.
+stream: On which night each person counted last, and how often, from anybody who can read the
+    confidential folder while the stream runs.
+stream: On which days this ran. Where schedule.empty is skip, a night without files is released like
+    any other.
+"""
+THEOREM_TEXT = """
+none: none: a release without noise has no guarantee
+stream: hushrank's privacy/stream.py, after Choquette-Choo et al., (Amplified) banded matrix
+    factorization (2023), and Kalinin and Lampert, Banded square root matrix factorization (2024);
+    {of_noise}.
+counts -stream: {algorithm}; {of_noise}.
+top-list: Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure
+    differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot.
+scores: {likelihood}{gaussian_likelihood}, {constants}.
+scores-and-effects: {likelihood}, for comparisons with bounded covariates and with the constants
+    that the proof in hushrank's privacy/covariate_perturbation.py needs.
+private-sums randomised-response: Warner, Randomized response (1965); {XSC}, section 3.1 (each
+    answer) and S.2 (all answers of a person).
+private-sums laplace-response: {DMNS}, on each answer; {XSC}, Scenario V.
+randomised-answers: Warner, Randomized response (1965); {NZ}, Section 5 (its baseline).
+mallows: {RDP}, Algorithm 1 and Theorem 1.
+laplace-ranks: {RDP}, Lemma 3, with discrete Laplace noise.
+random-pairs: Warner, Randomized response (1965), on pairs drawn without looking at the order; see
+    hushrank's privacy/random_pairs.py
+"""
+ERRATUM_TEXT = """
+win-counts user replace-one -stream: E1: Algorithm 3 as published calibrates its noise to L, the
+    most answers of a person. But replacing them can lower some counts by L and raise others by L,
+    so that noise gives 2 epsilon. The sensitivity used here is {moved_l}.
+scores|scores-and-effects: E3: the proof is about the exact minimiser under continuous noise, and a
+    computer has neither. How far its scores can be from that is bounded, and the bound is covered
+    by noise of its own, paid for out of epsilon.
+mallows: E4: Lemmas 1 and 2 of the paper print an exponent that is not the one of its Algorithm 1
+    where agreeing pairs are summed. Algorithm 1 was used: epsilon / (m - 1) for each unordered pair
+    of m items.
+right-wrong-counts: E5: the script published with the paper adds noise only where a count is not
+    zero, so a zero that stays zero gives people away; here zeros get noise as well. E6: Lemma 4.1
+    prints the variance of the noise with the square root of the squared sensitivity, where its own
+    proof needs the number itself; it is used here. The paper lets a person move {theirs} counts;
+    the bound used here is {l2_squared:,} counts, each by one.
+"""
+FRAGMENTS_TEXT = """
+[change]
+public user: If one person had answered otherwise, about the same pairs of items
+public comparison: If one comparison had ended otherwise
+user replace-one: If all answers of one person were replaced by others
+user add-remove: If one person were left out, or one more took part
+comparison replace-one: If one answer were replaced by another
+comparison add-remove: If one answer were left out, or one more given
+[of_what]
+stream: this night and all others of the stream together
+: this release
+[but_for]
+delta: , but for a probability of {delta} (delta)
+:
+[whose]
+user: how many people's rows mostly fit the columns, items and words of the configuration
+: how many rows fit the columns, items and words of the configuration
+[rest_delta]
+delta: ~and all of delta, {delta},
+:
+[entry]
+win-counts: win count
+win-loss-counts: count of wins and every count of losses of an item
+pair-counts: entry of the matrix of wins (how often one item beat another)
+tie-counts: count of an outcome of a pair (one item won, the other won, they tied)
+outcome-counts: count of wins of a pair that was compared (how often the first of its two items beat
+    the second)
+above-counts squares: count of pairs (in how many rankings one item is above another) (sums of
+    squares and the number of rankings included, from which intervals know how much rankings differ)
+above-counts: count of pairs (in how many rankings one item is above another)
+net-sums: item's sum of items below it less items above it (sums of squares and the number of
+    rankings included, from which intervals know how much rankings differ)
+place-counts: count of places (in how many rankings an item is at a place)
+right-wrong-counts complete: count of people who were right on one item and wrong on another, both
+    ways on every pair of items
+right-wrong-counts: count of people who were right on one item and wrong on another, both ways on
+    each of the graph's {edges:,} pairs, a public graph that was drawn without looking at an answer
+[computed]
+win-counts: the ranking, the shares and all intervals are computed from the noisy counts alone
+win-loss-counts: the scores, the ranking and all intervals are computed from the noisy counts alone
+pair-counts: the scores, the ranking and all intervals are computed from the noisy matrix alone
+tie-counts: the scores, how often equals tie, the ranking and all intervals are computed from the
+    noisy counts alone
+outcome-counts: how often each pair was compared is public and released as it is, and the scores,
+    the ranking and all intervals are computed from these two alone
+above-counts squares: the scores and all intervals are computed from the noisy counts alone
+above-counts|place-counts: the order and all intervals are computed from the noisy counts alone
+net-sums: the scores and all intervals are computed from the noisy sums alone
+right-wrong-counts: the difficulties, the ranking and all intervals are computed from the noisy
+    counts alone
+[cost]
+gaussian: the budget
+: epsilon
+[others]
+others: ~and for all other answers
+:
+[of_which]
+stream: of all nights of the stream
+: of this release
+[across]
+user stream: ~The bounds on a person's nights, and on their answers of a night, hold across all
+    groups.
+user: ~The bound on a person's answers holds across all groups.
+:
+[halves]
+split: : a tie is half a win for each item
+:
+[sources]
+exposures: the scores and these numbers
+: the scores
+[stated_what]
+stated of_pairs: pair of items
+: item
+[parts]
+drawn|look: The scores' epsilon of {scores_epsilon} has three parts
+: Epsilon has three parts
+[whole]
+drawn|look: the scores' epsilon of {scores_epsilon}
+: epsilon
+[effects]
+shared: {one_over_share} times both hold each effect
+: the same hold each effect
+[counted]
+shared: , where what it moves of effects counts {share} times
+:
+[distinct]
+distinct: , at most one on each pair of items
+:
+[cap]
+cap: , with any one item in at most {c} of them
+:
+[and_cap]
+cap: ~and with any one item in at most {c} of them
+:
+[nights_of]
+one_night: one night
+: at most {participations} nights
+[apart]
+apart: , any two of them at least {gap} nights apart
+:
+[spread]
+bands: , spread over {bands} nights with public weights,
+:
+[shown]
+all_nights: all nights so far
+night_alone: the night alone
+: the last {window} nights
+[in_groups]
+groups: ~in a group, and {shown_of_all} in all groups together
+:
+[end]
+longest: ; longer than {longest} items none counts.
+: .
+[grows]
+rho: k * k times rho
+delta: k times epsilon, and delta grows faster than that
+: k times epsilon
+[of_night]
+stream: those of other streams among them: their losses add up. The budget ledger of the population
+    keeps the account. The nights of this stream are covered together.
+: other nights of this job among them: their losses add up. The budget ledger of the population
+    keeps the account.
+[an_answer]
+per_user: is the person's, {interval}, divided by the number of their answers
+range: lies between {low} and {high}
+: is {high}
+[is_one]
+range: lies between {low} and {high}
+: is {high}
+[shuffle_theorem]
+randomised-response: Balle, Bell, Gascon and Nissim 2019, the privacy blanket summed exactly
+: Feldman, McMillan and Talwar 2021, Theorem III.1
+[pairs_of]
+one_pair: one pair
+: {pairs} pairs
+[pairs_were]
+one_pair: pair was
+: {pairs} pairs were
+[part]
+one_pair: epsilon
+: epsilon / {pairs}
+[of_whose]
+hide_items: items of the catalogue
+: its items
+[had]
+hide_items: ranked any other items, in any order,
+: put the same items in any other order
+[formula]
+laplace-ranks: epsilon floor(m^2 / 2) / (2m - 2)
+: epsilon m / 2
+[contests]
+contests: , in which contests
+:
+[where]
+at_source: where it was given
+: before it was counted
+[of_noise]
+laplace: discrete Laplace noise after Ghosh, Roughgarden and Sundararajan, Universally
+    utility-maximizing privacy mechanisms (2012)
+: discrete Gaussian noise after Canonne, Kamath and Steinke, The discrete Gaussian for differential
+    privacy (2020), Theorem 14 for zCDP, in place of Laplace noise; epsilon and delta by the theorem
+    in hushrank's privacy/gaussian_profile.py
+[algorithm]
+win-counts comparison: {CCW}, Algorithm 2 (noisy win counts, one comparison protected)
+win-counts: {CCW}, Algorithm 3 (noisy win counts, one person protected)
+win-loss-counts: {DMNS}, on the wins and losses of each item
+pair-counts: {DMNS}, on the matrix of wins
+tie-counts: {DMNS}, on the matrix of wins and on the ties of each pair
+outcome-counts: {DMNS}, on the matrix of wins, of which one entry a pair is secret
+right-wrong-counts: {NZ}, Algorithm 2 and Lemma 4.1 (noisy pairwise differential measurements)
+trusted lists: {DMNS}, on counts of rankings, with the sensitivity that hushrank's
+    privacy/ranking_sensitivity.py proves
+[likelihood]
+comparison: {CCW}, Algorithm 1 and Proposition 2.1 (one comparison protected)
+: {CCW}, Section 3.2 and Proposition 3.1 (one person protected)
+[gaussian_likelihood]
+gaussian: , with Gaussian noise after Kifer, Smith and Thakurta, Private convex empirical risk
+    minimization and high-dimensional regression (2012), Theorem 2
+:
+[constants]
+paper: with the constants as published, or more noise where the proof needs it
+: with the constants that its proof needs
+[theirs]
+complete: m (m - 1) = {ordered_pairs:,}
+: 2 |E| = {two_edges:,}
+[moved_l]
+gaussian: {l2} (l2 norm)
+: {l1} (l1 norm)
+"""  # parts of sentences: the first line that applies; `~`: with a blank in front
+PAPERS = {
+    "CCW": "Cai, Chakraborty and Wang, Optimal differentially private ranking from pairwise"
+    " comparisons (2025)",
+    "DMNS": "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data"
+    " analysis (2006)",
+    "XSC": "Xu, Sun and Cheng, Rate-optimal rank aggregation with private pairwise rankings",
+    "RDP": "Xu, Sun and Cheng, Ranking differential privacy",
+    "NZ": "Nguyen and Zhang, Optimal and private learning from human response data (2023)",
 }
+Rows = tuple[tuple[str, tuple[str, ...]], ...]  # tags, and a sentence in all its wordings
 
-STATEMENT: Rows = (
-    ("none", "Nothing is protected: epsilon is infinite, so no noise was added."),
-    # who is protected, of counts and scores
-    (
-        "user stream add-remove",
-        "Each person is protected, with all their answers on all {nights} nights of the stream,"
-        " and so is whether they took part on any of them.",
-    ),
-    (
-        "user stream -add-remove",
-        "Each person is protected, with all their answers on all {nights} nights of the stream.",
-    ),
-    ("central comparison", "Each single answer (one comparison) is protected."),
-    (
-        "central user -stream add-remove",
-        "Each person is protected, with all their answers in this run's input, and so is whether"
-        " they took part.",
-    ),
-    (
-        "central user -stream replace-one",
-        "Each person is protected, with all their answers in this run's input.",
-    ),
-    # of answers, rankings and tests that are privatised one by one
-    (
-        "private-sums at_source",
-        "Each answer was privatised where it was given; true answers were never collected.",
-    ),
-    (
-        "private-sums -at_source",
-        "Each answer was privatised by itself before it was counted.",
-    ),
-    ("randomised-answers", "All answers of a person together are protected, each {where}."),
-    (
-        "private-pairs at_source",
-        "Each ranking was answered for where it was given, with private answers to {pairs_of} of"
-        " {of_whose}; true rankings were never collected.",
-    ),
-    (
-        "private-pairs -at_source",
-        "Each ranking was replaced by private answers to {pairs_of} of {of_whose}, before anything"
-        " was counted.",
-    ),
-    (
-        "private-rankings at_source",
-        "Each ranking was replaced by a synthetic one where it was given; true rankings were never"
-        " collected.",
-    ),
-    (
-        "private-rankings -at_source",
-        "Each ranking was replaced by a synthetic ranking of the same items, before it was"
-        " counted.",
-    ),
-    # against what
-    (
-        "central",
-        f"{{change}}, no result of {{of_what}}, nor anything computed from it, would become more"
-        f" than {ODDS}, epsilon = {{epsilon}}){{but_for}}.",
-    ),
-    (
-        "private-sums",
-        f"If one answer were another, nothing here would become more than {ODDS}); its epsilon"
-        " {an_answer}.",
-    ),
-    (
-        "randomised-answers",
-        "If a person had answered the same items otherwise, nothing here would become more than"
-        f" {ODDS}, epsilon = {{epsilon}}).",
-    ),
-    (
-        "private-pairs",
-        f"If somebody had {{had}}, nothing here would become more than {ODDS}): the loss of a whole"
-        " ranking is {high}. The budget is charged with it.",
-    ),
-    (
-        "private-rankings",
-        "If somebody had put one item of their ranking at another place, nothing here would become"
-        f" more than {ODDS}; the epsilon of a ranking {{is_one}}).",
-    ),
-    (
-        "private-rankings",
-        "If they had put the same items in any other order, nothing would become more than"
-        " {whole_odds} times as likely: the loss of a whole ranking is {whole_ranking} at most"
-        " ({formula}, for the longest ranking allowed, m = {longest}). The budget is charged with"
-        " this larger loss.",
-    ),
-    ("-none", REACH),
-    (
-        "central -delta",
-        "A guess between two such cases that was right with a chance of 50 % before is right with a"
-        " chance of at most {sure} % after seeing it.",
-    ),
-    # by which noise: counts
-    (
-        "look",
-        "Of that, a look at the rows took epsilon = {look}: it was drawn first and told {whose},"
-        " and how many do not, each number with discrete Laplace noise of its own. Had it been near"
-        " certain that fewer than half fit, the run would have stopped there. Epsilon = {rest}"
-        "{rest_delta} was left, and what follows speaks of that.",
-    ),
-    (
-        "public",
-        "Only who won is protected, not who compared what. That this is public is stated by the"
-        " operator: “{stated}”.",
-    ),
-    (
-        "counts -stream",
-        "Every {entry}, zeros included, got its own discrete {law} noise of scale {scale} (standard"
-        " deviation {deviation}); {computed}.",
-    ),
-    (
-        "counts -stream laplace",
-        "The scale is sensitivity / epsilon: such a change moves the counts by at most {l1}"
-        " altogether (l1 norm), and {l1} / {own_epsilon} = {l1_over_epsilon}.",
-    ),
-    (
-        "counts -stream gaussian",
-        "Such a change moves the counts by at most {l2} as a vector (l2 norm, the sensitivity)."
-        " Epsilon and delta are those of discrete Gaussian noise of this scale. It also gives zCDP"
-        " with rho = squared sensitivity / (2 squared scale) = {rho}.",
-    ),
-    (
-        "stream",
-        "The answers of a person count on {nights_of} of the {nights} of the stream{apart}: the"
-        " first night with answers of theirs, and then each that is far enough from the last one"
-        " that counted. On other nights they are left out.",
-    ),
-    (
-        "stream",
-        "One budget pays for all {nights} nights: adding nights costs nothing, so each night more"
-        " that is released costs nobody anything more.",
-    ),
-    (
-        "stream",
-        "Each night every {entry}, zeros included{spread} got its own discrete {law} noise of"
-        " standard deviation {deviation}, drawn once. What is shown, {shown}, is made of these"
-        " noisy numbers alone, and its noise has standard deviation {shown_deviation} on the last"
-        " night{in_groups}; {computed}.",
-    ),
-    (
-        "stream laplace",
-        "Such a change moves the counts of all nights together by at most {l1} (l1 norm), and the"
-        " scale of the noise is that, divided by epsilon.",
-    ),
-    (
-        "stream gaussian",
-        "Such a change moves what the noise of all nights is added to by at most {l2} as a vector"
-        " (l2 norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of"
-        " this scale. It also gives zCDP with rho = squared sensitivity / (2 squared scale) ="
-        " {rho}.",
-    ),
-    (
-        "groups",
-        "Counts are kept apart for {named_groups} groups{others}. An answer counts in one of them"
-        " only, and the noise hides a change of any answers in any groups: {cost} is paid once for"
-        " all rankings {of_which} together.{across}",
-    ),
-    (
-        "balanced",
-        "The operator states that every pair of items was asked about equally often. Shares and"
-        " ranks rest on that: where it is not so, an item that was shown more often ranks higher"
-        " for that reason alone.",
-    ),
-    (
-        "chance",
-        "The operator states that chance decided which items met, though some were shown more often"
-        " than others. Scores and intervals rest on that: where strong items met strong ones more"
-        " often than weak ones did, scores lie too near each other.",
-    ),
-    (
-        "max_weight",
-        "An answer counts by its weight, a column of the input, and by {max_weight} at most.",
-    ),
-    (
-        "weighted",
-        "The released counts are in units of 1/{units:,} of an answer of weight 1{halves}; scale"
-        " and sensitivity are too. The sum of all squared weights got noise of the same scale, as"
-        " one more number of the vector; it says how far chance reaches in the counts.",
-    ),
-    (
-        "counts split -stream -weighted",
-        "A tie is half a win for each item; the released counts are in half wins, and scale and"
-        " sensitivity are too.",
-    ),
-    ("stream split", "A tie is half a win for each item; these numbers are in half wins."),
-    (
-        "tie-counts",
-        "A tie is an outcome of its own, and an answer counts in one of the three counts of its"
-        " pair: the noise that hides who won hides whether an answer was a tie, too.",
-    ),
-    (
-        "top-list",
-        "Every win count got its own discrete Laplace noise of scale {scale}, the {k} items with"
-        " the largest noisy counts were listed, and counts and noise were deleted: the list is all"
-        " that leaves.",
-    ),
-    # scores
-    (
-        "scores",
-        "The scores are those that fit the answers best ({link} link) while a penalty of weight"
-        " gamma = {ridge} and a secret random pull hold each of them: {law} noise of scale {scale}"
-        " (standard deviation {deviation}). Only {sources} leave; the counts they were fitted to"
-        " are deleted as soon as the noise is drawn, and ranking and intervals are computed from"
-        " {sources} alone.",
-    ),
-    (
-        "scores stated",
-        "How often each {stated_what} is compared was stated by the operator as a public fact that"
-        " nobody counted in the answers; intervals rest on it, and no epsilon is spent on it.",
-    ),
-    (
-        "exposures -drawn",
-        "These numbers say how often each item was compared. They follow from who compared what,"
-        " which is public, and carry no noise.",
-    ),
-    (
-        "exposures drawn",
-        "These numbers say how often each item was compared, each with its own discrete Laplace"
-        " noise of scale {exposures_scale} (standard deviation {exposures_deviation}): such a"
-        " change moves them by at most {exposures_l1} altogether (l1 norm), and {exposures_l1} /"
-        " {exposures_epsilon} = {exposures_ratio}. They take {exposures_epsilon} of epsilon, and"
-        " the scores {scores_epsilon}.",
-    ),
-    (
-        "scores",
-        "Gamma is public: it follows from the configuration, and nothing was counted to choose it.",
-    ),
-    (
-        "scores laplace",
-        "{parts}: {pull} for the pull (such a change moves the gradient by at most {sensitivity}"
-        " altogether, over the scale), {determinant} for what the curvature tells, and"
-        " {last_digits} for the last digits.",
-    ),
-    (
-        "scores gaussian",
-        "Such a change moves the gradient by at most {sensitivity} as a vector (l2 norm). Of"
-        " {whole}, {determinant} is for what the curvature tells and {last_digits} for the last"
-        " digits.",
-    ),
-    (
-        "scores",
-        "The last digits, which rounding and the solver leave behind, are covered by discrete"
-        " Laplace noise of standard deviation {cover_deviation}.",
-    ),
-    (
-        "scores-and-effects",
-        "The scores and the effects are those that fit the answers best (logistic link) while a"
-        " penalty of weight gamma = {ridge} and a secret random pull, Laplace noise of scale"
-        " {scale}, hold each score; {effects}.",
-    ),
-    (
-        "scores-and-effects",
-        "Each covariate of a row is divided by its public scale and clipped to between -1 and 1"
-        " before anything else is done with it, so no row can pull an effect by more than 1.",
-    ),
-    (
-        "scores-and-effects",
-        "How much the answers tell of each score and effect, from which the intervals follow, is"
-        " released with discrete Laplace noise of its own (standard deviations {deviations},"
-        " counted in comparisons of equal items).",
-    ),
-    (
-        "scores-and-effects",
-        "Of epsilon, {pull} is for the pull (such a change moves the gradient by at most"
-        " {sensitivity} altogether{counted}), {determinant} for what the curvature tells,"
-        " {last_digits} for the last digits and {information} for how much the answers tell.",
-    ),
-    (
-        "scores-and-effects",
-        "Gamma is public: it follows from the configuration, and nothing was counted to choose it."
-        " The last digits, which rounding and the solver leave behind, are covered by discrete"
-        " Laplace noise of standard deviation {cover_deviation}. Only these scores, effects and"
-        " numbers leave; the rows they were fitted to are deleted as soon as the noise is drawn.",
-    ),
-    # answers, rankings and tests
-    (
-        "private-sums laplace-response",
-        "Each answer, 0 or 1, got its own discrete Laplace noise of scale 1 / epsilon; scores and"
-        " intervals are computed from the sums of noisy answers alone.",
-    ),
-    (
-        "private-sums randomised-response",
-        "Each answer was flipped with probability 1 / (e^epsilon + 1), by secret bits; scores and"
-        " intervals are computed from the sums of flipped answers alone.",
-    ),
-    (
-        "private-sums per_user",
-        "A person's epsilon was divided by the number of their answers, so all of them together are"
-        " protected at the person's epsilon, {high} at most.",
-    ),
-    (
-        "private-sums -per_user bounded",
-        "At most {L} answers of each person count, chosen without looking at what was answered; all"
-        " of them together are protected at the sum of their epsilons, {person} at most.",
-    ),
-    (
-        "private-sums shuffled -gained",
-        "Being one of many adds nothing that can be proven here: a pair has too few answers for the"
-        " theorem on shuffling ({shuffle_theorem}).",
-    ),
-    (
-        "private-sums shuffled gained",
-        "Somebody who sees this release alone, and not the single privatised answers, learns less:"
-        " an answer is then protected at epsilon = {shuffled} but for a probability of"
-        " {shuffle_delta} ({shuffle_theorem}, with {reports} answers to the pair that has fewest).",
-    ),
-    (
-        "randomised-answers",
-        "Each answer was flipped with probability 1 / (e^(epsilon / k) + 1), k the number of"
-        " answers of its person, by secret bits; difficulties and intervals are computed from the"
-        " sums of flipped answers alone.",
-    ),
-    ("randomised-answers", "At most {L} answers of each person count, chosen at random."),
-    (
-        "private-pairs hide_items",
-        "The {pairs_were} drawn by secret bits from the whole catalogue, whatever was ranked; each"
-        " answer (above, below, or not both ranked) became each of the two others with probability"
-        " 1 / (e^x + 2), x = {part}. All results are computed from such answers alone.",
-    ),
-    (
-        "private-pairs -hide_items",
-        "The {pairs_were} drawn by secret bits among those of the ranked items, without looking at"
-        " their order; each answer was flipped with probability 1 / (e^x + 1), x = {part}. All"
-        " results are computed from such answers alone.",
-    ),
-    (
-        "laplace-ranks",
-        "To each rank discrete Laplace noise of scale 2 (m - 1) / epsilon was added, and items were"
-        " put in the order of the noisy ranks. This is a baseline: mechanism mallows is more"
-        " accurate at the same epsilon.",
-    ),
-    (
-        "mallows",
-        "The synthetic ranking was drawn by secret bits from a Mallows law around the true one:"
-        " each pair of items on which the two agree makes it e^(epsilon / (m - 1)) times as likely,"
-        " m items in the list. All results are computed from synthetic rankings alone.",
-    ),
-    ("chosen", "This mechanism was chosen from public numbers: {chosen}."),
-    (
-        "private lists unnamed",
-        "Each ranking in the input counts as the one ranking of another person.",
-    ),
-    (
-        "private lists -unnamed one_list",
-        "One ranking of each person counts; of several, one was chosen at random.",
-    ),
-    (
-        "private lists -unnamed -one_list",
-        "At most {L} rankings of each person count, chosen at random; all of them together are"
-        " protected at the sum of their losses, {person} at most.",
-    ),
-    # which rows count
-    (
-        "trusted lists multiplied",
-        "What is released is multiplied by whole numbers first ({products}), so that one noise"
-        " serves all; scale and sensitivity are of these products.",
-    ),
-    (
-        "trusted lists unnamed",
-        "Each ranking in the input counts as the one ranking of another person{end}",
-    ),
-    (
-        "trusted lists -unnamed one_list",
-        "One ranking of each person counts; of several, a secret key chose one{end}",
-    ),
-    (
-        "trusted lists -unnamed -one_list",
-        "At most {L} rankings of each person count, chosen by a secret key{end}",
-    ),
-    (
-        "central user by_weights",
-        "All answers of each person count, at most one on each pair of items{and_cap}. Of a person"
-        " with more than {L} of them each counts less, the less the more there are: together they"
-        " move the counts by no more, as a vector, than {L} answers could.",
-    ),
-    (
-        "central user -by_weights -stream -lists",
-        "At most {L} answers of each person count, chosen at random{distinct}{cap}; the rest of a"
-        " person's answers are not used.",
-    ),
-    (
-        "stream",
-        "On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};"
-        " the rest of a person's answers are not used.",
-    ),
-)
 
-NOT_PROTECTED: Rows = (
-    ("none", "Everything: what is released is exact, and may expose single answers."),
-    (
-        "multiline",
-        "Rows from other rows, because input.multiline is set: one row of a CSV file with an open"
-        " quote swallows those after it, up to 1 MiB. Whoever writes such a row moves the result by"
-        " more than the noise hides, and so by more than the stated factor.",
-    ),
-    (
-        "public",
-        "Which items each person compared, and so which questions they left unanswered: the"
-        " operator states that this is public.",
-    ),
-    (
-        "scores-and-effects",
-        "The names, number and scales of the covariates, which are public parts of the"
-        " configuration: choose scales by what is known beforehand, never by looking at the"
-        " answers.",
-    ),
-    (
-        "trusted lists unnamed",
-        "A person with several rankings in the input: each is protected as if it were another"
-        " person's, and their losses add up, unbounded.",
-    ),
-    (
-        "private-sums",
-        "Which pairs were compared, how often and at which epsilon, and that an answer was given at"
-        " all: only what was answered is hidden.",
-    ),
-    (
-        "private-sums -per_user -bounded",
-        "A person with many answers: for k answers the loss is the sum of their k epsilons, and"
-        " nothing bounds k here.",
-    ),
-    ("randomised-answers", "Which items a person answered, and that they took part."),
-    (
-        "private-pairs hide_items",
-        "That a ranking was given at all{contests}, and whether it held more than {longest} items:"
-        " longer ones were left out.",
-    ),
-    (
-        "private-pairs -hide_items",
-        "Which items a person ranked, and how many{contests}, and that a ranking was given at all:"
-        " each answer shows two of the items, and only their order is hidden.",
-    ),
-    (
-        "private-rankings",
-        "Which items a person ranked, and how many{contests}, at which epsilon, and that a ranking"
-        " was given at all: only the order of the ranked items is hidden.",
-    ),
-    (
-        "private lists ties_refused",
-        "Whether somebody put two items at the same rank: such rankings were left out.",
-    ),
-    (
-        "private lists unnamed",
-        "A person with several rankings in the input: their losses add up, unbounded.",
-    ),
-    (
-        "central comparison",
-        "A person with many answers: each answer is protected, all of them together are protected"
-        " less. For k answers the loss is {grows}.",
-    ),
-    (
-        "central comparison replace-one",
-        "That an answer was given, and how many answers there are.",
-    ),
-    ("central user replace-one", "That a person took part, and how many people did."),
-    (
-        "central user",
-        "Groups, such as a family or a class: for k people together the loss is {grows}.",
-    ),
-    (
-        "central user",
-        "A person who appears under several user names: each name is protected as if it were a"
-        " person.",
-    ),
-    (
-        "-none",
-        "What holds for people in general: what most people answer says something about those who"
-        " did not take part as well.",
-    ),
-    ("-none", "Other releases from answers of the same people, {of_night}"),
-    (
-        "-none",
-        "What is public anyway: the list of items, the configuration, when the run took place, how"
-        " long it took and how large its files are.",
-    ),
-    (
-        "-none",
-        "The answers themselves, from anybody who can read the input or the confidential folder.",
-    ),
-    (
-        "large",
-        "Much in practice: epsilon = {whole_epsilon} allows a factor of {large_odds}.",
-    ),
-    (
-        "stream",
-        "On which night each person counted last, and how often, from anybody who can read the"
-        " confidential folder while the stream runs.",
-    ),
-    (
-        "stream",
-        "On which days this ran. Where schedule.empty is skip, a night without files is released"
-        " like any other.",
-    ),
-)
+def rows_of(text: str) -> Rows:
+    """The sentences of a block of text, each with its tags; further lines of one are indented."""
+    joined = re.sub(r"\n    ", " ", text.strip())
+    pairs = (line.partition(":")[::2] for line in joined.splitlines())
+    return tuple(
+        (tags.strip(), tuple(each.strip().replace("~", " ") for each in told.split("||")))
+        for tags, told in pairs
+    )
 
-THEOREM: Rows = (
-    ("none", "none: a release without noise has no guarantee"),
-    (
-        "stream",
-        "hushrank's privacy/stream.py, after Choquette-Choo et al., (Amplified) banded matrix"
-        " factorization (2023), and Kalinin and Lampert, Banded square root matrix factorization"
-        " (2024); {of_noise}.",
-    ),
-    ("counts -stream", "{algorithm}; {of_noise}."),
-    (
-        "top-list",
-        "Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure"
-        " differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot.",
-    ),
-    ("scores", "{likelihood}{gaussian_likelihood}, {constants}."),
-    (
-        "scores-and-effects",
-        "{likelihood}, for comparisons with bounded covariates and with the constants that the"
-        " proof in hushrank's privacy/covariate_perturbation.py needs.",
-    ),
-    (
-        "private-sums randomised-response",
-        f"Warner, Randomized response (1965); {XSC}, section 3.1 (each answer) and S.2 (all answers"
-        " of a person).",
-    ),
-    ("private-sums laplace-response", f"{DMNS}, on each answer; {XSC}, Scenario V."),
-    (
-        "randomised-answers",
-        f"Warner, Randomized response (1965); {NZ}, Section 5 (its baseline).",
-    ),
-    ("mallows", f"{RDP}, Algorithm 1 and Theorem 1."),
-    ("laplace-ranks", f"{RDP}, Lemma 3, with discrete Laplace noise."),
-    (
-        "random-pairs",
-        "Warner, Randomized response (1965), on pairs drawn without looking at the order; see"
-        " hushrank's privacy/random_pairs.py",
-    ),
-)
 
-ERRATUM: Rows = (
-    (
-        "win-counts user replace-one -stream",
-        "E1: Algorithm 3 as published calibrates its noise to L, the most answers of a person. But"
-        " replacing them can lower some counts by L and raise others by L, so that noise gives 2"
-        " epsilon. The sensitivity used here is {moved_l}.",
-    ),
-    (
-        "scores|scores-and-effects",
-        "E3: the proof is about the exact minimiser under continuous noise, and a computer has"
-        " neither. How far its scores can be from that is bounded, and the bound is covered by"
-        " noise of its own, paid for out of epsilon.",
-    ),
-    (
-        "mallows",
-        "E4: Lemmas 1 and 2 of the paper print an exponent that is not the one of its Algorithm 1"
-        " where agreeing pairs are summed. Algorithm 1 was used: epsilon / (m - 1) for each"
-        " unordered pair of m items.",
-    ),
-    (
-        "right-wrong-counts",
-        "E5: the script published with the paper adds noise only where a count is not zero, so a"
-        " zero that stays zero gives people away; here zeros get noise as well. E6: Lemma 4.1"
-        " prints the variance of the noise with the square root of the squared sensitivity, where"
-        " its own proof needs the number itself; it is used here. The paper lets a person move"
-        " {theirs} counts; the bound used here is {l2_squared:,} counts, each by one.",
-    ),
+STATEMENT, NOT_PROTECTED, THEOREM, ERRATUM = map(
+    rows_of, (STATEMENT_TEXT, NOT_PROTECTED_TEXT, THEOREM_TEXT, ERRATUM_TEXT)
 )
+FRAGMENTS: dict[str, Rows] = {
+    block.partition("]")[0]: rows_of(block.partition("]")[2])
+    for block in FRAGMENTS_TEXT.split("[")[1:]
+}
 
 
 class Parts(dict[str, Any]):
     """What stands in the sentences: numbers, and parts of sentences by what applies."""
 
     def __init__(self, values: Document, tags: set[str]) -> None:
-        super().__init__(values)
+        super().__init__(values | PAPERS)
         self.tags = tags
 
     def __missing__(self, name: str) -> str:
@@ -3412,13 +3084,13 @@ class Parts(dict[str, Any]):
 
 def said(parts: Parts, rows: Rows) -> Iterator[tuple[str, ...]]:
     """The sentences that apply, each in all wordings that versions of hushrank have had."""
-    for row in rows:
-        tags = (each.split("|") for each in row[0].split())
+    for wanted, wordings in rows:
+        tags = (each.split("|") for each in wanted.split())
         if all(
             any((one.lstrip("-") in parts.tags) != one.startswith("-") for one in each)
             for each in tags
         ):
-            yield tuple(text.format_map(parts) for text in row[1:])
+            yield tuple(text.format_map(parts) for text in wordings)
 
 
 def digits(value: Any) -> str:
@@ -3778,11 +3450,54 @@ IF_COUNTED = (
 )
 
 
+RULES = (  # how bytes become rows, in words
+    "A row is a comparison of two different items of the catalogue, with a result that is one of"
+    " the words or signs of the settings.",
+    "A row holds a ranking of items of the catalogue, or one item of it; a ranking with an item"
+    " twice, with too many items, or outside the settings counts nowhere.",
+    "A row is one person's answer to one item of the catalogue, or to all; of several answers of a"
+    " person to one item those count that `duplicates` of the settings names.",
+    "Of CSV files a record ends where its line ends, so a damaged row is damaged alone.",
+    "Of CSV files a quoted field may span lines: a row with an open quote swallows the rows after"
+    " it, up to 1 MiB, which no noise covers.",
+    "A row that breaks a rule is moved to the confidential folder and counts nowhere.",
+    "A row that breaks a rule stops the run before anything is drawn or spent.",
+    "What a row means follows from its own bytes and from the settings above alone; no other row,"
+    " and no file besides the catalogue, changes it.",
+    "Rows of one user, pair and event count once; contradicting ones never.",
+    "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
+    " random bits decide, never what was answered.",
+    "All rows of a person count, with a weight that falls with their number, so that together they"
+    " add no more than max_contributions rows do.",
+)
+SPELLED = r"(?s)Column .* holds .*\. A row with another word (fails the run|is set aside)\."
+FREE_OF_COST = (  # what is computed from the draws alone
+    "Everything in the release beside what `draws` lists: the ranking, scores, ranks, intervals,"
+    " chances, groups, warnings and figures. It is computed from the draws and from public facts,"
+    " by no further look at the rows, and costs nothing.",
+    "What this night shows is computed from the draws of all nights of the stream so far.",
+    "The report shows the balance of the ledger when it was written, which is public.",
+)
+
+
+def check_texts(certificate: Document, say: Findings) -> None:
+    """That the other sentences of the certificate are some that the format has."""
+    texts = {
+        "rows.rules": (certificate["rows"]["rules"], RULES),
+        "post_processing": (certificate["post_processing"], FREE_OF_COST),
+        "not_proved": (certificate["not_proved"], (*NOT_PROVED, IF_PRIVATISED, IF_COUNTED)),
+    }
+    for name, (sentences, known) in texts.items():
+        for each in sentences:
+            mine = each in known or (name == "rows.rules" and re.fullmatch(SPELLED, each))
+            say.check(bool(mine), wrong=f"{name}: format {FORMAT} has no sentence {short(each)!r}")
+
+
 def say_what_is_open(certificate: Document, release: Document, say: Findings) -> None:
     """What no program can see in the files; a certificate cannot take a word of it away."""
     privatised = any(draw.get("at_source") for draw in certificate["draws"])
     own = [IF_PRIVATISED] * privatised + [IF_COUNTED] * bool(certificate["ledger"])
-    for text in dict.fromkeys((*NOT_PROVED, *own, *map(str, certificate["not_proved"]))):
+    for text in (*NOT_PROVED, *own):
         say.open(text)
     if certificate.get("audit"):
         say.open("what the audit says: its attacks were run by whoever wrote the certificate")
@@ -3809,6 +3524,11 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         say.check(False, wrong=f"certificate.json or release.json is no JSON object: {error}")
         return say
+    version = certificate.get("hushrank_certificate")
+    if type(version) is int and version > FORMAT:
+        newer = f"the release is of format {version}, and this program knows format {FORMAT}"
+        say.lines.append(("newer", f"{newer}: get a newer verifier; nothing was judged"))
+        return say
     checks: dict[str, Callable[[], object]] = {
         "certificate.json": lambda: check_form(certificate, release, say),
         "guarantee": lambda: check_claim(certificate, release, say),
@@ -3816,6 +3536,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "public facts": lambda: check_public(certificate, release, say),
         "numbers": lambda: check_numbers(certificate, release, say),
         "words": lambda: check_words(certificate, release, say),
+        "sentences": lambda: check_texts(certificate, say),
         "ledger": lambda: check_ledger(certificate, ledger, say),
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
@@ -4000,8 +3721,16 @@ def read_anchor(place: Path) -> bytes:
     return b"".join(each.read_bytes() for each in objects)
 
 
+VERDICTS = {
+    0: "Nothing is wrong.",
+    1: "THIS RELEASE IS NOT WHAT IT CLAIMS TO BE.",
+    5: "NOT JUDGED: this release is of a newer format. Get a newer verifier.",
+}
+
+
 def main() -> int:
-    """Check the release that the command line names; 0: nothing is wrong, 1: something is."""
+    """Check the release that the command line names; 0: nothing is wrong, 1: something is, 5: it
+    was not judged, for its format is newer than this program."""
     parser = argparse.ArgumentParser(description="Check a release of hushrank.")
     parser.add_argument("folder", type=Path, help="folder with release.json and certificate.json")
     parser.add_argument("--ledger", type=Path, help="the ledger that counts the release")
@@ -4022,12 +3751,13 @@ def main() -> int:
         found.open(f"not looked at, for they are hidden or no files: {short(', '.join(others))}")
     if given.json:
         lines = [{"finding": kind, "text": text} for kind, text in found.lines]
-        print(json.dumps({"good": found.good, "findings": lines}, ensure_ascii=False, indent=1))
+        told = {"good": found.good, "judged": found.judged, "findings": lines}
+        print(json.dumps(told, ensure_ascii=False, indent=1))
     else:
         for kind, text in found.lines:
             print(f"{kind:5}  {text}")
-        print("Nothing is wrong." if found.good else "THIS RELEASE IS NOT WHAT IT CLAIMS TO BE.")
-    return 0 if found.good else 1
+        print(VERDICTS[found.code])
+    return found.code
 
 
 if __name__ == "__main__":
