@@ -201,13 +201,13 @@ scores-and-effects: kind=text scores={item:number} effects={number} units=[numbe
     of_scores=[int*n] between=[[int*q]*n] of_effects=[int*pairs_of_effects]
 top-list: kind=text items=[item*k]
 right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
-randomised-answers: kind=text items=items epsilon=number people=[size] sums=[[int*n]*n]
+randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
     chosen=chosen~
-chosen: low=number high=number answers=[size] information=[number] weight_of_lies=number
-private-rankings: kind=text items=items rankings=[size] wins=[[int*n]*n] places=[[int]*n]
-    moments=[[int*n]*n] by_place=[[int]]~
-private-pairs: kind=text items=items rankings=[size] wins=[[int*n]*n] asked=[[int*n]*n]
+chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
+private-rankings: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n]
+    places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
+private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
     squares=[[int*n]*n] moments=[[int*n]*n]
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
@@ -392,8 +392,10 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
     parameters = release["privacy"]["parameters"]
     if len({*names}) < n or n != domain["items"]:
         raise Wrong(f"number of items: {domain['items']}, and release.json ranks {len({*names})}")
-    of = {"n": n, "q": q, "3": 3, "k": parameters.get("k"), "longest": n}
-    of["longest"] = parameters.get("longest_ranking", n)
+    longest = parameters.get("longest_ranking") or n
+    of = {"n": n, "cells": n * n, "q": q, "3": 3, "20": 20, "k": parameters.get("k")}
+    of |= {"longest": longest, "lengths": longest + 1, "place_pairs": math.comb(longest + 1, 3)}
+    of["answers"] = (release["privacy"]["max_contributions"] or 0) + 1
     if q:
         of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
     if told is not None:
@@ -416,7 +418,8 @@ def misfits(form: str, value: Any, place: str, sizes: Sizes) -> Iterator[str]:
         sized = re.fullmatch(r"(.+)\*(\w+)", form[1:-1])
         inner, size = sized.groups() if sized else (form[1:-1], "")
         if not isinstance(value, list) or (size and len(value) != sizes.of.get(size)):
-            yield f"{place} is no list of the {sizes.of.get(size, '') if size else ''} that belong there"
+            long = f" of length {sizes.of.get(size)}" if size else ""
+            yield f"{place} is no list{long}"
         elif inner in SIMPLE:
             if not all(map(SIMPLE[inner], value)):
                 yield f"{place} is not a list of {inner}"
@@ -711,7 +714,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     needed: list[Needed] = [(main, entries)]
     if kind == "scores" and released["exposures"] is not None:
         stated = release["privacy"]["parameters"].get("stated_exposures")
-        if not is_public(certificate, release) and stated is None:
+        bare = is_public(certificate, release) or certificate["guarantee"]["epsilon"] == "inf"
+        if not bare and stated is None:
             needed.append(("exposures_sensitivity", n))
     if kind == "scores-and-effects":
         q, sums = len(release["effects"]), len(released["of_effects"])
@@ -753,7 +757,8 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     if bits is None and certificate["reconstructed"]:
         say.open("where the random bits came from: the version that drew did not record it")
         return
-    given = all(draw.get("at_source") for draw in certificate["draws"])
+    none = certificate["guarantee"]["epsilon"] == "inf"
+    given = none or all(draw.get("at_source") for draw in certificate["draws"])
     purpose = "randomisation" if local else "noise"
     say.check(
         given or bool((bits or {}).get(purpose)),
@@ -943,6 +948,8 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         norms, step = main["sensitivity"], float(fraction(law["step"]))
         moved = norms["l1"] if law["kind"] == "laplace" else math.sqrt(norms["l2_squared"])
         told["sensitivity"] = privacy["sensitivity"], moved * step
+    if "laws" in main and main["mechanism"] not in LOCAL:
+        told["laws of the noise"] = len(main["laws"]), 2 if release.get("effects") else 1
     if looked is not None:
         fit, unfit = max(looked["fit"], 0), max(looked["unfit"], 0)
         share = round(fit / (fit + unfit), 4) if fit + unfit else None
@@ -1052,9 +1059,10 @@ def counted_nowhere(released: Document) -> Iterator[str]:
     if graph is None:
         yield from empty("right_wrong", lambda i, j: i != j)
         if kind == "private-sums":
-            yield from itertools.chain.from_iterable(
-                empty(name, lambda i, j: i < j) for name in "sw"
-            )
+            for name in ("s", "w"):
+                yield from empty(name, lambda i, j: i < j)
+                if any(len(row) != len(released["items"]) for row in released[name] or ()):
+                    yield f"released.{name}"
         return
     yield from empty("right_wrong", lambda i, j: max(i, j) in graph[min(i, j)])
     for name in ("compared", "wins", "s", "w"):
@@ -1691,11 +1699,13 @@ def loss_of(draw: Document, certificate: Document, release: Document) -> Loss:
 def check_draws(certificate: Document, release: Document, say: Findings) -> None:
     """Each draw by itself, then all of them together against the guarantee."""
     guarantee, draws = certificate["guarantee"], certificate["draws"]
+    check_paid_for(certificate, release, say)
     if guarantee["epsilon"] == "inf":
+        for draw in draws:
+            check_inputs(draw, inputs_of(draw, certificate, release, bundle_of(certificate)))
         say.check(not release["safe"], wrong="a release without noise is called safe")
         say.open("epsilon is infinite: no noise was added, and NOBODY IS PROTECTED")
         return
-    check_paid_for(certificate, release, say)
     losses = [loss_of(draw, certificate, release) for draw in draws]
     for draw, loss in zip(draws, losses, strict=True):
         check_cost(draw, loss, say)
@@ -3395,6 +3405,10 @@ def ends_of(draw: Document) -> tuple[float, float]:
     else:
         table = draw.get("tables") or draw["thresholds"]
         found = [each["epsilon"] for each in table if each.get("answers", 1) == 1]
+    listed = {each["answers"] for each in draw.get("thresholds", ())} or {1}
+    table = draw.get("tables") or draw.get("thresholds") or found
+    if not 1 <= len({*found}) == len(found) <= 2 or len(table) != len(found) * len(listed):
+        raise Wrong("laws are told at the smallest and the largest epsilon, and each once")
     return float(fraction(found[0])), float(fraction(found[-1]))
 
 
