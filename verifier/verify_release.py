@@ -37,6 +37,7 @@ import io
 import itertools
 import json
 import math
+import os.path
 import re
 import sys
 from collections import Counter
@@ -502,7 +503,8 @@ def check_form(certificate: Document, release: Document, say: Findings) -> None:
         wrong = list(itertools.islice(misfits(name, document, name, sizes), 20))
         for text in wrong:
             say.check(False, wrong=text)
-        say.check(not wrong, f"{name} has the fields of format {FORMAT}, and no other")
+        if not wrong:
+            say.check(True, f"{name} has the fields of format {FORMAT}, and no other")
 
     def look(name: str, value: Any) -> None:
         if isinstance(value, (dict, list)):
@@ -738,7 +740,7 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     kind, method = release["released"]["kind"], release["method"]
     unit, laws = certificate["guarantee"]["unit"], LAWS_OF.get(kind, ())
     wanted, found = (
-        sorted(f"{name} ({'any' if size is None else size})" for name, size in each)
+        sorted(name if size is None else f"{name} ({size})" for name, size in each)
         for each in (draws_needed(certificate, release), map(named, certificate["draws"]))
     )
     if method not in KIND_OF or kind not in KIND_OF[method]:
@@ -973,7 +975,8 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
             wrong=f"release.json: {name} is {short(stated)}, and {short(found)} follows"
             " from the rest",
         )
-    say.check(not wrong, "numbers of the mechanism follow from the draws")
+    if not wrong:
+        say.check(True, "numbers of the mechanism follow from the draws")
     for board in (release, *(release.get("groups") or ())):
         for name in counted_nowhere(board["released"]):
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
@@ -1414,7 +1417,7 @@ def inputs_of(
 
 def check_inputs(draw: Document, wanted: dict[str, object]) -> None:
     """That a sensitivity starts from these, and from nothing else."""
-    for name in draw["inputs"].keys() | wanted.keys():
+    for name in (*draw["inputs"], *wanted):
         stated, found = draw["inputs"].get(name), wanted.get(name)
         if stated != found or isinstance(stated, bool):
             raise Wrong(
@@ -3417,13 +3420,13 @@ def check_words(certificate: Document, release: Document, say: Findings) -> None
     place, and that none is missing."""
     privacy, parts = release["privacy"], parts_of(certificate, release)
     erratum = [] if privacy["erratum"] is None else [privacy["erratum"]]
-    told = {
+    texts = {
         "statement": (STATEMENT, privacy["statement"]),
         "not_protected": (NOT_PROTECTED, privacy["not_protected"]),
         "theorem": (THEOREM, [privacy["theorem"]]),
         "erratum": (ERRATUM, erratum),
     }
-    for name, (rows, sentences) in told.items():
+    for name, (rows, sentences) in texts.items():
         wanted = list(said(parts, rows))
         if {"trusted", "lists"} <= parts.tags:  # people's answers are rankings here
             wanted = [
@@ -3431,9 +3434,11 @@ def check_words(certificate: Document, release: Document, say: Findings) -> None
             ]
         for sentence, right in itertools.zip_longest(sentences, wanted):
             if right is None or sentence not in right:
-                missing = "nothing" if right is None else short(right[0])
-                text = f"{name}: {short(sentence)!r}, and from the numbers follows {missing!r}"
-                say.check(False, wrong=text)
+                told, follows = sentence or "nothing", (right or ("nothing",))[0]
+                same = len(os.path.commonprefix([told, follows]))
+                start = told.rfind(" ", 0, max(0, same - 20)) + 1
+                text = f"{name}: {short(told[start:])!r} is said, and from the numbers follows"
+                say.check(False, wrong=f"{text} {short(follows[start:])!r}")
                 break
         else:
             say.check(True, f"{name} says what follows from the numbers, word for word")
@@ -3543,6 +3548,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         newer = f"the release is of format {version}, and this program knows format {FORMAT}"
         say.lines.append(("newer", f"{newer}: get a newer verifier; nothing was judged"))
         return say
+    readable = False  # whether both documents have their form
     checks: dict[str, Callable[[], object]] = {
         "certificate.json": lambda: check_form(certificate, release, say),
         "guarantee": lambda: check_claim(certificate, release, say),
@@ -3562,14 +3568,15 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "not_proved": lambda: say_what_is_open(certificate, release, say),
     }
     for name, check in checks.items():
+        if not (say.good or readable or name == "files"):
+            continue  # numbers that cannot be: nothing else can be computed from them
         try:
             check()
         except Wrong as error:
             say.check(False, wrong=f"{name}: {error}")
         except UNREADABLE as error:
             say.check(False, wrong=f"{name}: cannot be read as a certificate means it ({error!r})")
-        if name == "certificate.json" and not say.good:
-            break  # numbers that cannot be: nothing else can be computed from them
+        readable = readable or (name == "certificate.json" and say.good)
     return say
 
 

@@ -50,7 +50,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts, ties split": (COUNTS, {**SPLIT, "input__ties": "split"}),
     "counts, bounds": (COUNTS, {"privacy__per_item_cap": 2, "privacy__distinct_pairs": True}),
     "counts, groups": (COUNTS, {"groups": GROUPS}),
-    "counts, other groups": (COUNTS, {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}}),
+    "counts, other groups": (
+        COUNTS,
+        {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
+    ),
     "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
     "counts, weights": (COUNTS, WEIGHTS),
     "counts, heavy users": ("noisy-counts, gaussian", {**HEAVY, **SPLIT, **WEIGHTS}),
@@ -69,7 +72,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "pairs of one row, public": ("noisy-pairs, public", ONE_ROW),
     "pairs, public, ties split": ("noisy-pairs, public", SPLIT),
     "ties": (PAIRS, TIES),
-    "ties, Rao and Kupper, groups": (PAIRS, {**TIES, "input__tie_model": "rao-kupper", "groups": GROUPS}),
+    "ties, Rao and Kupper, groups": (
+        PAIRS,
+        {**TIES, "input__tie_model": "rao-kupper", "groups": GROUPS},
+    ),
     "win-loss, weights": (LOSSES, WEIGHTS),
     "win-loss, heavy users": ("win-loss, gaussian", HEAVY),
     "win-loss, groups, random": (LOSSES, {"groups": GROUPS, "input__design": "random"}),
@@ -83,7 +89,12 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "objective, exposures": ("noisy-objective", {"model": {}}),
     "objective of one row, public": (
         "noisy-objective",
-        {**ONE_ROW, **SPLIT, "privacy__public_graph": True, "privacy__public_graph_statement": "all"},
+        {
+            **ONE_ROW,
+            **SPLIT,
+            "privacy__public_graph": True,
+            "privacy__public_graph_statement": "all",
+        },
     ),
     "effects of one row": (EFFECTS, ONE_ROW),
     "effects of many items": (EFFECTS, {"items": {"count": 12}}),
@@ -115,10 +126,16 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "rankings with ties, trusted": ("borda, user, ties", {}),
     "pairs of rankings, one": ("borda, auto, hidden items", {"privacy__pairs": 1}),
     "rankings, choice": ("kemeny, random-pairs", {"privacy__mechanism": "auto"}),
-    "trusted rankings, two": ("borda, user", {"privacy__max_contributions": 2, "input__max_length": 3}),
+    "trusted rankings, two": (
+        "borda, user",
+        {"privacy__max_contributions": 2, "input__max_length": 3},
+    ),
     "responses, sparse graph, added": ("spectral, sparse", ADDED),
     "responses, graph by itself": ("spectral", {"spectral": {"graph": "auto"}}),
-    "responses at the source": ("spectral-rr", {"privacy__already_private": True, "privacy__budget": None}),
+    "responses at the source": (
+        "spectral-rr",
+        {"privacy__already_private": True, "privacy__budget": None},
+    ),
     "responses, not debiased": ("spectral-rr", {"spectral": {"debiased": False}}),
 }
 STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {

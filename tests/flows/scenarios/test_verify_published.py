@@ -21,7 +21,7 @@ import jsonschema
 import pytest
 
 from hushrank.verifier import verify_release as verifier
-from tests.flows.forgeries import Edit, Forger, part
+from tests.flows.forgeries import Edit, Forger
 from tests.flows.honest_releases import ALL, honest
 
 EXACT = [52, 31, 44, 17]
@@ -193,3 +193,267 @@ def no_column_more(made: Forger) -> None:
         forged = made.copy()
         forged.files["ranking.csv"] = text.getvalue().encode()
         assert column in forged.with_digests().wrong()
+
+
+BORDA, WEIGHTS, GRAPH = "borda, user", "counts, weights", "spectral, sparse"
+COUNTS, PAIRS, LOSSES, NIGHT = "noisy-counts", "noisy-pairs", "win-loss", "stream"
+SCORES, BARE, EFFECTS = "perturbed-mle, exposures", "perturbed-mle", "perturbed-mle, covariates"
+ZOO = (BORDA, WEIGHTS, GRAPH, COUNTS, PAIRS, LOSSES, NIGHT, SCORES, BARE, EFFECTS)
+D, P, R = "draws.0.", "privacy.parameters.", "released."
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Forger]:
+    """An honest release of a kind, made when it is first asked for."""
+    made: dict[str, Forger] = {}
+
+    def of(name: str) -> Forger:
+        if name not in made:
+            made[name] = honest(name, tmp_path_factory.mktemp("zoo") / "job")
+        return made[name].copy()
+
+    return of
+
+
+def without_draws(*places: int) -> Edit:
+    """Draws removed, with the parameters that told of them."""
+
+    def edit(forger: Forger) -> None:
+        gone = [forger.document("certificate.json")["draws"][each] for each in places]
+        forger.certify("draws", lambda draws: [each for each in draws if each not in gone])
+        for start in ("exposures_", "information_"):
+            forger.tell(
+                "privacy.parameters",
+                lambda told, start=start: {
+                    name: value for name, value in told.items() if not name.startswith(start)
+                },
+            )
+
+    return edit
+
+
+def by_item(forger: Forger) -> dict[str, int]:
+    """Exact numbers of the items."""
+    lines = forger.document("release.json")["ranking"]
+    return {line["item"]: 7 * at for at, line in enumerate(lines)}
+
+
+def exact_lines(forger: Forger) -> None:
+    forger.tell("ranking", lambda lines: [{**line, "won": 7} for line in lines])
+
+
+def no_bits(forger: Forger) -> None:
+    forger.certify("bits", {}).tell("privacy.bits", {})
+
+
+def fewer_pairs(forger: Forger) -> None:
+    """A pair is removed from the graph, and its counts stay."""
+    rows = forger.document("release.json")["released"]["pairs"]
+    place = next(at for at, row in enumerate(rows) if row)
+    forger.tell(f"released.pairs.{place}", lambda row: row[:-1])
+    edges = sum(map(len, rows)) - 1
+    forger.tell(P + "pairs", edges).certify(D + "entries", 2 * edges)
+
+
+def another_night(forger: Forger) -> None:
+    forger.tell("stream.number", 3).certify("domain.stream.night", 3)
+    forger.tell("stream.answers", lambda shown: [*shown, shown[-1]])
+
+
+def half_the_sensitivity(forger: Forger) -> None:
+    """Pairs are called outcomes of a public graph, and nobody states that there is one."""
+    released = forger.document("release.json")["released"]
+    n, wins = len(released["items"]), released["wins"]
+    rows = [list(range(i + 1, n)) for i in range(n)]
+    forger.tell(
+        "released",
+        {
+            "kind": "outcome-counts",
+            "row_weight": 1,
+            "items": released["items"],
+            "pairs": rows,
+            "compared": [[wins[i][j] + wins[j][i] for j in rows[i]] for i in range(n)],
+            "wins": [[wins[i][j] for j in rows[i]] for i in range(n)],
+        },
+    )
+    forger.tell(
+        "privacy.parameters", {"link": "logistic", "public_graph": True, "pairs_compared": 6}
+    )
+    name = "hushrank.privacy.sensitivity.outcomes_sensitivity"
+    forger.certify(D + "derivation", name).certify(D + "entries", None)
+
+
+def otherwise(old: str, new: str) -> Edit:
+    """Words of the guarantee changed, in both documents and on the page."""
+
+    def edit(forger: Forger) -> None:
+        for name in ("release.json", "certificate.json", "report.html"):
+            forger.replace(name, old, new)
+
+    return edit
+
+
+def no_bounds_told(forger: Forger) -> None:
+    for change in (forger.tell, forger.certify):
+        place = "privacy" if change == forger.tell else "guarantee"
+        change(f"{place}.statement", lambda told: told[:-1])
+
+
+def nothing_unprotected(forger: Forger) -> None:
+    forger.tell("privacy.not_protected", []).certify("guarantee.not_protected", [])
+
+
+def without_part(forger: Forger) -> None:
+    """The number of rankings is published, and no noise is paid for it."""
+    forger.certify(D + "inputs.rankings", 0).tell(
+        "released.weights", lambda told: {k: v for k, v in told.items() if k != "rankings"}
+    )
+
+
+# Name, kind of the honest release, edit, what has to be said. All digests are computed anew.
+FALSIFIED: list[tuple[str, str, Edit, str]] = [
+    ("exposures without their draw", SCORES, without_draws(1), "exposures_sensitivity (4), grad"),
+    ("one sum of information without", EFFECTS, without_draws(2), "covariate_mle between (8)"),
+    ("no draw of information", EFFECTS, without_draws(1, 2, 3), "covariate_mle of_scores (4)"),
+    (
+        "one sum of information for another",
+        EFFECTS,
+        lambda f: f.certify("draws", lambda all_: [*all_[:2], all_[1], all_[3]]),
+        "covariate_mle between (8)",
+    ),
+    ("a part without noise", BORDA, without_part, "net-sums are drawn by ranking_sensitivity"),
+    (
+        "a part of no weight in the draw",
+        BORDA,
+        lambda f: f.certify(D + "inputs.rankings", 0),
+        "starts from rankings = 0",
+    ),
+    (
+        "no noise for the squared weights",
+        WEIGHTS,
+        lambda f: f.certify(D + "entries", 4),
+        "weighted_sensitivity (5), and the certificate has weighted_sensitivity (4)",
+    ),
+    ("no random bits", COUNTS, no_bits, "no source of the random bits of the noise"),
+    ("exact counts", COUNTS, lambda f: f.tell(R + "exact", EXACT), "released.exact: format 1 has"),
+    (
+        "exposures of wins",
+        COUNTS,
+        lambda f: f.tell(R + "exposures", by_item(f)),
+        "released.exposures: format 1 has no such field",
+    ),
+    (
+        "losses of wins",
+        COUNTS,
+        lambda f: f.tell(R + "losses", by_item(f)),
+        "released.losses: format 1 has no such field",
+    ),
+    (
+        "exposures where none are drawn",
+        BARE,
+        lambda f: f.tell(R + "exposures", by_item(f)),
+        "scores are drawn by exposures_sensitivity (4), gradient_sensitivity, and",
+    ),
+    (
+        "exposures that are called public",
+        BARE,
+        lambda f: f.tell(R + "exposures", by_item(f)).tell(P + "stated_exposures", "items"),
+        "exposures are published without noise, and are not the public numbers",
+    ),
+    (
+        "a parameter",
+        COUNTS,
+        lambda f: f.tell(P + "exact", "52 31 44 17"),
+        "parameters.exact: format 1 has no such field",
+    ),
+    ("numbers in lines", COUNTS, exact_lines, "ranking.0.won: format 1 has no such field"),
+    (
+        "numbers among the rows",
+        COUNTS,
+        lambda f: f.certify("rows.exact", EXACT),
+        "rows.exact: format 1 has no such field",
+    ),
+    (
+        "numbers among the settings",
+        COUNTS,
+        lambda f: f.certify("rows.settings.exact", EXACT),
+        "rows.settings.exact: format 1 has no such field",
+    ),
+    (
+        "numbers among the rules",
+        COUNTS,
+        lambda f: f.certify("rows.rules", lambda told: [*told, "52, 31, 44, 17"]),
+        "rows.rules: format 1 has no sentence",
+    ),
+    (
+        "numbers of the software",
+        COUNTS,
+        lambda f: f.certify("software.exact", EXACT),
+        "software.exact: format 1 has no such field",
+    ),
+    (
+        "a library of numbers",
+        COUNTS,
+        lambda f: f.certify("software.libraries.exact", "52.31.44.17"),
+        "libraries.exact: format 1 has no such field",
+    ),
+    (
+        "a file of numbers",
+        COUNTS,
+        lambda f: (
+            f.files.update({"exact.csv": b"52,31"})
+            or f.certify("files", lambda told: {**told, "exact.csv": "0" * 64})
+        ),
+        "a release of format 1 has no file exact.csv",
+    ),
+    ("a pair that is missing", GRAPH, fewer_pairs, "right_wrong has a number where nothing is"),
+    (
+        "fewer pairs",
+        PAIRS,
+        lambda f: f.tell(P + "pairs", 5),
+        "parameters.pairs is 5, and 6 follows",
+    ),
+    (
+        "fewer pairs of a graph",
+        GRAPH,
+        lambda f: f.tell(P + "pairs", 1),
+        "parameters.pairs is 1, and",
+    ),
+    ("another night", NIGHT, another_night, "night is 2026-11-02, and 2026-11-03 follows"),
+    ("outcomes of no public graph", PAIRS, half_the_sensitivity, "says nothing of public_graph_st"),
+    ("another factor", COUNTS, otherwise("7.39 times", "2.72 times"), "follows 'would become more than 7.39 times"),
+    ("another chance", COUNTS, otherwise("88.08 %", "60 %"), "follows 'a chance of at most 88.08 %"),
+    ("no bounds told", COUNTS, no_bounds_told, "'At most 4 answers of each person count"),
+    ("nothing unprotected", COUNTS, nothing_unprotected, "not_protected: 'nothing' is said"),
+    (
+        "a wrong share of the look's kind",
+        NIGHT,
+        lambda f: f.tell("stream.shown_variance", lambda told: told / 2),
+        "stream.shown_variance is",
+    ),
+    (
+        "noise that is called larger",
+        COUNTS,
+        lambda f: f.tell("privacy.noise_variance", lambda told: told * 4),
+        "noise_variance is",
+    ),
+    (
+        "a method that does not publish such numbers",
+        LOSSES,
+        lambda f: f.tell("method", "noisy-counts").certify("release.method", "noisy-counts"),
+        "method noisy-counts does not publish win-loss-counts",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "edit", "words"), [row[1:] for row in FALSIFIED], ids=[row[0] for row in FALSIFIED]
+)
+def test_a_falsified_release_is_wrong_although_all_digests_are_computed_anew(
+    zoo, kind, edit, words
+):
+    forged = zoo(kind)
+    edit(forged)
+    wrong = forged.with_digests().wrong()
+    assert words in wrong
+    assert "is not the file of" not in wrong
