@@ -322,7 +322,7 @@ audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fra
 
 def forms_of(text: str) -> dict[str, str]:
     """The objects by name, each with all of its fields."""
-    found = {}
+    found: dict[str, str] = {}
     for line in re.sub(r"\n    ", " ", text.strip()).splitlines():
         names, _, fields = line.partition(": ")
         found |= dict.fromkeys(names.split(" | "), fields)
@@ -337,7 +337,10 @@ FORMS = forms_of(FORMS_TEXT)
 TAGGED = {  # by which field an object names its kind, and the kinds that there are
     "<released>": ("kind", {name[14:] for name in FORMS if name.startswith("parameters of ")}),
     "<settings>": ("kind", {"comparisons", "rankings", "responses"}),
-    "<draw>": ("mechanism", {name for name in FORMS if "derivation=" in FORMS[name]}),
+    "<draw>": (
+        "mechanism",
+        {name for name in FORMS if "derivation=" in FORMS[name] and name[0] != "*"},
+    ),
 }
 
 
@@ -1369,13 +1372,16 @@ class Loss:
     gaussian: tuple[tuple[int, Fraction], ...] = ()
 
 
-def inputs_of(
-    draw: Document, certificate: Document, release: Document, b: Bundle
-) -> dict[str, object]:
+def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundle) -> Document:
     """The integers that a sensitivity has to start from, by the names that its formula uses."""
     derivation, released = derivation_of(draw), release["released"]
     law, terms = draw.get("law"), certificate["domain"]["stream"]
-    of_unit = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "distinct": int(b.distinct)}
+    of_unit: Document = {
+        "n": b.items,
+        "L": b.rows,
+        "c": b.cap or b.rows,
+        "distinct": int(b.distinct),
+    }
     of_unit["sides"] = b.sides
     counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
     if derivation == "votes_sensitivity":
@@ -1397,8 +1403,8 @@ def inputs_of(
         return {**counted, "k": len(released["items"])}
     if derivation == "measurement_sensitivity":
         edges, degree = graph_sizes(released["pairs"])
-        edges, degree = edges or b.items * (b.items - 1) // 2, degree or b.items - 1
-        return {"n": b.items, "L": b.rows, "sides": b.sides, "edges": edges, "degree": degree}
+        own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
+        return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
     if derivation == "ranking_sensitivity":
         parts = dict.fromkeys(RANKED_PARTS, 0)
         longest = release["privacy"]["parameters"]["longest_ranking"]
@@ -1415,7 +1421,7 @@ def inputs_of(
     return counted
 
 
-def check_inputs(draw: Document, wanted: dict[str, object]) -> None:
+def check_inputs(draw: Document, wanted: Document) -> None:
     """That a sensitivity starts from these, and from nothing else."""
     for name in (*draw["inputs"], *wanted):
         stated, found = draw["inputs"].get(name), wanted.get(name)
