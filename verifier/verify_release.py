@@ -6,16 +6,19 @@ FOLDER holds `release.json`, `ranking.csv`, `report.html` and `certificate.json`
 Python 3.11 and its standard library, and imports nothing of hushrank: read it in an evening, or
 write your own. Its parts answer what a reader asks, in this order:
 
-    1. What is claimed?     certificate.json and release.json say the same, in numbers that exist
-    2. Sensitivity          how far published counts can move, from the integers of the certificate
-    3. Noise                what each draw costs, from its sensitivity and its law
-    4. Composition          all draws together cost no more than epsilon and delta
-    5. Ledger               its chain, this release in it, the totals; signatures; an anchor outside
-    6. Files                digests; and release.json, ranking.csv and report.html agree
-    7. What is not proved   printed every time
-    8. Tools                e^x, logarithms, roots and normal tails between bounds; Ed25519
+    1.  What is published?   every field of both documents, a closed list: a table to look up
+    2.  What is claimed?     certificate.json and release.json say the same
+    3.  What pays for it?    a draw for each array, or the arithmetic that recomputes it
+    4.  Sensitivity          how far published counts can move, from the integers of the certificate
+    5.  Noise                what each draw costs, from its sensitivity and its law
+    6.  Composition          all draws together cost no more than epsilon and delta
+    7.  Ledger               its chain, this release in it, the totals; signatures; an anchor outside
+    8.  Files                digests; and release.json, ranking.csv and report.html agree
+    9.  Words                each sentence of the guarantee, from the numbers: a table to look up
+    10. What is not proved   printed every time
+    11. Tools                e^x, logarithms, roots and normal tails between bounds; Ed25519
 
-Parts 2 to 5 are arithmetic with whole numbers and fractions; every rounding is outward, so that
+Parts 4 to 7 are arithmetic with whole numbers and fractions; every rounding is outward, so that
 "holds" is a proof. Sources: [AT02] Acerbi, Tasche: expected shortfall. [BW18] Balle, Wang: the
 Gaussian mechanism. [C98] de Caen: sums of squares of degrees. [CCW] Cai, Chakraborty, Wang: private
 ranking. [CKS20] Canonne, Kamath, Steinke: the discrete Gaussian. [DPR] Doignon, Pekec, Regenwetter:
@@ -847,29 +850,14 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     if kind == "right-wrong-counts":
         found["pairs"] = graph_sizes(released["pairs"])[0] or pairs
     if kind in ("scores", "scores-and-effects"):
-        draw = by_name[DERIVATION_OF[kind]]
-        found |= parameters_of_optimum(draw)
-        for name, each in by_name.items():
-            if name not in (
-                "exposures_sensitivity",
-                *(f"calibrate_covariate_mle {x}" for x in SUMS),
-            ):
-                continue
-            start = name.partition(" ")[2]
-            start = f"information_{start}" if start else "exposures"
+        found |= parameters_of_optimum(by_name[DERIVATION_OF[kind]], release)
+        paid = {"exposures_sensitivity": "exposures"}
+        paid |= {f"calibrate_covariate_mle {name}": f"information_{name}" for name in SUMS}
+        for name in by_name.keys() & paid.keys():
+            each, start = by_name[name], paid[name]
             found[f"{start}_epsilon"] = fraction(each["cost"]["epsilon"])
             found[f"{start}_noise_scale"] = fraction(each["law"]["scale"])
             found[f"{start}_sensitivity_l1"] = each["sensitivity"]["l1"]
-    if kind == "scores":
-        found["constants"], found["public_graph"] = draw["constants"], draw["public_graph"]
-        found.setdefault("exposures_epsilon")
-        if not draw["public_graph"]:
-            found["public_graph_statement"] = None
-    if kind == "scores-and-effects":
-        found["covariates"] = ", ".join(each["name"] for each in release["effects"])
-        found["share_of_effects"] = fraction(draw["share"])
-        for each in release["effects"]:
-            found[f"scale_of_{each['name']}"] = each["scale"]
     for part, weight in (released.get("weights") or {}).items():
         found[f"weight_of_{part}"] = weight
     if kind in LAWS_OF:
@@ -877,9 +865,9 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     return found
 
 
-def parameters_of_optimum(draw: Document) -> Document:
-    """The same of noise inside an optimisation."""
-    found = {"link": draw["loss"]["link"], "gamma": fraction(draw["ridge"])}
+def parameters_of_optimum(draw: Document, release: Document) -> Document:
+    """The same of noise inside an optimisation, before what is paid for apart."""
+    found: Document = {"link": draw["loss"]["link"], "gamma": fraction(draw["ridge"])}
     cover = draw["cover"]
     if cover is not None:
         found |= {
@@ -889,7 +877,14 @@ def parameters_of_optimum(draw: Document) -> Document:
             "solver_tolerance": fraction(cover["tolerance"]),
             "output_noise_deviation": math.sqrt(variance_in(cover["law"])),
         }
-    return found
+    if release["released"]["kind"] == "scores":
+        found |= {"constants": draw["constants"], "public_graph": draw["public_graph"]}
+        found["exposures_epsilon"] = None
+        return found if draw["public_graph"] else {**found, "public_graph_statement": None}
+    effects = release["effects"]
+    found |= {f"scale_of_{each['name']}": each["scale"] for each in effects}
+    found["covariates"] = ", ".join(each["name"] for each in effects)
+    return {**found, "share_of_effects": fraction(draw["share"])}
 
 
 def parameters_of_local(draw: Document, certificate: Document, release: Document) -> Document:
@@ -935,54 +930,67 @@ def is_same(one: Any, other: Any) -> bool:
 def check_numbers(certificate: Document, release: Document, say: Findings) -> None:
     """That numbers of the mechanism, of the look and of the stream are those that follow from the
     draws; and that tables hold nothing where nothing is counted."""
-    privacy, draws, looked = release["privacy"], certificate["draws"], release.get("look")
-    told = {
-        f"parameters.{name}": (privacy["parameters"].get(name), value)
-        for name, value in parameters_of(certificate, release).items()
-    }
-    main = next(each for each in draws if derivation_of(each) != "votes_sensitivity")
-    law = main.get("law") or (main.get("laws") or [None])[0]
-    if privacy["noise_variance"] is not None and law:
-        told["noise_variance"] = privacy["noise_variance"], variance_in(law)
-    if privacy["sensitivity_norm"] is not None:
-        told["sensitivity_norm"] = (
-            privacy["sensitivity_norm"],
-            "l1" if law["kind"] == "laplace" else "l2",
-        )
-    if privacy["sensitivity"] is not None and "law" in main:
-        norms, step = main["sensitivity"], float(fraction(law["step"]))
-        moved = norms["l1"] if law["kind"] == "laplace" else math.sqrt(norms["l2_squared"])
-        told["sensitivity"] = privacy["sensitivity"], moved * step
-    if "laws" in main and main["mechanism"] not in LOCAL:
-        told["laws of the noise"] = len(main["laws"]), 2 if release.get("effects") else 1
-    if looked is not None:
-        fit, unfit = max(looked["fit"], 0), max(looked["unfit"], 0)
-        share = round(fit / (fit + unfit), 4) if fit + unfit else None
-        voters = "people" if certificate["guarantee"]["unit"] == "user" else "rows"
-        told["look.epsilon"] = looked["epsilon"], privacy["parameters"].get("look_epsilon")
-        told |= {"look.share": (looked["share"], share), "look.voters": (looked["voters"], voters)}
+    main = next(each for each in certificate["draws"] if derivation_of(each) != "votes_sensitivity")
+    told = numbers_of_noise(main, release)
+    for name, value in parameters_of(certificate, release).items():
+        told[f"parameters.{name}"] = release["privacy"]["parameters"].get(name), value
+    if release.get("look") is not None:
+        told |= numbers_of_look(certificate, release)
     if release.get("stream"):
         told |= numbers_of_night(certificate, release, main["law"])
     if certificate["domain"]["groups"]:
         told |= sums_of_groups(certificate, release)
-    told["unit"] = (
-        release.get("unit"),
-        UNIT_OF.get(release["scale"]) if release.get("unit") else None,
-    )
-    best = [line["item"] for line in release["ranking"]]
-    told["top_k"] = release.get("top_k"), release.get("top_k") and best[: len(release["top_k"])]
+    if release.get("unit") is not None:
+        told["unit"] = release["unit"], UNIT_OF.get(release["scale"])
+    if release.get("top_k") is not None:
+        best = [line["item"] for line in release["ranking"]]
+        told["top_k"] = release["top_k"], best[: len(release["top_k"])]
     wrong = {name: each for name, each in told.items() if not is_same(*each)}
     for name, (stated, found) in wrong.items():
-        say.check(
-            False,
-            wrong=f"release.json: {name} is {short(stated)}, and {short(found)} follows"
-            " from the rest",
-        )
+        text = f"{name} is {short(stated)}, and {short(found)} follows from the rest"
+        say.check(False, wrong=f"release.json: {text}")
     if not wrong:
         say.check(True, "numbers of the mechanism follow from the draws")
     for board in (release, *(release.get("groups") or ())):
         for name in counted_nowhere(board["released"]):
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
+
+
+Told = dict[str, tuple[Any, Any]]  # by name: what is stated, and what follows
+
+
+def numbers_of_noise(main: Document, release: Document) -> Told:
+    """What `privacy` says of the noise, where it says anything."""
+    privacy, found = release["privacy"], Told()
+    law = main.get("law") or (main.get("laws") or [None])[0]
+    if law is None:
+        return found
+    laplace, step = law["kind"] == "laplace", float(fraction(law["step"]))
+    if privacy["noise_variance"] is not None:
+        found["noise_variance"] = privacy["noise_variance"], variance_in(law)
+    if privacy["sensitivity_norm"] is not None:
+        found["sensitivity_norm"] = privacy["sensitivity_norm"], "l1" if laplace else "l2"
+    if privacy["sensitivity"] is not None and "law" in main:
+        norms = main["sensitivity"]
+        moved = norms["l1"] if laplace else math.sqrt(norms["l2_squared"])
+        found["sensitivity"] = privacy["sensitivity"], moved * step
+    if "laws" in main and main["mechanism"] not in LOCAL:
+        found["laws of the noise"] = len(main["laws"]), 2 if release.get("effects") else 1
+    return found
+
+
+def numbers_of_look(certificate: Document, release: Document) -> Told:
+    """Of the look at the rows that came first."""
+    looked = release["look"]
+    fit, unfit = max(looked["fit"], 0), max(looked["unfit"], 0)
+    return {
+        "look.epsilon": (looked["epsilon"], release["privacy"]["parameters"].get("look_epsilon")),
+        "look.share": (looked["share"], round(fit / (fit + unfit), 4) if fit + unfit else None),
+        "look.voters": (
+            looked["voters"],
+            "people" if certificate["guarantee"]["unit"] == "user" else "rows",
+        ),
+    }
 
 
 UNIT_OF = {
@@ -991,9 +999,7 @@ UNIT_OF = {
 }
 
 
-def numbers_of_night(
-    certificate: Document, release: Document, law: Document
-) -> dict[str, tuple[Any, Any]]:
+def numbers_of_night(certificate: Document, release: Document, law: Document) -> Told:
     """Of a night of a stream: its date, its noise, and on the first one what it shows."""
     told, shown = release["stream"], release["released"]["wins"]
     first, number = date.fromisoformat(told["first"]), told["number"]
@@ -1014,11 +1020,11 @@ def numbers_of_night(
     return found
 
 
-def sums_of_groups(certificate: Document, release: Document) -> dict[str, tuple[Any, Any]]:
+def sums_of_groups(certificate: Document, release: Document) -> Told:
     """That all groups are of the kind of the whole, and that they add up to it where no other rows
     count."""
     whole, groups = release["released"], [each["released"] for each in release["groups"]]
-    found: dict[str, tuple[Any, Any]] = {
+    found: Told = {
         "kind of a group": ({each["kind"] for each in groups}, {whole["kind"]}),
         "items of a group": (
             [each.get("items") for each in groups],
@@ -1411,7 +1417,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
         return {**of_unit, "public": int(draw["public_graph"])}
-    effects = release.get("effects") or ()
+    effects = release.get("effects") or []
     if derivation == "calibrate_covariates":
         return {**of_unit, "effects": len(effects)}
     if derivation == "calibrate_covariate_mle":
@@ -3156,68 +3162,73 @@ def shown_variance(law: Document, told: Document, night: int) -> float:
 
 def parts_of(certificate: Document, release: Document) -> Parts:
     """What the sentences of a release are made of."""
-    privacy, released = release["privacy"], release["released"]
     guarantee, bounds = certificate["guarantee"], certificate["domain"]["bounds"]
-    kind, unit, settings = released["kind"], guarantee["unit"], certificate["rows"]["settings"]
+    kind, local = release["released"]["kind"], guarantee["unit"] == "local"
     if guarantee["epsilon"] == "inf":
         return Parts({}, {"none"})
     epsilon, delta = (float(exactly(guarantee[name])) for name in ("epsilon", "delta"))
     draw = next(each for each in certificate["draws"] if "votes_" not in each["derivation"])
-    local, n, q = unit == "local", certificate["domain"]["items"], len(release.get("effects") or ())
-    lists, alone = kind in LISTS, {each["fact"] for each in certificate["public_facts"]}
-    most, longest = bounds["max_contributions"], privacy["parameters"].get("longest_ranking", 0)
-    flags = {
-        "central": not local,
-        "private": local,
-        "trusted": not local,
-        "lists": lists,
-        "counts": not local and kind not in ("scores", "scores-and-effects", "top-list"),
-        "delta": delta > 0,
-        "rho": guarantee["rho"] is not None,
-        "large": epsilon > 10,
-        "multiline": bool(settings.get("multiline")),
-        "distinct": bounds["distinct_pairs"],
-        "cap": bounds["per_item_cap"] is not None,
-        "bounded": most is not None,
-        "by_weights": bounds["bounding"] == "weights",
-        "weighted": is_weighted(certificate),
-        "max_weight": bounds["max_weight"] is not None,
-        "split": certificate["domain"]["ties"] == "split",
-        "groups": bool(certificate["domain"]["groups"]),
-        "others": certificate["domain"]["other_rows"],
-        "public": is_public(certificate, release),
-        "balanced": kind in DESIGNED and settings.get("design") == "balanced",
-        "chance": kind in DESIGNED and settings.get("design") == "random",
-        "at_source": draw.get("at_source", False),
-        "unnamed": NAMELESS in alone,
-        "one_list": most == 1,
-        "contests": (settings.get("columns") or {}).get("contest") is not None,
-        "ties_refused": (settings.get("layout"), settings.get("ties")) == ("long", "refuse")
-        and not draw.get("at_source"),
-        "longest": longest < n,
-        "complete": released.get("pairs") is None,
-        "squares": released.get("squares") is not None,
-    }
     values: Document = {
         "epsilon": digits(epsilon),
         "whole_epsilon": digits(epsilon),
         "delta": digits(delta),
         "odds": odds_of(epsilon),
         "large_odds": odds_of(epsilon),
-        "sure": digits(round(100 / (1 + math.exp(-epsilon)), 2)) if epsilon < 700 else "100",
-        "L": most,
+        "sure": digits(round(100 / (1 + math.exp(-min(epsilon, 700))), 2)),
+        "L": bounds["max_contributions"],
         "c": bounds["per_item_cap"],
-        "longest": longest,
+        "longest": release["privacy"]["parameters"].get("longest_ranking", 0),
     }
-    tags = {unit, kind, str(guarantee["adjacency"]), *(name for name, on in flags.items() if on)}
-    parts = Parts(values, tags)
+    tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
+    parts = Parts(values, tags | tags_of(draw, certificate, release))
+    parts.tags.update(["large"] * (epsilon > 10) + ["delta"] * (delta > 0))
     for tell in (tell_local,) if local else (tell_look, tell_draw, tell_stream):
         tell(parts, draw, certificate, release)
-    if "scores" in tags:
+    if kind == "scores":
         tell_scores(parts, draw, certificate, release)
-    if q:
+    if kind == "scores-and-effects":
         tell_effects(parts, draw, certificate)
     return parts
+
+
+def tags_of(draw: Document, certificate: Document, release: Document) -> set[str]:
+    """What is so of a release, in the words that stand before the sentences."""
+    domain, released, kind = certificate["domain"], release["released"], release["released"]["kind"]
+    bounds, settings = domain["bounds"], certificate["rows"]["settings"]
+    facts = {each["fact"] for each in certificate["public_facts"]}
+    local, lists = certificate["guarantee"]["unit"] == "local", kind in LISTS
+    longest = release["privacy"]["parameters"].get("longest_ranking", 0)
+    layout = settings.get("layout"), settings.get("ties")
+    flags = {
+        "central": not local,
+        "private": local,
+        "trusted": not local,
+        "lists": lists,
+        "counts": not local and kind not in ("scores", "scores-and-effects", "top-list"),
+        "rho": certificate["guarantee"]["rho"] is not None,
+        "multiline": bool(settings.get("multiline")),
+        "distinct": bounds["distinct_pairs"],
+        "cap": bounds["per_item_cap"] is not None,
+        "bounded": bounds["max_contributions"] is not None,
+        "by_weights": bounds["bounding"] == "weights",
+        "weighted": is_weighted(certificate),
+        "max_weight": bounds["max_weight"] is not None,
+        "split": domain["ties"] == "split",
+        "groups": bool(domain["groups"]),
+        "others": domain["other_rows"],
+        "public": is_public(certificate, release),
+        "balanced": kind in DESIGNED and settings.get("design") == "balanced",
+        "chance": kind in DESIGNED and settings.get("design") == "random",
+        "at_source": draw.get("at_source", False),
+        "unnamed": NAMELESS in facts,
+        "one_list": bounds["max_contributions"] == 1,
+        "contests": (settings.get("columns") or {}).get("contest") is not None,
+        "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
+        "longest": longest < domain["items"],
+        "complete": released.get("pairs") is None,
+        "squares": released.get("squares") is not None,
+    }
+    return {name for name, on in flags.items() if on}
 
 
 LISTS = ("private-rankings", "private-pairs", "above-counts", "net-sums", "place-counts")
