@@ -12,7 +12,7 @@ write your own. Its parts answer what a reader asks, in this order:
     4.  Sensitivity          how far published counts can move, from the integers of the certificate
     5.  Noise                what each draw costs, from its sensitivity and its law
     6.  Composition          all draws together cost no more than epsilon and delta
-    7.  Ledger               its chain, this release in it, the totals; signatures; an anchor outside
+    7.  Ledger               its chain, this release in it, totals; signatures; an anchor outside
     8.  Files                digests; and release.json, ranking.csv and report.html agree
     9.  Words                each sentence of the guarantee, from the numbers: a table to look up
     10. What is not proved   printed every time
