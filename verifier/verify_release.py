@@ -663,7 +663,6 @@ KIND_OF = {  # what each method may publish
     "noisy-counts": ("win-counts",),
     "win-loss": ("win-loss-counts",),
     "noisy-pairs": ("pair-counts", "outcome-counts", "tie-counts"),
-    "auto": ("win-counts", "win-loss-counts", "pair-counts", "outcome-counts", "scores"),
     "perturbed-mle": ("scores", "scores-and-effects"),
     "noisy-objective": ("scores",),
     "one-shot": ("top-list",),
@@ -675,6 +674,11 @@ KIND_OF = {  # what each method may publish
     "kemeny": ("private-rankings", "private-pairs", "above-counts"),
     "footrule": ("place-counts",),
 }
+KIND_OF["auto"] = tuple(  # which takes one of these
+    itertools.chain(
+        *map(KIND_OF.__getitem__, ("noisy-counts", "win-loss", "noisy-pairs", "perturbed-mle"))
+    )
+)
 LAWS_OF = {  # by which what is privatised one by one may be drawn
     "private-sums": ("randomised-response", "laplace-response"),
     "randomised-answers": ("randomised-response",),
@@ -3244,7 +3248,7 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
         took = exactly(looks[0]["cost"]["epsilon"])
         rest -= took
         parts["look"], parts["rest"] = digits(took), digits(rest)
-    parts["own_epsilon"] = digits(rest)
+    parts |= {"own_epsilon": digits(rest), "left": float(rest)}
 
 
 def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
@@ -3268,7 +3272,7 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
         "l1": norms["l1"],
         "l2": digits(math.sqrt(norms["l2_squared"])),
         "l2_squared": norms["l2_squared"],
-        "l1_over_epsilon": digits(norms["l1"] / float(parts["own_epsilon"])),
+        "l1_over_epsilon": digits(norms["l1"] / parts["left"]),
         "rho": digits(fraction(draw["cost"]["rho"] or "0/1")),
         "named_groups": len(certificate["domain"]["groups"]),
         "units": b.weight * UNIT,
