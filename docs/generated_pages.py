@@ -16,11 +16,12 @@ from notebook_pages import notebook_page
 from pydantic import BaseModel
 from python_reference import python_reference
 
-from hushrank.flows.certificate.model import schema
+from hushrank.flows.certificate.model import schema as certificate_schema
 from hushrank.flows.config.reference import config_reference, sections_of
 from hushrank.flows.documents import histories, plans, runs
 from hushrank.flows.lineage.event import facet_schema
 from hushrank.flows.methods.registry import facts_of_methods
+from hushrank.flows.release.release import schema as release_schema
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"
 NOTEBOOKS = ("survey", "leaderboard", "test", "election")
@@ -77,7 +78,8 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 FILES: dict[str, Callable[[], str]] = {  # written whole
-    "certificate.schema.json": schema,
+    "certificate.schema.json": certificate_schema,
+    "release.schema.json": release_schema,
     "privacy_facet.schema.json": facet_schema,
 }
 

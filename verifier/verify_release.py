@@ -6,16 +6,19 @@ FOLDER holds `release.json`, `ranking.csv`, `report.html` and `certificate.json`
 Python 3.11 and its standard library, and imports nothing of hushrank: read it in an evening, or
 write your own. Its parts answer what a reader asks, in this order:
 
-    1. What is claimed?     certificate.json and release.json say the same, in numbers that exist
-    2. Sensitivity          how far published counts can move, from the integers of the certificate
-    3. Noise                what each draw costs, from its sensitivity and its law
-    4. Composition          all draws together cost no more than epsilon and delta
-    5. Ledger               its chain, this release in it, the totals; signatures; an anchor outside
-    6. Files                digests; and release.json, ranking.csv and report.html agree
-    7. What is not proved   printed every time
-    8. Tools                e^x, logarithms, roots and normal tails between bounds; Ed25519
+    1.  What is published?   every field of both documents, a closed list: a table to look up
+    2.  What is claimed?     certificate.json and release.json say the same
+    3.  What pays for it?    a draw for each array, or the arithmetic that recomputes it
+    4.  Sensitivity          how far published counts can move, from the integers of the certificate
+    5.  Noise                what each draw costs, from its sensitivity and its law
+    6.  Composition          all draws together cost no more than epsilon and delta
+    7.  Ledger               its chain, this release in it, totals; signatures; an anchor outside
+    8.  Files                digests; and release.json, ranking.csv and report.html agree
+    9.  Words                each sentence of the guarantee, from the numbers: a table to look up
+    10. What is not proved   printed every time
+    11. Tools                e^x, logarithms, roots and normal tails between bounds; Ed25519
 
-Parts 2 to 5 are arithmetic with whole numbers and fractions; every rounding is outward, so that
+Parts 4 to 7 are arithmetic with whole numbers and fractions; every rounding is outward, so that
 "holds" is a proof. Sources: [AT02] Acerbi, Tasche: expected shortfall. [BW18] Balle, Wang: the
 Gaussian mechanism. [C98] de Caen: sums of squares of degrees. [CCW] Cai, Chakraborty, Wang: private
 ranking. [CKS20] Canonne, Kamath, Steinke: the discrete Gaussian. [DPR] Doignon, Pekec, Regenwetter:
@@ -37,10 +40,11 @@ import io
 import itertools
 import json
 import math
+import os.path
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -64,7 +68,8 @@ class Wrong(Exception):  # noqa: N818 - it is what is found, not an accident
 
 @dataclass
 class Findings:
-    """What was found, line by line: `holds`, `WRONG`, or `open`, where nothing was proved."""
+    """What was found, line by line: `holds`, `WRONG`, or `open`, where nothing was proved; `newer`,
+    where nothing was judged, for the release is of a newer format than this program knows."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
 
@@ -83,7 +88,17 @@ class Findings:
     @property
     def good(self) -> bool:
         """Whether nothing is wrong."""
-        return all(kind != "WRONG" for kind, _ in self.lines)
+        return self.judged and all(kind != "WRONG" for kind, _ in self.lines)
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return 5 if not self.judged else 0 if self.good else 1
+
+    @property
+    def judged(self) -> bool:
+        """Whether the release is of a format that this program knows."""
+        return all(kind != "newer" for kind, _ in self.lines)
 
 
 def fraction(text: object) -> Fraction:
@@ -149,14 +164,331 @@ def read_json(content: bytes) -> Document:
     return found
 
 
-# 1. What is claimed?
+# 1. What is published: all that format 1 may hold, field by field
 
 
-PARTS = {  # of a certificate; `audit` may be there, too
-    *("hushrank_certificate", "release", "files", "guarantee", "domain", "rows", "public_facts"),
-    *("draws", "bits", "reconstructed", "ledger", "software", "post_processing", "errata"),
-    "not_proved",
+FORMAT = 1  # `hushrank_certificate`: of certificate.json, release.json and the tables beside them
+# Each object: its fields and their forms. `?`: may be left out; `~`: may be null; [a*n]: a list of
+# n such; {a}: an object with any keys; {item:a}: with a key for each item; <a>: the object that
+# one of its fields names (`TAGGED`); `*a`: all fields of a; else a form of `SIMPLE`, or an object.
+FORMS_TEXT = """
+release.json: release_id=text created=time night?=date name=text job=text method=text
+    code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
+    ranking=[line*n] top_k?=[item] top?=count privacy=privacy look?=look stream?=stream
+    effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
+    rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
+    rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
+group: name=text own=number informative=bool ranking=[line*n] released=<released>
+effect: name=text scale=number~ estimate=number low=open high=open
+look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
+    noise_scale=number
+ties: model=text parameter=open low=open high=open equals=number equals_low=number
+    equals_high=number
+stream: stream=text number=count nights=count first=date participations=count gap=count
+    window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
+    answers=[number*shown]
+privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
+    noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
+    sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
+    distinct_pairs=bool ties=text~ parameters=parameters statement=[text] not_protected=[text]
+    theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
+bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
+win-counts: kind=text row_weight=count wins={item:number}
+win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
+pair-counts: kind=text row_weight=count items=items wins=[[number*n]*n]
+outcome-counts: kind=text row_weight=count items=items pairs=[[size]*n]~ compared=[[size]*n]~
+    wins=[[int]*n]~
+tie-counts: kind=text items=items wins=[[int*n]*n] ties=[[int*n]*n]
+scores: kind=text scores={item:number} exposures={item:number}~
+scores-and-effects: kind=text scores={item:number} effects={number} units=[number*3]
+    of_scores=[int*n] between=[[int*q]*n] of_effects=[int*pairs_of_effects]
+top-list: kind=text items=[item*k]
+right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
+randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
+private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
+    chosen=chosen~
+chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
+private-rankings: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n]
+    places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
+private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
+    squares=[[int*n]*n] moments=[[int*n]*n]
+above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
+net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
+place-counts: kind=text items=items weights={count} places=[[int*longest]*n]
+parameters of win-counts: *weighted
+parameters of win-loss-counts: link=text *weighted
+parameters of pair-counts: link=text pairs=size *fit-of-pairs *weighted
+parameters of outcome-counts: link=text public_graph=bool public_graph_statement=text
+    pairs_compared=size
+parameters of tie-counts: link=text tie_model=text pairs=size *fit-of-pairs
+parameters of scores: constants=text public_graph=bool public_graph_statement?=text *optimum
+    expected_comparisons?=number stated_exposures?=text epsilon_by_the_proof?=number
+    exposures_epsilon?=number exposures_noise_scale?=number exposures_sensitivity_l1?=count
+parameters of scores-and-effects: covariates=text share_of_effects=number *optimum
+parameters of top-list: k=count
+parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
+    graph_chosen_because?=text
+parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
+    pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
+    delta_after_shuffling?=number people?=count
+parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_most?=number
+    flip_probability?=number noise_scale_of_an_answer?=number *shuffled information_per_pair?=number
+    information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
+    link_chosen_by_likelihood?=bool ridge?=number smallest_curvature?=number is_minimum?=bool
+parameters of private-rankings: epsilon_of_a_whole_ranking_at_most=number *private-lists
+parameters of private-pairs: pairs_answered=count hidden=text *private-lists
+parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
+    *lists
+parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
+parameters of place-counts: weight_of_places=count longest_ranking=count sum_of_footrules=number
+certificate.json: hushrank_certificate=count release=identity files={digest} guarantee=guarantee
+    domain=domain rows=rows public_facts=[fact] draws=[<draw>] bits=bits~ reconstructed=bool
+    ledger=ledger~ software=software post_processing=[text] errata=[text] not_proved=[text]
+    audit?=[audit]
+identity: release_id=text population=text job=text method=text night=date~ created=time safe=bool
+guarantee: unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fraction~ charged=cost
+    statement=[text] not_protected=[text] theorem=text
+domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool ties=text~
+    stream=nights~
+bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
+    max_weight=fraction~
+nights: stream=text night=count nights=count participations=count gap=count window=count~
+rows: kind=text settings=<settings> schedule=schedule rules=[text]
+schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
+comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
+    ties?=text tie_model?=text
+roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_values?=outcome_words~
+    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
+outcome_words: left?=[text] right?=[text] tie?=[text]
+feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
+rankings: *settings layout?=text columns?=list_roles contest?=text~ ties?=text max_length?=count~
+list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
+    epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
+responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
+answer_roles: user?=text item?=text~ correct?=text~ order?=text~
+answer_words: right?=[text] wrong?=[text]
+fact: fact=text value=text~ sha256=digest~
+cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
+law: kind=text scale=fraction step=fraction
+sensitivity: l1=size l2_squared=size
+discrete-laplace | discrete-gaussian | none: *draw entries=count~ sensitivity=sensitivity law=law
+objective-perturbation-laplace | objective-perturbation-gaussian: *draw loss=loss norm=text
+    sensitivity=fraction scale=fraction ridge=fraction share=fraction determinant_epsilon=fraction
+    constants=text public_graph=bool laws=[law] cover=cover~
+loss: link=text slope=fraction kappa1=fraction kappa2=fraction even_curvature=bool
+cover: tolerance=fraction values=count apart=count law=law epsilon=fraction
+randomised-response: *law-of-answers budget=text thresholds=[threshold] most_answers=count~
+    cost=cost
+threshold: epsilon=fraction answers=count threshold=count
+laplace-response: *law-of-answers budget=text grid=count epsilons=[fraction] laws=[law]
+    most_answers=count~ cost=cost
+mallows: *law-of-answers longest=count tables=[insertions] whole_ranking=fraction
+    most_rankings=count cost=cost
+insertions: epsilon=fraction weights=[int]
+laplace-ranks: *law-of-answers longest=count grid=count sensitivity=sensitivity epsilons=[fraction]
+    laws=[law] whole_ranking=fraction most_rankings=count cost=cost
+random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=count
+    most_rankings=count cost=cost
+ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
+    paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
+    same_input=[other]
+position: line=count hash=digest previous=digest time=time
+budget: epsilon=fraction delta=fraction refresh=text~
+total: spends=[spends] sum=cost epsilon=fraction delta=fraction
+spends: times=count epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
+other: population=text stated_other_people=bool period=total~ lifetime=total~
+software: hushrank=version commit=commit~ modified=bool~ package_sha256=digest~ python=version~
+    libraries=libraries
+libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=version
+    pyarrow?=version scipy?=version
+audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction
+*settings: kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text
+    decimal?=text header_rows?=count on_bad_rows?=text
+*weighted: bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number
+    design_effect?=number max_weight?=number
+*fit-of-pairs: design_of_chance_fits=bool pairs_left_out_of_the_fit=size
+*optimum: link=text gamma=number lambda?=number epsilon_det?=number epsilon_out?=number
+    solver_tolerance?=number output_noise_deviation?=number
+*shuffled: epsilon_of_an_answer_after_shuffling?=number delta_after_shuffling?=number
+    fewest_answers_to_a_pair?=count
+*lists: longest_ranking=count rankings_with_noise?=number drawn_to_zero_by?=number ridge?=number
+    disagreements?=number fewest_possible_disagreements?=number proven_best?=bool
+*private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
+    debiased=bool longest_ranking=count drawn_to_zero_by?=number ridge?=number disagreements?=number
+    fewest_possible_disagreements?=number proven_best?=bool
+*law-of-answers: mechanism=text what=text derivation=text at_source=bool
+*draw: mechanism=text what=text derivation=text formula=[text] inputs=inputs cost=cost
+*any-job: look_epsilon?=number look_noise_scale?=number method_chosen_because?=text
+"""
+
+
+def forms_of(text: str) -> dict[str, str]:
+    """The objects by name, each with all of its fields."""
+    found: dict[str, str] = {}
+    for line in re.sub(r"\n    ", " ", text.strip()).splitlines():
+        names, _, fields = line.partition(": ")
+        found |= dict.fromkeys(names.split(" | "), fields)
+    for name, fields in found.items():
+        for more in re.findall(r"\*[a-z-]+(?= |$)", fields):
+            fields = fields.replace(more, found[more])
+        found[name] = fields
+    return found
+
+
+FORMS = forms_of(FORMS_TEXT)
+TAGGED = {  # by which field an object names its kind, and the kinds that there are
+    "<released>": ("kind", {name[14:] for name in FORMS if name.startswith("parameters of ")}),
+    "<settings>": ("kind", {"comparisons", "rankings", "responses"}),
+    "<draw>": (
+        "mechanism",
+        {name for name in FORMS if "derivation=" in FORMS[name] and name[0] != "*"},
+    ),
 }
+
+
+def is_number(value: object) -> bool:
+    """A number, and no truth value."""
+    return type(value) in (int, float)
+
+
+def is_text(pattern: str) -> Callable[[Any], bool]:
+    """What a text has to look like."""
+    return lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
+
+
+def is_time(value: object) -> bool:
+    """A time with its zone."""
+    return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+
+
+SIMPLE: dict[str, Callable[[Any], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int,
+    "size": lambda value: type(value) is int and value >= 0,
+    "count": lambda value: type(value) is int and value >= 1,
+    "number": is_number,
+    "open": lambda value: is_number(value) or value in ("inf", "-inf"),
+    "time": is_time,
+    "date": is_text(r"\d{4}-\d\d-\d\d"),
+    "ranges": is_text(r"(\d+(\.\.\d+)?( \d+(\.\.\d+)?)*)?"),
+    "digest": is_text("[0-9a-f]{64}"),
+    "commit": is_text("[0-9a-f]{40}"),
+    "version": is_text(r"\d[0-9a-z.+!_-]{0,60}"),
+    "fraction": is_text("inf|(0|[1-9][0-9]{0,1999})/[1-9][0-9]{0,1999}"),
+    "source": is_text("system|opendp|seeded|simulated"),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the lengths of lists go by: `n`, `q`, ...; the items, and what was drawn."""
+
+    of: Mapping[str, int]
+    items: frozenset[str]
+    kind: str
+    of_effects: frozenset[str]  # parameters, whose names users choose
+
+
+def sizes_of(release: Document, certificate: Document) -> Sizes:
+    """The sizes that a release states, be they true or not."""
+    released, domain = release["released"], certificate["domain"]
+    names, told = [line["item"] for line in release["ranking"]], release.get("stream")
+    n, q, kind = len(names), len(release.get("effects") or ()), released["kind"]
+    parameters = release["privacy"]["parameters"]
+    if len({*names}) < n or n != domain["items"]:
+        raise Wrong(f"number of items: {domain['items']}, and release.json ranks {len({*names})}")
+    longest = parameters.get("longest_ranking") or n
+    of = {"n": n, "cells": n * n, "q": q, "3": 3, "20": 20, "k": parameters.get("k")}
+    of |= {"longest": longest, "lengths": longest + 1, "place_pairs": math.comb(longest + 1, 3)}
+    of["answers"] = (release["privacy"]["max_contributions"] or 0) + 1
+    if q:
+        of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
+    if told is not None:
+        cells = n if kind == "win-counts" else n * n
+        of["drawn"] = cells * max(1, len(domain["groups"]) + domain["other_rows"])
+        of["shown"] = min(told["window"] or told["number"], told["number"])
+    numbers = ("epsilon", "noise_scale", "sensitivity_l1")
+    scales = {f"information_{name}_{number}" for name in SUMS for number in numbers}
+    scales |= {f"scale_of_{each['name']}" for each in release.get("effects") or ()}
+    return Sizes(of, frozenset(names), kind, frozenset(scales))
+
+
+def misfits(form: str, value: Any, place: str, sizes: Sizes) -> Iterator[str]:
+    """Where a value is not of its form; a sentence for each place."""
+    if form.endswith("~"):
+        if value is not None:
+            yield from misfits(form[:-1], value, place, sizes)
+        return
+    if form.startswith("["):
+        sized = re.fullmatch(r"(.+)\*(\w+)", form[1:-1])
+        inner, size = sized.groups() if sized else (form[1:-1], "")
+        if not isinstance(value, list) or (size and len(value) != sizes.of.get(size)):
+            long = f" of length {sizes.of.get(size)}" if size else ""
+            yield f"{place} is no list{long}"
+        elif inner in SIMPLE:
+            if not all(map(SIMPLE[inner], value)):
+                yield f"{place} is not a list of {inner}"
+        else:
+            for at_place, each in enumerate(value):
+                yield from misfits(inner, each, f"{place}.{at_place}", sizes)
+    elif form.startswith("<"):
+        field_, known = TAGGED[form]
+        named = value.get(field_) if isinstance(value, dict) else None
+        if named not in known:
+            yield f"{place} is of a kind that format {FORMAT} does not have: {short(named)}"
+        else:
+            yield from misfits_of_object(named, value, place, sizes)
+    elif form.startswith("{"):
+        inner, of_items = form[1:-1].removeprefix("item:"), form.startswith("{item:")
+        if not isinstance(value, dict) or (of_items and value.keys() != sizes.items):
+            yield f"{place} has not one number for each item"
+        else:
+            for name, each in value.items():
+                yield from misfits(inner, each, f"{place}.{short(name)}", sizes)
+    elif form == "item":
+        if value not in sizes.items:
+            yield f"{place} is no item that is ranked: {short(value)}"
+    elif form == "items":
+        if not isinstance(value, list) or sorted(value) != sorted(sizes.items):
+            yield f"{place} are not the items that are ranked"
+    elif form in SIMPLE:
+        if not SIMPLE[form](value):
+            yield f"{place} is not of the form {form}: {short(value)}"
+    elif form != "inputs":  # which `count_loss` recomputes
+        own = f"parameters of {sizes.kind}" if form == "parameters" else form
+        yield from misfits_of_object(own, value, place, sizes)
+
+
+def misfits_of_object(form: str, value: Any, place: str, sizes: Sizes) -> Iterator[str]:
+    """The same of an object: it has these fields, and no other."""
+    fields = fields_of(form)
+    if not isinstance(value, dict):
+        yield f"{place} is no object"
+        return
+    for name, each in value.items():
+        where = f"{place}.{short(name)}"
+        if name in fields:
+            yield from misfits(fields[name][0], each, where, sizes)
+        elif form != "parameters of scores-and-effects" or name not in sizes.of_effects:
+            yield f"{where}: format {FORMAT} has no such field"
+    for name, (_, needed) in fields.items():
+        if needed and name not in value:
+            yield f"{place} says nothing of {name}"
+
+
+@functools.cache
+def fields_of(form: str) -> dict[str, tuple[str, bool]]:
+    """The fields of an object, each with its form and whether it has to be there."""
+    extra = FORMS["*any-job"] if form.startswith("parameters of ") else ""
+    pairs = (each.partition("=")[::2] for each in f"{FORMS[form]} {extra}".split())
+    return {name.rstrip("?"): (own, not name.endswith("?")) for name, own in pairs}
+
+
+# 2. What is claimed?
+
+
 ABOVE_ZERO = {
     *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
@@ -167,13 +499,18 @@ FEW = {"items", "nights", "times", "longest", "values", "pairs"}  # what is coun
 
 
 def check_form(certificate: Document, release: Document, say: Findings) -> None:
-    """That the certificate has all parts and no other, and numbers that are possible."""
+    """That both documents have the fields of the format and no other, each of its form, and numbers
+    that are possible."""
     version = certificate.get("hushrank_certificate")
-    other = f"hushrank_certificate is {short(version)}; this program reads version 1"
-    say.check(version == 1, wrong=other)
-    lacking, more = sorted(PARTS - {*certificate}), sorted({*certificate} - PARTS - {"audit"})
-    say.check(not lacking, wrong=f"the certificate says nothing of {', '.join(lacking)}")
-    say.check(not more, wrong=f"a certificate has no part {short(', '.join(more))}")
+    other = f"hushrank_certificate is {short(version)}; this program reads format {FORMAT}"
+    say.check(version == FORMAT, wrong=other)
+    sizes = sizes_of(release, certificate)
+    for name, document in (("certificate.json", certificate), ("release.json", release)):
+        wrong = list(itertools.islice(misfits(name, document, name, sizes), 20))
+        for text in wrong:
+            say.check(False, wrong=text)
+        if not wrong:
+            say.check(True, f"{name} has the fields of format {FORMAT}, and no other")
 
     def look(name: str, value: Any) -> None:
         if isinstance(value, (dict, list)):
@@ -192,9 +529,6 @@ def check_form(certificate: Document, release: Document, say: Findings) -> None:
         raise Wrong(f"unit is {short(unit)}, of which nobody knows how many rows it has")
     for part in ("guarantee", "domain", "ledger", *(["draws"] if protects != "inf" else ())):
         look(part, certificate[part])
-    items = certificate["domain"]["items"]
-    if items != len(release["ranking"]):
-        raise Wrong(f"number of items: {items}, and release.json ranks {len(release['ranking'])}")
 
 
 SAME = """
@@ -275,7 +609,7 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         say.check(False, wrong=text)
     if not wrong:
         say.check(True, f"release.json agrees with the certificate in {', '.join(pairs)}")
-    check_words(certificate, release, say)
+    check_facts(certificate, release, say)
 
 
 def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
@@ -300,17 +634,10 @@ def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
     return found if one_shot else found | pairs_of(COUNTS, {"draw": draw}, release)
 
 
-def check_words(certificate: Document, release: Document, say: Findings) -> None:
-    """What can be compared of words: epsilon in the statement, secret bits, public facts."""
+def check_facts(certificate: Document, release: Document, say: Findings) -> None:
+    """What can be compared of secret bits and public facts."""
     guarantee, facts = certificate["guarantee"], certificate["public_facts"]
     central = guarantee["unit"] != "local" and guarantee["epsilon"] != "inf"
-    named = re.findall(r"epsilon = ([0-9.e+-]*[0-9])", " ".join(guarantee["statement"]))
-    stated = f"{float(exactly(guarantee['epsilon'])):.6g}" if central else ""
-    looked = release["privacy"]["parameters"].get("look_epsilon", guarantee["epsilon"])
-    say.check(
-        not central or {stated} <= {*named} <= {stated, f"{float(exactly(looked)):.6g}"},
-        wrong=f"the statement speaks of epsilon = {', '.join(named) or 'nothing'}, not {stated}",
-    )
     bits = {source for sources in (certificate["bits"] or {}).values() for source in sources}
     unsafe = f"the release is called safe, and its random bits came from {', '.join(bits)}"
     say.check(not (release["safe"] and bits - {"system", "opendp"}), wrong=unsafe)
@@ -329,7 +656,443 @@ def check_words(certificate: Document, release: Document, say: Findings) -> None
         say.open("the law of the noise: it was not stored with the noise, but worked out again")
 
 
-# 2. Sensitivity: the largest change, as l1 norm and squared l2 norm
+# 3. What pays: a draw for each array of numbers, or the arithmetic that recomputes it
+
+
+KIND_OF = {  # what each method may publish
+    "noisy-counts": ("win-counts",),
+    "win-loss": ("win-loss-counts",),
+    "noisy-pairs": ("pair-counts", "outcome-counts", "tie-counts"),
+    "perturbed-mle": ("scores", "scores-and-effects"),
+    "noisy-objective": ("scores",),
+    "one-shot": ("top-list",),
+    "spectral": ("right-wrong-counts",),
+    "spectral-rr": ("randomised-answers",),
+    **dict.fromkeys(("debiased-rr", "classic-rr", "laplace-rr", "rr-counts"), ("private-sums",)),
+    "borda": ("private-rankings", "private-pairs", "net-sums"),
+    "bradley-terry": ("private-rankings", "private-pairs", "above-counts"),
+    "kemeny": ("private-rankings", "private-pairs", "above-counts"),
+    "footrule": ("place-counts",),
+}
+KIND_OF["auto"] = tuple(  # which takes one of these
+    itertools.chain(
+        *map(KIND_OF.__getitem__, ("noisy-counts", "win-loss", "noisy-pairs", "perturbed-mle"))
+    )
+)
+LAWS_OF = {  # by which what is privatised one by one may be drawn
+    "private-sums": ("randomised-response", "laplace-response"),
+    "randomised-answers": ("randomised-response",),
+    "private-rankings": ("mallows", "laplace-ranks"),
+    "private-pairs": ("random-pairs",),
+}
+ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, groups and pairs
+    "win-counts": lambda n, groups, pairs: groups * n,
+    "win-loss-counts": lambda n, groups, pairs: 2 * groups * n,
+    "pair-counts": lambda n, groups, pairs: 2 * groups * pairs,
+    "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
+    "top-list": lambda n, groups, pairs: n,
+}
+RANKED_PARTS = ("above", "places", "nets", "squares", "rankings")
+# Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
+Needed = tuple[str, int | None]  # derivation, or law of answers; entries
+SUMS = ("of_scores", "between", "of_effects")  # of information, in the order of their `kind`
+
+
+def is_weighted(certificate: Document) -> bool:
+    """Whether rows have weights, so that the sum of their squares gets noise, too."""
+    bounds = certificate["domain"]["bounds"]
+    return bounds["bounding"] == "weights" or bounds["max_weight"] is not None
+
+
+def is_public(certificate: Document, release: Document) -> bool:
+    """Whether only who won is protected."""
+    draws = certificate["draws"]
+    kind = release["released"]["kind"]
+    return kind == "outcome-counts" or any(each.get("public_graph") for each in draws)
+
+
+def draws_needed(certificate: Document, release: Document) -> list[Needed]:
+    """What has to be drawn for the numbers that are published, one entry for each draw."""
+    released, b, kind = release["released"], bundle_of(certificate), release["released"]["kind"]
+    n, pairs = b.items, b.items * (b.items - 1) // 2
+    entries = ENTRIES[kind](n, b.groups, pairs) if kind in ENTRIES else None
+    main = DERIVATION_OF.get(kind) or release["privacy"]["mechanism"]
+    if kind == "right-wrong-counts":
+        entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
+    if release.get("stream"):  # of one group
+        main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
+    elif is_weighted(certificate):
+        main, entries = "weighted_sensitivity", ENTRIES[kind](n, 1, pairs) + 1
+    needed: list[Needed] = [(main, entries)]
+    if kind == "scores" and released["exposures"] is not None:
+        stated = release["privacy"]["parameters"].get("stated_exposures")
+        bare = is_public(certificate, release) or certificate["guarantee"]["epsilon"] == "inf"
+        if not bare and stated is None:
+            needed.append(("exposures_sensitivity", n))
+    if kind == "scores-and-effects":
+        q, sums = len(release["effects"]), len(released["of_effects"])
+        sizes = zip(SUMS, (n, n * q, sums), strict=True)
+        needed += [(f"calibrate_covariate_mle {name}", size) for name, size in sizes if size]
+    return [*needed, *[("votes_sensitivity", 2)] * (release.get("look") is not None)]
+
+
+def named(draw: Document) -> Needed:
+    """A draw of the certificate, likewise."""
+    derivation = derivation_of(draw)
+    if derivation == "calibrate_covariate_mle":
+        derivation += f" {SUMS[draw['inputs']['kind']]}"
+    return draw["mechanism"] if draw["mechanism"] in LOCAL else derivation, draw.get("entries")
+
+
+def check_paid_for(certificate: Document, release: Document, say: Findings) -> None:
+    """That the draws are those that pay for what is published: none missing, none twice, each with
+    as many entries."""
+    kind, method = release["released"]["kind"], release["method"]
+    unit, laws = certificate["guarantee"]["unit"], LAWS_OF.get(kind, ())
+    wanted, found = (
+        sorted(name if size is None else f"{name} ({size})" for name, size in each)
+        for each in (draws_needed(certificate, release), map(named, certificate["draws"]))
+    )
+    if method not in KIND_OF or kind not in KIND_OF[method]:
+        raise Wrong(f"method {short(method)} does not publish {kind}")
+    own = not laws or release["privacy"]["mechanism"] in laws
+    parts = {name for name in RANKED_PARTS if release["released"].get(name) is not None}
+    if kind in ("above-counts", "net-sums", "place-counts"):  # one draw pays for those with weights
+        own = own and release["released"]["weights"].keys() == parts
+    say.check(
+        wanted == found and own and (unit == "local") == bool(laws),
+        f"{kind} are drawn as the certificate says: {', '.join(wanted)}",
+        f"{kind} are drawn by {', '.join(wanted)}, and the certificate has {', '.join(found)},"
+        f" with unit {unit}",
+    )
+    bits, local = certificate["bits"], bool(laws)
+    if bits is None and certificate["reconstructed"]:
+        say.open("where the random bits came from: the version that drew did not record it")
+        return
+    none = certificate["guarantee"]["epsilon"] == "inf"
+    given = none or all(draw.get("at_source") for draw in certificate["draws"])
+    purpose = "randomisation" if local else "noise"
+    say.check(
+        given or bool((bits or {}).get(purpose)),
+        wrong=f"no source of the random bits of the {purpose} is named",
+    )
+
+
+def check_public(certificate: Document, release: Document, say: Findings) -> None:
+    """That what is published without noise is stated to be public."""
+    parameters, released = release["privacy"]["parameters"], release["released"]
+    facts = {each["fact"]: each for each in certificate["public_facts"]}
+    if is_public(certificate, release):
+        stated = facts.get("who compared what", {}).get("value")
+        say.check(
+            stated is not None
+            and parameters.get("public_graph") is True
+            and parameters.get("public_graph_statement") == stated
+            and certificate["guarantee"]["adjacency"] == "replace-one",
+            wrong="only who won is protected, and nobody states that who compared what is public",
+        )
+    exposures = released.get("exposures")
+    if (stated := parameters.get("stated_exposures")) is not None:
+        fact = facts.get(STATED_NUMBERS, {}).get("sha256")
+        listed = sorted([[item], float(number)] for item, number in (exposures or {}).items())
+        text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+        say.check(
+            fact is not None
+            and (stated == "pairs" or hashlib.sha256(text.encode()).hexdigest() == fact)
+            and stated in ("items", "pairs"),
+            wrong="exposures are published without noise, and are not the public numbers that the"
+            " certificate names",
+        )
+    unknown = [each for each in facts if each not in FACTS_STATED and not COVARIATE.fullmatch(each)]
+    say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
+
+
+NAMELESS = "each ranking in the input is another person's"
+STATED_NUMBERS = (
+    "how often items or pairs are compared: a file of public numbers, of which this is the digest"
+    " (sorted pairs of item and number, as JSON)"
+)
+FACTS_STATED = {
+    "the items, none of which was made from the answers",
+    "the groups that have rankings of their own",
+    "how many people there are",
+    "how many rows there are",
+    "that an answer was given, and what is not_protected in `guarantee`",
+    "who compared what",
+    STATED_NUMBERS,
+    "which nights are ranked, and on which days files arrived",
+    "every setting under `rows` and `domain`",
+    "which pairs were asked about; results rest on it, the guarantee does not",
+    NAMELESS,
+    "people of these populations are others, although they are in the same files",
+}
+COVARIATE = re.compile(r"(?s)the covariate .*, and its scale")
+
+
+def parameters_of(certificate: Document, release: Document) -> Document:
+    """What follows of `privacy.parameters` from the rest; None: it has to be left out."""
+    released, kind = release["released"], release["released"]["kind"]
+    bounds, n = certificate["domain"]["bounds"], certificate["domain"]["items"]
+    draw, found = certificate["draws"][-1], dict[str, Any]()
+    by_name = {named(each)[0]: each for each in certificate["draws"]}
+    look, pairs = by_name.get("votes_sensitivity"), n * (n - 1) // 2
+    found["look_epsilon"] = look and fraction(look["cost"]["epsilon"])
+    found["look_noise_scale"] = look and fraction(look["law"]["scale"])
+    if kind in ("win-counts", "win-loss-counts", "pair-counts"):
+        weighted = is_weighted(certificate)
+        found["bounding"] = bounds["bounding"] if weighted else None
+        found["units_of_a_comparison"] = released["row_weight"] if weighted else None
+        found["max_weight"] = bounds["max_weight"] and fraction(bounds["max_weight"])
+    if kind in ("pair-counts", "tie-counts"):
+        found["pairs"] = pairs
+    if kind == "tie-counts":
+        found["tie_model"] = release["ties"]["model"]
+    if kind == "outcome-counts" and released["pairs"] is not None:
+        found["pairs_compared"] = sum(map(len, released["pairs"]))
+    if kind == "top-list":
+        found["k"] = len(released["items"])
+    if kind == "right-wrong-counts":
+        found["pairs"] = graph_sizes(released["pairs"])[0] or pairs
+    if kind in ("scores", "scores-and-effects"):
+        found |= parameters_of_optimum(by_name[DERIVATION_OF[kind]], release)
+        paid = {"exposures_sensitivity": "exposures"}
+        paid |= {f"calibrate_covariate_mle {name}": f"information_{name}" for name in SUMS}
+        for name in by_name.keys() & paid.keys():
+            each, start = by_name[name], paid[name]
+            found[f"{start}_epsilon"] = fraction(each["cost"]["epsilon"])
+            found[f"{start}_noise_scale"] = fraction(each["law"]["scale"])
+            found[f"{start}_sensitivity_l1"] = each["sensitivity"]["l1"]
+    for part, weight in (released.get("weights") or {}).items():
+        found[f"weight_of_{part}"] = weight
+    if kind in LAWS_OF:
+        found |= parameters_of_local(draw, certificate, release)
+    return found
+
+
+def parameters_of_optimum(draw: Document, release: Document) -> Document:
+    """The same of noise inside an optimisation, before what is paid for apart."""
+    found: Document = {"link": draw["loss"]["link"], "gamma": fraction(draw["ridge"])}
+    cover = draw["cover"]
+    if cover is not None:
+        found |= {
+            "lambda": fraction(draw["scale"]),
+            "epsilon_det": fraction(draw["determinant_epsilon"]),
+            "epsilon_out": fraction(cover["epsilon"]),
+            "solver_tolerance": fraction(cover["tolerance"]),
+            "output_noise_deviation": math.sqrt(variance_in(cover["law"])),
+        }
+    if release["released"]["kind"] == "scores":
+        found |= {"constants": draw["constants"], "public_graph": draw["public_graph"]}
+        found["exposures_epsilon"] = None
+        return found if draw["public_graph"] else {**found, "public_graph_statement": None}
+    effects = release["effects"]
+    found |= {f"scale_of_{each['name']}": each["scale"] for each in effects}
+    found["covariates"] = ", ".join(each["name"] for each in effects)
+    return {**found, "share_of_effects": fraction(draw["share"])}
+
+
+def parameters_of_local(draw: Document, certificate: Document, release: Document) -> Document:
+    """The same of what was privatised one by one."""
+    parts, released = parts_of(certificate, release), release["released"]
+    interval, tags = parts["interval"], parts.tags
+    divided = f"{interval}, divided by the person's answers"
+    epsilon = exactly(certificate["guarantee"]["epsilon"])
+    if released["kind"] == "randomised-answers":
+        return {"epsilon_of_a_person": epsilon, "epsilon_of_an_answer": divided}
+    if released["kind"] == "private-sums":
+        single = not tags & {"range", "per_user", "at_source"}
+        flips, noise = single and "thresholds" in draw, single and "laws" in draw
+        return {
+            "epsilon_of_an_answer": divided if "per_user" in tags else interval,
+            "epsilon_of_a_person_at_most": epsilon if tags & {"per_user", "bounded"} else None,
+            "flip_probability": draw["thresholds"][0]["threshold"] / WORDS if flips else None,
+            "noise_scale_of_an_answer": fraction(draw["laws"][0]["scale"]) / GRID
+            if noise
+            else None,
+        }
+    found = {
+        "epsilon_of_a_ranking": interval,
+        "epsilon_of_a_person_at_most": None if "unnamed" in tags else epsilon,
+    }
+    if "pairs" in draw:
+        hidden = "the order of the ranked items"
+        if "hide_items" in tags:
+            hidden = "which items were ranked, how many, and their order"
+        return {**found, "pairs_answered": draw["pairs"], "hidden": hidden}
+    return {**found, "epsilon_of_a_whole_ranking_at_most": fraction(draw["whole_ranking"])}
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two numbers are alike but for rounding, or two other values alike."""
+    if isinstance(one, (int, float, Fraction)) and isinstance(other, (int, float, Fraction)):
+        return math.isclose(one, other, rel_tol=1e-9) and isinstance(one, bool) == isinstance(
+            other, bool
+        )
+    return bool(one == other)
+
+
+def check_numbers(certificate: Document, release: Document, say: Findings) -> None:
+    """That numbers of the mechanism, of the look and of the stream are those that follow from the
+    draws; and that tables hold nothing where nothing is counted."""
+    main = next(each for each in certificate["draws"] if derivation_of(each) != "votes_sensitivity")
+    told = numbers_of_noise(main, release)
+    for name, value in parameters_of(certificate, release).items():
+        told[f"parameters.{name}"] = release["privacy"]["parameters"].get(name), value
+    if release.get("look") is not None:
+        told |= numbers_of_look(certificate, release)
+    if release.get("stream"):
+        told |= numbers_of_night(certificate, release, main["law"])
+    if certificate["domain"]["groups"]:
+        told |= sums_of_groups(certificate, release)
+    if release.get("unit") is not None:
+        told["unit"] = release["unit"], UNIT_OF.get(release["scale"])
+    if release.get("top_k") is not None:
+        best = [line["item"] for line in release["ranking"]]
+        told["top_k"] = release["top_k"], best[: len(release["top_k"])]
+    wrong = {name: each for name, each in told.items() if not is_same(*each)}
+    for name, (stated, found) in wrong.items():
+        text = f"{name} is {short(stated)}, and {short(found)} follows from the rest"
+        say.check(False, wrong=f"release.json: {text}")
+    if not wrong:
+        say.check(True, "numbers of the mechanism follow from the draws")
+    for board in (release, *(release.get("groups") or ())):
+        for name in counted_nowhere(board["released"]):
+            say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
+
+
+Told = dict[str, tuple[Any, Any]]  # by name: what is stated, and what follows
+
+
+def numbers_of_noise(main: Document, release: Document) -> Told:
+    """What `privacy` says of the noise, where it says anything."""
+    privacy, found = release["privacy"], Told()
+    law = main.get("law") or (main.get("laws") or [None])[0]
+    if law is None:
+        return found
+    laplace, step = law["kind"] == "laplace", float(fraction(law["step"]))
+    if privacy["noise_variance"] is not None:
+        found["noise_variance"] = privacy["noise_variance"], variance_in(law)
+    if privacy["sensitivity_norm"] is not None:
+        found["sensitivity_norm"] = privacy["sensitivity_norm"], "l1" if laplace else "l2"
+    if privacy["sensitivity"] is not None and "law" in main:
+        norms = main["sensitivity"]
+        moved = norms["l1"] if laplace else math.sqrt(norms["l2_squared"])
+        found["sensitivity"] = privacy["sensitivity"], moved * step
+    if "laws" in main and main["mechanism"] not in LOCAL:
+        found["laws of the noise"] = len(main["laws"]), 2 if release.get("effects") else 1
+    return found
+
+
+def numbers_of_look(certificate: Document, release: Document) -> Told:
+    """Of the look at the rows that came first."""
+    looked = release["look"]
+    fit, unfit = max(looked["fit"], 0), max(looked["unfit"], 0)
+    return {
+        "look.epsilon": (looked["epsilon"], release["privacy"]["parameters"].get("look_epsilon")),
+        "look.share": (looked["share"], round(fit / (fit + unfit), 4) if fit + unfit else None),
+        "look.voters": (
+            looked["voters"],
+            "people" if certificate["guarantee"]["unit"] == "user" else "rows",
+        ),
+    }
+
+
+UNIT_OF = {
+    **{name: name for name in ("log-odds", "elo", "laplace", "probit")},
+    **{"win-share": "percent", "difficulty": "log-odds", "above-middle": "places", "place": "none"},
+}
+
+
+def numbers_of_night(certificate: Document, release: Document, law: Document) -> Told:
+    """Of a night of a stream: its date, its noise, and on the first one what it shows."""
+    told, shown = release["stream"], release["released"]["wins"]
+    first, number = date.fromisoformat(told["first"]), told["number"]
+    found = {
+        "night": (release.get("night"), str(first + timedelta(days=number - 1))),
+        "stream.number": (number <= told["nights"], True),
+        "stream.noise_variance": (told["noise_variance"], variance_in(law) * 2**40),
+        "stream.shown_variance": (told["shown_variance"], shown_variance(law, told, number)),
+    }
+    if number == 1 or (told["window"] == 1 and len(told["coefficients"]) == 1):
+        n, groups = certificate["domain"]["items"], bundle_of(certificate).groups
+        cells = len(told["noisy"]) // groups
+        sums = [sum(told["noisy"][at::cells]) / told["coefficients"][0] for at in range(cells)]
+        listed = list(shown.values()) if isinstance(shown, dict) else list(itertools.chain(*shown))
+        pairs = zip(itertools.count(), listed, sums, strict=False)
+        far = [a - b for at, a, b in pairs if cells == n or at // n != at % n]
+        found["what the night shows"] = max(map(abs, far)) < 1e-5, True
+    return found
+
+
+def sums_of_groups(certificate: Document, release: Document) -> Told:
+    """That all groups are of the kind of the whole, and that they add up to it where no other rows
+    count."""
+    whole, groups = release["released"], [each["released"] for each in release["groups"]]
+    found: Told = {
+        "kind of a group": ({each["kind"] for each in groups}, {whole["kind"]}),
+        "items of a group": (
+            [each.get("items") for each in groups],
+            [whole.get("items")] * len(groups),
+        ),
+        "row_weight of a group": (
+            {each.get("row_weight") for each in groups},
+            {whole.get("row_weight")},
+        ),
+    }
+    if not certificate["domain"]["other_rows"]:
+        for name in ("wins", "losses", "ties"):
+            total, parts = (
+                numbers_in(whole.get(name)),
+                [numbers_in(each.get(name)) for each in groups],
+            )
+            sums = [sum(each) for each in zip(*parts, strict=True)]
+            far = [abs(a - b) for a, b in zip(total, sums, strict=True)]
+            found[f"{name} of all groups"] = max(far, default=0) < 1e-5 * len(parts), True
+    return found
+
+
+def numbers_in(value: Any) -> list[float]:
+    """All numbers of a table, in order; of items by name."""
+    if isinstance(value, dict):
+        return [value[name] for name in sorted(value)]
+    return list(itertools.chain(*(value or ())))
+
+
+def counted_nowhere(released: Document) -> Iterator[str]:
+    """Tables with numbers on a diagonal, below it, or off a public graph, where none belong."""
+    kind, pairs = released["kind"], released.get("pairs")
+    graph = None if pairs is None else [{*row} for row in pairs]
+
+    def empty(name: str, counts: Callable[[int, int], bool]) -> Iterator[str]:
+        rows = released.get(name) or ()
+        if any(v and not counts(i, j) for i, row in enumerate(rows) for j, v in enumerate(row)):
+            yield f"released.{name}"
+
+    if kind in ("pair-counts", "tie-counts", "private-rankings", "private-pairs"):
+        yield from empty("wins", lambda i, j: i != j)
+    yield from empty("ties", lambda i, j: i < j)
+    yield from empty("above", lambda i, j: i != j)
+    if graph is None:
+        yield from empty("right_wrong", lambda i, j: i != j)
+        if kind == "private-sums":
+            for name in ("s", "w"):
+                yield from empty(name, lambda i, j: i < j)
+                if any(len(row) != len(released["items"]) for row in released[name] or ()):
+                    yield f"released.{name}"
+        return
+    yield from empty("right_wrong", lambda i, j: max(i, j) in graph[min(i, j)])
+    for name in ("compared", "wins", "s", "w"):
+        rows = released.get(name)
+        if rows is not None and list(map(len, rows)) != list(map(len, released["pairs"])):
+            yield f"released.{name}"
+    size = len(released["items"])
+    for i, row in enumerate(released["pairs"]):
+        if any(not i < j < size for j in row) or len({*row}) < len(row):
+            yield "released.pairs"
+            break
+
+
+# 4. Sensitivity: the largest change, as l1 norm and squared l2 norm
 
 
 @dataclass(frozen=True)
@@ -607,7 +1370,7 @@ def derivation_of(draw: Document) -> str:
     return str(draw["derivation"]).rpartition(".")[2]
 
 
-# 3. Noise
+# 5. Noise
 
 
 @dataclass(frozen=True)
@@ -619,20 +1382,72 @@ class Loss:
     gaussian: tuple[tuple[int, Fraction], ...] = ()
 
 
+def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundle) -> Document:
+    """The integers that a sensitivity has to start from, by the names that its formula uses."""
+    derivation, released = derivation_of(draw), release["released"]
+    law, terms = draw.get("law"), certificate["domain"]["stream"]
+    of_unit: Document = {
+        "n": b.items,
+        "L": b.rows,
+        "c": b.cap or b.rows,
+        "distinct": int(b.distinct),
+    }
+    of_unit["sides"] = b.sides
+    counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
+    if derivation == "votes_sensitivity":
+        return {"sides": b.sides}
+    if derivation == "tie_counts_sensitivity":  # ties are not split
+        return {**counted, "row_weight": 1}
+    if derivation == "weighted_sensitivity":
+        heaviest = fraction(certificate["domain"]["bounds"]["max_weight"] or 1)
+        own = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
+        own["laplace"] = int(law["kind"] == "laplace") if law else 0
+        if certificate["domain"]["bounds"]["bounding"] == "weights":
+            own |= {"sides": 1, "both": b.sides, "row_weight": 1, "weight": b.weight}
+        return counted | own
+    if derivation == "stream_sensitivity":
+        own = {name: terms[name] for name in ("nights", "participations", "gap")}
+        own |= {"sides": 1, "both": b.sides, "groups": 1}
+        return {**counted, **own, "coefficients": release["stream"]["coefficients"]}
+    if derivation == "one_shot_sensitivity":
+        return {**counted, "k": len(released["items"])}
+    if derivation == "measurement_sensitivity":
+        edges, degree = graph_sizes(released["pairs"])
+        own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
+        return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
+    if derivation == "ranking_sensitivity":
+        parts = dict.fromkeys(RANKED_PARTS, 0)
+        longest = release["privacy"]["parameters"]["longest_ranking"]
+        return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
+    if derivation == "gradient_sensitivity":
+        return {**of_unit, "public": int(draw["public_graph"])}
+    effects = release.get("effects") or []
+    if derivation == "calibrate_covariates":
+        return {**of_unit, "effects": len(effects)}
+    if derivation == "calibrate_covariate_mle":
+        own = {"effects": len(effects), "first": int(effects[0]["scale"] is None), "units": 1024}
+        own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
+        return {**of_unit, **own, "row_weight": b.weight}
+    return counted
+
+
+def check_inputs(draw: Document, wanted: Document) -> None:
+    """That a sensitivity starts from these, and from nothing else."""
+    for name in (*draw["inputs"], *wanted):
+        stated, found = draw["inputs"].get(name), wanted.get(name)
+        if stated != found or isinstance(stated, bool):
+            raise Wrong(
+                f"the sensitivity of {draw['what']} starts from {name} = {short(stated)}, and the"
+                f" bounds of the certificate and what is published say {short(found)}"
+            )
+
+
 def count_loss(draw: Document, certificate: Document, release: Document) -> Loss:
     """Of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
     noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
     norms = count_norms(draw, certificate, release)
-    stated, inputs = draw["sensitivity"], draw["inputs"]
-    b, what = bundle_of(certificate), draw["what"]
-    enforced = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "distinct": int(b.distinct)}
-    enforced["both" if "both" in inputs else "sides"] = b.sides
-    for name, value in enforced.items():
-        if inputs.get(name, value) != value:
-            raise Wrong(
-                f"the sensitivity of {what} starts from {name} = {inputs[name]}, and the bounds of"
-                f" the certificate say {value}"
-            )
+    stated, b, what = draw["sensitivity"], bundle_of(certificate), draw["what"]
+    check_inputs(draw, inputs_of(draw, certificate, release, b))
     if fraction(draw["law"]["step"]) != step_of(draw, b):
         raise Wrong(f"the noise of {what} is in steps of {draw['law']['step']}, and its counts not")
     if norms != (stated["l1"], stated["l2_squared"]):
@@ -877,7 +1692,9 @@ def loss_of(draw: Document, certificate: Document, release: Document) -> Loss:
     if mechanism.startswith("objective-perturbation") != (derivation_of(draw) in OPTIMISED):
         raise Wrong(f"{draw['what']}: {short(mechanism)} has another derivation than it says")
     if derivation_of(draw) in OPTIMISED:
-        return objective_loss(draw, bundle_of(certificate), len(release.get("effects") or ()))
+        b = bundle_of(certificate)
+        check_inputs(draw, inputs_of(draw, certificate, release, b))
+        return objective_loss(draw, b, len(release.get("effects") or ()))
     if mechanism not in LOCAL:
         return count_loss(draw, certificate, release)
     counted, most = draw.get("most_rankings", draw.get("most_answers")), bounds["max_contributions"]
@@ -895,20 +1712,19 @@ def loss_of(draw: Document, certificate: Document, release: Document) -> Loss:
     return LOCAL[mechanism](draw)
 
 
-# 4. Composition
-
-
-LOCAL_KINDS = ("private-sums", "randomised-answers", "private-rankings", "private-pairs")
+# 6. Composition
 
 
 def check_draws(certificate: Document, release: Document, say: Findings) -> None:
     """Each draw by itself, then all of them together against the guarantee."""
     guarantee, draws = certificate["guarantee"], certificate["draws"]
+    check_paid_for(certificate, release, say)
     if guarantee["epsilon"] == "inf":
+        for draw in draws:
+            check_inputs(draw, inputs_of(draw, certificate, release, bundle_of(certificate)))
         say.check(not release["safe"], wrong="a release without noise is called safe")
         say.open("epsilon is infinite: no noise was added, and NOBODY IS PROTECTED")
         return
-    check_kinds(draws, certificate, release, say)
     losses = [loss_of(draw, certificate, release) for draw in draws]
     for draw, loss in zip(draws, losses, strict=True):
         check_cost(draw, loss, say)
@@ -932,34 +1748,6 @@ def check_draws(certificate: Document, release: Document, say: Findings) -> None
             f"the noise gives zCDP with rho {shown(rho)}",
             f"the noise gives rho {shown(rho)}, more than {shown(exactly(guarantee['rho']))}",
         )
-
-
-def check_kinds(
-    draws: list[Document], certificate: Document, release: Document, say: Findings
-) -> None:
-    """That the draws are those by which what was published comes about: none too few."""
-    kind, parameters = release["released"]["kind"], release["privacy"]["parameters"]
-    bounds, local = certificate["domain"]["bounds"], certificate["guarantee"]["unit"] == "local"
-    wanted = [DERIVATION_OF.get(kind, f"discrete-{kind}")]
-    if kind in LOCAL_KINDS:
-        wanted = [release["privacy"]["mechanism"]]
-    elif release.get("stream"):
-        wanted = ["stream_sensitivity"]
-    elif bounds["bounding"] == "weights" or bounds["max_weight"] is not None:
-        wanted = ["weighted_sensitivity"]
-    if "exposures_epsilon" in parameters:
-        wanted.append("exposures_sensitivity")
-    sums = [name for name in parameters if re.fullmatch("information_.*_epsilon", name)]
-    looked = "look_epsilon" in parameters or bool(release.get("look"))
-    wanted += ["calibrate_covariate_mle"] * len(sums) + ["votes_sensitivity"] * looked
-    names = ((each["mechanism"], derivation_of(each)) for each in draws)
-    found = [name if name in LOCAL else derivation for name, derivation in names]
-    say.check(
-        sorted(found) == sorted(wanted) and local == (kind in LOCAL_KINDS) == (wanted[0] in LOCAL),
-        f"{kind} are drawn as the certificate says: {', '.join(wanted)}",
-        f"{kind} are drawn by {', '.join(wanted)}, and the certificate has {', '.join(found)},"
-        f" with unit {certificate['guarantee']['unit']}",
-    )
 
 
 def check_cost(draw: Document, loss: Loss, say: Findings) -> None:
@@ -1199,7 +1987,7 @@ def check_total(name: str, total: Document, spends: list[Spend] | None, say: Fin
     say.check(not plain or epsilon <= added[0] * ROUNDED, wrong=above)
 
 
-# 5. The ledger
+# 7. The ledger
 
 
 EVENTS = {
@@ -1558,7 +2346,7 @@ def check_anchor(
         say.open(f"the anchor: {epoch} times an operator went on without its older heads")
 
 
-# 6. Files
+# 8. Files
 
 
 def check_digests(files: Files, certificate: Document, say: Findings) -> None:
@@ -1577,6 +2365,8 @@ def check_digests(files: Files, certificate: Document, say: Findings) -> None:
             f"{name} has the SHA-256 that {source} states",
             missing if found == "missing" else f"{other}: its SHA-256 is another one",
         )
+    more = sorted(sums.keys() - {*NAMES[:3], "effects.csv"})
+    say.check(not more, wrong=f"a release of format {FORMAT} has no file {short(', '.join(more))}")
     for name in sorted(files.keys() - {*sums, *NAMES}):
         say.open(f"{short(name)}: it lies beside the release, and the certificate does not know it")
 
@@ -1662,16 +2452,14 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
     boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
     lines, top = [], f"p_top_{release.get('top')}"
     for name, board in boards:
-        won = board["released"].get("wins")
+        won = wins_by_item(board["released"])
         for line in board["ranking"]:
             values = {**line, "label": line.get("label") or line["item"], "board": name}
             values |= {"unit": release.get("unit"), top: line.get("p_top")}
-            if isinstance(won, dict):
-                weight, wins = board["released"]["row_weight"], won[line["item"]]
-                values["noisy_wins"] = wins / weight if weight > 1 else wins
+            if won is not None:
+                values["noisy_wins"] = won[line["item"]]
             lines.append(values)
-    open_columns = () if isinstance(release["released"].get("wins"), dict) else ("noisy_wins",)
-    wrong = compare_table(files["ranking.csv"], lines, COLUMNS, open_columns)
+    wrong = compare_table(files["ranking.csv"], lines, COLUMNS)
     text = f"ranking.csv differs from release.json: {'; '.join(wrong[:3])}"
     say.check(
         not wrong, "ranking.csv has the items, scores, intervals and ranks of release.json", text
@@ -1682,17 +2470,34 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
             for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
                 each[name] = 1 / (1 + math.exp(-float(each[end])))
         needed = ("effect", "estimate", "low", "high")
-        wrong = compare_table(files["effects.csv"], effects, needed, ())
+        wrong = compare_table(files["effects.csv"], effects, needed)
         text = f"effects.csv differs from release.json: {'; '.join(wrong[:3])}"
         say.check(not wrong, "effects.csv has the effects of release.json", text)
 
 
-def compare_table(
-    content: bytes, lines: list[Document], needed: Sequence[str], unknown: Sequence[str]
-) -> list[str]:
-    """How a table differs from these lines; columns of `unknown` may hold anything."""
+def wins_by_item(released: Document) -> dict[str, float] | None:
+    """Comparisons won by each item, noise included; None where no such counts are published."""
+    kind, wins = released["kind"], released.get("wins")
+    if kind not in ("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "outcome-counts"):
+        return None
+    if wins is None:  # of more pairs than are published
+        return None
+    weight = released.get("row_weight", 1)
+    if kind == "outcome-counts":
+        sums = [0] * len(wins)
+        for i, row in enumerate(zip(released["pairs"], released["compared"], wins, strict=True)):
+            for j, total, won in zip(*row, strict=True):
+                sums[i], sums[j] = sums[i] + won, sums[j] + total - won
+        wins = dict(zip(released["items"], sums, strict=True))
+    elif not isinstance(wins, dict):
+        wins = dict(zip(released["items"], map(sum, wins), strict=True))
+    return {item: won / weight if weight > 1 else won for item, won in wins.items()}
+
+
+def compare_table(content: bytes, lines: list[Document], needed: Sequence[str]) -> list[str]:
+    """How a table differs from these lines."""
     header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
-    named = {name for line in lines for name in line} | {*unknown}
+    named = {name for line in lines for name in line}
     wrong = [f"{len(rows)} lines, not {len(lines)}"] if len(rows) != len(lines) else []
     wrong += [f"no column {name}" for name in needed if name not in header]
     wrong += [f"column {short(name)}" for name in header if name not in named]
@@ -1809,13 +2614,858 @@ def says_line(row: list[str], by_name: Mapping[str, Document], release: Document
     values = [float(each) for each in line.values() if isinstance(each, (int, float))]
     values += [100 * line[name] for name in ("p_best", "p_top") if line.get(name) is not None]
     values += [95.0, float(release.get("top") or 0), 1.0, 99.0]
-    cells = " ".join(row[2:]).replace(line["item"], "").replace(row[1], "").replace(",", "")
+    cells = " ".join(row[2:]).replace(f"{row[1]}: ", "").replace(",", "")  # a name may be a number
     found = re.findall(r"(?<![\d.])[+-]?\d+(?:\.\d+)?", cells.replace("\u2212", "-"))
     places = [(float(text), 0.50001 * 10 ** -len(text.partition(".")[2])) for text in found]
     return all(any(abs(a - value) <= rounding for value in values) for a, rounding in places)
 
 
-# 7. What is not proved
+# 9. Words: every sentence of the guarantee, from the numbers
+
+
+# Where a sentence begins stands what has to be so of the release (`-`: must not be; `|`: one of
+# these), up to the colon. Where later versions say it otherwise, their sentence goes in front, and
+# the older one follows it after `||`. In braces stand numbers, and the parts of `FRAGMENTS`.
+STATEMENT_TEXT = """
+none: Nothing is protected: epsilon is infinite, so no noise was added.
+user stream add-remove: Each person is protected, with all their answers on all {nights} nights of
+    the stream, and so is whether they took part on any of them.
+user stream -add-remove: Each person is protected, with all their answers on all {nights} nights of
+    the stream.
+central comparison: Each single answer (one comparison) is protected.
+central user -stream add-remove: Each person is protected, with all their answers in this run's
+    input, and so is whether they took part.
+central user -stream replace-one: Each person is protected, with all their answers in this run's
+    input.
+private-sums at_source: Each answer was privatised where it was given; true answers were never
+    collected.
+private-sums -at_source: Each answer was privatised by itself before it was counted.
+randomised-answers: All answers of a person together are protected, each {where}.
+private-pairs at_source: Each ranking was answered for where it was given, with private answers to
+    {pairs_of} of {of_whose}; true rankings were never collected.
+private-pairs -at_source: Each ranking was replaced by private answers to {pairs_of} of {of_whose},
+    before anything was counted.
+private-rankings at_source: Each ranking was replaced by a synthetic one where it was given; true
+    rankings were never collected.
+private-rankings -at_source: Each ranking was replaced by a synthetic ranking of the same items,
+    before it was counted.
+central: {change}, no result of {of_what}, nor anything computed from it, would become more than
+    {odds} times as likely (e^epsilon, epsilon = {epsilon}){but_for}.
+private-sums: If one answer were another, nothing here would become more than {odds} times as likely
+    (e^epsilon); its epsilon {an_answer}.
+randomised-answers: If a person had answered the same items otherwise, nothing here would become
+    more than {odds} times as likely (e^epsilon, epsilon = {epsilon}).
+private-pairs: If somebody had {had}, nothing here would become more than {odds} times as likely
+    (e^epsilon): the loss of a whole ranking is {high}. The budget is charged with it.
+private-rankings: If somebody had put one item of their ranking at another place, nothing here would
+    become more than {odds} times as likely (e^epsilon; the epsilon of a ranking {is_one}).
+private-rankings: If they had put the same items in any other order, nothing would become more than
+    {whole_odds} times as likely: the loss of a whole ranking is {whole_ranking} at most ({formula},
+    for the longest ranking allowed, m = {longest}). The budget is charged with this larger loss.
+-none: That holds against anybody, whatever else they know, even the answers of everybody else.
+central -delta: A guess between two such cases that was right with a chance of 50 % before is right
+    with a chance of at most {sure} % after seeing it.
+look: Of that, a look at the rows took epsilon = {look}: it was drawn first and told {whose}, and
+    how many do not, each number with discrete Laplace noise of its own. Had it been near certain
+    that fewer than half fit, the run would have stopped there. Epsilon = {rest}{rest_delta} was
+    left, and what follows speaks of that.
+public: Only who won is protected, not who compared what. That this is public is stated by the
+    operator: “{stated}”.
+counts -stream: Every {entry}, zeros included, got its own discrete {law} noise of scale {scale}
+    (standard deviation {deviation}); {computed}.
+counts -stream laplace: The scale is sensitivity / epsilon: such a change moves the counts by at
+    most {l1} altogether (l1 norm), and {l1} / {own_epsilon} = {l1_over_epsilon}.
+counts -stream gaussian: Such a change moves the counts by at most {l2} as a vector (l2 norm, the
+    sensitivity). Epsilon and delta are those of discrete Gaussian noise of this scale. It also
+    gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
+stream: The answers of a person count on {nights_of} of the {nights} of the stream{apart}: the first
+    night with answers of theirs, and then each that is far enough from the last one that counted.
+    On other nights they are left out.
+stream: One budget pays for all {nights} nights: adding nights costs nothing, so each night more
+    that is released costs nobody anything more.
+stream: Each night every {entry}, zeros included{spread} got its own discrete {law} noise of
+    standard deviation {deviation}, drawn once. What is shown, {shown}, is made of these noisy
+    numbers alone, and its noise has standard deviation {shown_deviation} on the last
+    night{in_groups}; {computed}.
+stream laplace: Such a change moves the counts of all nights together by at most {l1} (l1 norm), and
+    the scale of the noise is that, divided by epsilon.
+stream gaussian: Such a change moves what the noise of all nights is added to by at most {l2} as a
+    vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of
+    this scale. It also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
+groups: Counts are kept apart for {named_groups} groups{others}. An answer counts in one of them
+    only, and the noise hides a change of any answers in any groups: {cost} is paid once for all
+    rankings {of_which} together.{across}
+balanced: The operator states that every pair of items was asked about equally often. Shares and
+    ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
+    reason alone.
+chance: The operator states that chance decided which items met, though some were shown more often
+    than others. Scores and intervals rest on that: where strong items met strong ones more often
+    than weak ones did, scores lie too near each other.
+max_weight: An answer counts by its weight, a column of the input, and by {max_weight} at most.
+weighted: The released counts are in units of 1/{units:,} of an answer of weight 1{halves}; scale
+    and sensitivity are too. The sum of all squared weights got noise of the same scale, as one more
+    number of the vector; it says how far chance reaches in the counts.
+counts split -stream -weighted: A tie is half a win for each item; the released counts are in half
+    wins, and scale and sensitivity are too.
+stream split: A tie is half a win for each item; these numbers are in half wins.
+tie-counts: A tie is an outcome of its own, and an answer counts in one of the three counts of its
+    pair: the noise that hides who won hides whether an answer was a tie, too.
+top-list: Every win count got its own discrete Laplace noise of scale {scale}, the {k} items with
+    the largest noisy counts were listed, and counts and noise were deleted: the list is all that
+    leaves.
+scores: The scores are those that fit the answers best ({link} link) while a penalty of weight gamma
+    = {ridge} and a secret random pull hold each of them: {law} noise of scale {scale} (standard
+    deviation {deviation}). Only {sources} leave; the counts they were fitted to are deleted as soon
+    as the noise is drawn, and ranking and intervals are computed from {sources} alone.
+scores stated: How often each {stated_what} is compared was stated by the operator as a public fact
+    that nobody counted in the answers; intervals rest on it, and no epsilon is spent on it.
+exposures -drawn: These numbers say how often each item was compared. They follow from who compared
+    what, which is public, and carry no noise.
+exposures drawn: These numbers say how often each item was compared, each with its own discrete
+    Laplace noise of scale {exposures_scale} (standard deviation {exposures_deviation}): such a
+    change moves them by at most {exposures_l1} altogether (l1 norm), and {exposures_l1} /
+    {exposures_epsilon} = {exposures_ratio}. They take {exposures_epsilon} of epsilon, and the
+    scores {scores_epsilon}.
+scores: Gamma is public: it follows from the configuration, and nothing was counted to choose it.
+scores laplace: {parts}: {pull} for the pull (such a change moves the gradient by at most
+    {sensitivity} altogether, over the scale), {determinant} for what the curvature tells, and
+    {last_digits} for the last digits.
+scores gaussian: Such a change moves the gradient by at most {sensitivity} as a vector (l2 norm). Of
+    {whole}, {determinant} is for what the curvature tells and {last_digits} for the last digits.
+scores: The last digits, which rounding and the solver leave behind, are covered by discrete Laplace
+    noise of standard deviation {cover_deviation}.
+scores-and-effects: The scores and the effects are those that fit the answers best (logistic link)
+    while a penalty of weight gamma = {ridge} and a secret random pull, Laplace noise of scale
+    {scale}, hold each score; {effects}.
+scores-and-effects: Each covariate of a row is divided by its public scale and clipped to between -1
+    and 1 before anything else is done with it, so no row can pull an effect by more than 1.
+scores-and-effects: How much the answers tell of each score and effect, from which the intervals
+    follow, is released with discrete Laplace noise of its own (standard deviations {deviations},
+    counted in comparisons of equal items).
+scores-and-effects: Of epsilon, {pull} is for the pull (such a change moves the gradient by at most
+    {sensitivity} altogether{counted}), {determinant} for what the curvature tells, {last_digits}
+    for the last digits and {information} for how much the answers tell.
+scores-and-effects: Gamma is public: it follows from the configuration, and nothing was counted to
+    choose it. The last digits, which rounding and the solver leave behind, are covered by discrete
+    Laplace noise of standard deviation {cover_deviation}. Only these scores, effects and numbers
+    leave; the rows they were fitted to are deleted as soon as the noise is drawn.
+private-sums laplace-response: Each answer, 0 or 1, got its own discrete Laplace noise of scale 1 /
+    epsilon; scores and intervals are computed from the sums of noisy answers alone.
+private-sums randomised-response: Each answer was flipped with probability 1 / (e^epsilon + 1), by
+    secret bits; scores and intervals are computed from the sums of flipped answers alone.
+private-sums per_user: A person's epsilon was divided by the number of their answers, so all of them
+    together are protected at the person's epsilon, {high} at most.
+private-sums -per_user bounded: At most {L} answers of each person count, chosen without looking at
+    what was answered; all of them together are protected at the sum of their epsilons, {person} at
+    most.
+private-sums shuffled -gained: Being one of many adds nothing that can be proven here: a pair has
+    too few answers for the theorem on shuffling ({shuffle_theorem}).
+private-sums shuffled gained: Somebody who sees this release alone, and not the single privatised
+    answers, learns less: an answer is then protected at epsilon = {shuffled} but for a probability
+    of {shuffle_delta} ({shuffle_theorem}, with {reports} answers to the pair that has fewest).
+randomised-answers: Each answer was flipped with probability 1 / (e^(epsilon / k) + 1), k the number
+    of answers of its person, by secret bits; difficulties and intervals are computed from the sums
+    of flipped answers alone.
+randomised-answers: At most {L} answers of each person count, chosen at random.
+private-pairs hide_items: The {pairs_were} drawn by secret bits from the whole catalogue, whatever
+    was ranked; each answer (above, below, or not both ranked) became each of the two others with
+    probability 1 / (e^x + 2), x = {part}. All results are computed from such answers alone.
+private-pairs -hide_items: The {pairs_were} drawn by secret bits among those of the ranked items,
+    without looking at their order; each answer was flipped with probability 1 / (e^x + 1), x =
+    {part}. All results are computed from such answers alone.
+laplace-ranks: To each rank discrete Laplace noise of scale 2 (m - 1) / epsilon was added, and items
+    were put in the order of the noisy ranks. This is a baseline: mechanism mallows is more accurate
+    at the same epsilon.
+mallows: The synthetic ranking was drawn by secret bits from a Mallows law around the true one: each
+    pair of items on which the two agree makes it e^(epsilon / (m - 1)) times as likely, m items in
+    the list. All results are computed from synthetic rankings alone.
+chosen: This mechanism was chosen from public numbers: {chosen}.
+private lists unnamed: Each ranking in the input counts as the one ranking of another person.
+private lists -unnamed one_list: One ranking of each person counts; of several, one was chosen at
+    random.
+private lists -unnamed -one_list: At most {L} rankings of each person count, chosen at random; all
+    of them together are protected at the sum of their losses, {person} at most.
+trusted lists multiplied: What is released is multiplied by whole numbers first ({products}), so
+    that one noise serves all; scale and sensitivity are of these products.
+trusted lists unnamed: Each ranking in the input counts as the one ranking of another person{end}
+trusted lists -unnamed one_list: One ranking of each person counts; of several, a secret key chose
+    one{end}
+trusted lists -unnamed -one_list: At most {L} rankings of each person count, chosen by a secret
+    key{end}
+central user by_weights: All answers of each person count, at most one on each pair of
+    items{and_cap}. Of a person with more than {L} of them each counts less, the less the more there
+    are: together they move the counts by no more, as a vector, than {L} answers could.
+central user -by_weights -stream -lists: At most {L} answers of each person count, chosen at
+    random{distinct}{cap}; the rest of a person's answers are not used.
+stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
+    the rest of a person's answers are not used.
+"""
+NOT_PROTECTED_TEXT = """
+none: Everything: what is released is exact, and may expose single answers.
+multiline: Rows from other rows, because input.multiline is set: one row of a CSV file with an open
+    quote swallows those after it, up to 1 MiB. Whoever writes such a row moves the result by more
+    than the noise hides, and so by more than the stated factor.
+public: Which items each person compared, and so which questions they left unanswered: the operator
+    states that this is public.
+scores-and-effects: The names, number and scales of the covariates, which are public parts of the
+    configuration: choose scales by what is known beforehand, never by looking at the answers.
+trusted lists unnamed: A person with several rankings in the input: each is protected as if it were
+    another person's, and their losses add up, unbounded.
+private-sums: Which pairs were compared, how often and at which epsilon, and that an answer was
+    given at all: only what was answered is hidden.
+private-sums -per_user -bounded: A person with many answers: for k answers the loss is the sum of
+    their k epsilons, and nothing bounds k here.
+randomised-answers: Which items a person answered, and that they took part.
+private-pairs hide_items: That a ranking was given at all{contests}, and whether it held more than
+    {longest} items: longer ones were left out.
+private-pairs -hide_items: Which items a person ranked, and how many{contests}, and that a ranking
+    was given at all: each answer shows two of the items, and only their order is hidden.
+private-rankings: Which items a person ranked, and how many{contests}, at which epsilon, and that a
+    ranking was given at all: only the order of the ranked items is hidden.
+private lists ties_refused: Whether somebody put two items at the same rank: such rankings were left
+    out.
+private lists unnamed: A person with several rankings in the input: their losses add up, unbounded.
+central comparison: A person with many answers: each answer is protected, all of them together are
+    protected less. For k answers the loss is {grows}.
+central comparison replace-one: That an answer was given, and how many answers there are.
+central user replace-one: That a person took part, and how many people did.
+central user: Groups, such as a family or a class: for k people together the loss is {grows}.
+central user: A person who appears under several user names: each name is protected as if it were a
+    person.
+-none: What holds for people in general: what most people answer says something about those who did
+    not take part as well.
+-none: Other releases from answers of the same people, {of_night}
+-none: What is public anyway: the list of items, the configuration, when the run took place, how
+    long it took and how large its files are.
+-none: The answers themselves, from anybody who can read the input or the confidential folder.
+large: Much in practice: epsilon = {whole_epsilon} allows a factor of {large_odds}.
+stream: On which night each person counted last, and how often, from anybody who can read the
+    confidential folder while the stream runs.
+stream: On which days this ran. Where schedule.empty is skip, a night without files is released like
+    any other.
+"""
+THEOREM_TEXT = """
+none: none: a release without noise has no guarantee
+stream: hushrank's privacy/stream.py, after Choquette-Choo et al., (Amplified) banded matrix
+    factorization (2023), and Kalinin and Lampert, Banded square root matrix factorization (2024);
+    {of_noise}.
+counts -stream: {algorithm}; {of_noise}.
+top-list: Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure
+    differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot.
+scores: {likelihood}{gaussian_likelihood}, {constants}.
+scores-and-effects: {likelihood}, for comparisons with bounded covariates and with the constants
+    that the proof in hushrank's privacy/covariate_perturbation.py needs.
+private-sums randomised-response: Warner, Randomized response (1965); {XSC}, section 3.1 (each
+    answer) and S.2 (all answers of a person).
+private-sums laplace-response: {DMNS}, on each answer; {XSC}, Scenario V.
+randomised-answers: Warner, Randomized response (1965); {NZ}, Section 5 (its baseline).
+mallows: {RDP}, Algorithm 1 and Theorem 1.
+laplace-ranks: {RDP}, Lemma 3, with discrete Laplace noise.
+random-pairs: Warner, Randomized response (1965), on pairs drawn without looking at the order; see
+    hushrank's privacy/random_pairs.py
+"""
+ERRATUM_TEXT = """
+win-counts user replace-one -stream: E1: Algorithm 3 as published calibrates its noise to L, the
+    most answers of a person. But replacing them can lower some counts by L and raise others by L,
+    so that noise gives 2 epsilon. The sensitivity used here is {moved_l}.
+scores|scores-and-effects: E3: the proof is about the exact minimiser under continuous noise, and a
+    computer has neither. How far its scores can be from that is bounded, and the bound is covered
+    by noise of its own, paid for out of epsilon.
+mallows: E4: Lemmas 1 and 2 of the paper print an exponent that is not the one of its Algorithm 1
+    where agreeing pairs are summed. Algorithm 1 was used: epsilon / (m - 1) for each unordered pair
+    of m items.
+right-wrong-counts: E5: the script published with the paper adds noise only where a count is not
+    zero, so a zero that stays zero gives people away; here zeros get noise as well. E6: Lemma 4.1
+    prints the variance of the noise with the square root of the squared sensitivity, where its own
+    proof needs the number itself; it is used here. The paper lets a person move {theirs} counts;
+    the bound used here is {l2_squared:,} counts, each by one.
+"""
+FRAGMENTS_TEXT = """
+[change]
+public user: If one person had answered otherwise, about the same pairs of items
+public comparison: If one comparison had ended otherwise
+user replace-one: If all answers of one person were replaced by others
+user add-remove: If one person were left out, or one more took part
+comparison replace-one: If one answer were replaced by another
+comparison add-remove: If one answer were left out, or one more given
+[of_what]
+stream: this night and all others of the stream together
+: this release
+[but_for]
+delta: , but for a probability of {delta} (delta)
+:
+[whose]
+user: how many people's rows mostly fit the columns, items and words of the configuration
+: how many rows fit the columns, items and words of the configuration
+[rest_delta]
+delta: ~and all of delta, {delta},
+:
+[entry]
+win-counts: win count
+win-loss-counts: count of wins and every count of losses of an item
+pair-counts: entry of the matrix of wins (how often one item beat another)
+tie-counts: count of an outcome of a pair (one item won, the other won, they tied)
+outcome-counts: count of wins of a pair that was compared (how often the first of its two items beat
+    the second)
+above-counts squares: count of pairs (in how many rankings one item is above another) (sums of
+    squares and the number of rankings included, from which intervals know how much rankings differ)
+above-counts: count of pairs (in how many rankings one item is above another)
+net-sums: item's sum of items below it less items above it (sums of squares and the number of
+    rankings included, from which intervals know how much rankings differ)
+place-counts: count of places (in how many rankings an item is at a place)
+right-wrong-counts complete: count of people who were right on one item and wrong on another, both
+    ways on every pair of items
+right-wrong-counts: count of people who were right on one item and wrong on another, both ways on
+    each of the graph's {edges:,} pairs, a public graph that was drawn without looking at an answer
+[computed]
+win-counts: the ranking, the shares and all intervals are computed from the noisy counts alone
+win-loss-counts: the scores, the ranking and all intervals are computed from the noisy counts alone
+pair-counts: the scores, the ranking and all intervals are computed from the noisy matrix alone
+tie-counts: the scores, how often equals tie, the ranking and all intervals are computed from the
+    noisy counts alone
+outcome-counts: how often each pair was compared is public and released as it is, and the scores,
+    the ranking and all intervals are computed from these two alone
+above-counts squares: the scores and all intervals are computed from the noisy counts alone
+above-counts|place-counts: the order and all intervals are computed from the noisy counts alone
+net-sums: the scores and all intervals are computed from the noisy sums alone
+right-wrong-counts: the difficulties, the ranking and all intervals are computed from the noisy
+    counts alone
+[cost]
+gaussian: the budget
+: epsilon
+[others]
+others: ~and for all other answers
+:
+[of_which]
+stream: of all nights of the stream
+: of this release
+[across]
+user stream: ~The bounds on a person's nights, and on their answers of a night, hold across all
+    groups.
+user: ~The bound on a person's answers holds across all groups.
+:
+[halves]
+split: : a tie is half a win for each item
+:
+[sources]
+exposures: the scores and these numbers
+: the scores
+[stated_what]
+stated of_pairs: pair of items
+: item
+[parts]
+drawn|look: The scores' epsilon of {scores_epsilon} has three parts
+: Epsilon has three parts
+[whole]
+drawn|look: the scores' epsilon of {scores_epsilon}
+: epsilon
+[effects]
+shared: {one_over_share} times both hold each effect
+: the same hold each effect
+[counted]
+shared: , where what it moves of effects counts {share} times
+:
+[distinct]
+distinct: , at most one on each pair of items
+:
+[cap]
+cap: , with any one item in at most {c} of them
+:
+[and_cap]
+cap: ~and with any one item in at most {c} of them
+:
+[nights_of]
+one_night: one night
+: at most {participations} nights
+[apart]
+apart: , any two of them at least {gap} nights apart
+:
+[spread]
+bands: , spread over {bands} nights with public weights,
+:
+[shown]
+all_nights: all nights so far
+night_alone: the night alone
+: the last {window} nights
+[in_groups]
+groups: ~in a group, and {shown_of_all} in all groups together
+:
+[end]
+longest: ; longer than {longest} items none counts.
+: .
+[grows]
+rho: k * k times rho
+delta: k times epsilon, and delta grows faster than that
+: k times epsilon
+[of_night]
+stream: those of other streams among them: their losses add up. The budget ledger of the population
+    keeps the account. The nights of this stream are covered together.
+: other nights of this job among them: their losses add up. The budget ledger of the population
+    keeps the account.
+[an_answer]
+per_user: is the person's, {interval}, divided by the number of their answers
+range: lies between {low} and {high}
+: is {high}
+[is_one]
+range: lies between {low} and {high}
+: is {high}
+[shuffle_theorem]
+randomised-response: Balle, Bell, Gascon and Nissim 2019, the privacy blanket summed exactly
+: Feldman, McMillan and Talwar 2021, Theorem III.1
+[pairs_of]
+one_pair: one pair
+: {pairs} pairs
+[pairs_were]
+one_pair: pair was
+: {pairs} pairs were
+[part]
+one_pair: epsilon
+: epsilon / {pairs}
+[of_whose]
+hide_items: items of the catalogue
+: its items
+[had]
+hide_items: ranked any other items, in any order,
+: put the same items in any other order
+[formula]
+laplace-ranks: epsilon floor(m^2 / 2) / (2m - 2)
+: epsilon m / 2
+[contests]
+contests: , in which contests
+:
+[where]
+at_source: where it was given
+: before it was counted
+[of_noise]
+laplace: discrete Laplace noise after Ghosh, Roughgarden and Sundararajan, Universally
+    utility-maximizing privacy mechanisms (2012)
+: discrete Gaussian noise after Canonne, Kamath and Steinke, The discrete Gaussian for differential
+    privacy (2020), Theorem 14 for zCDP, in place of Laplace noise; epsilon and delta by the theorem
+    in hushrank's privacy/gaussian_profile.py
+[algorithm]
+win-counts comparison: {CCW}, Algorithm 2 (noisy win counts, one comparison protected)
+win-counts: {CCW}, Algorithm 3 (noisy win counts, one person protected)
+win-loss-counts: {DMNS}, on the wins and losses of each item
+pair-counts: {DMNS}, on the matrix of wins
+tie-counts: {DMNS}, on the matrix of wins and on the ties of each pair
+outcome-counts: {DMNS}, on the matrix of wins, of which one entry a pair is secret
+right-wrong-counts: {NZ}, Algorithm 2 and Lemma 4.1 (noisy pairwise differential measurements)
+trusted lists: {DMNS}, on counts of rankings, with the sensitivity that hushrank's
+    privacy/ranking_sensitivity.py proves
+[likelihood]
+comparison: {CCW}, Algorithm 1 and Proposition 2.1 (one comparison protected)
+: {CCW}, Section 3.2 and Proposition 3.1 (one person protected)
+[gaussian_likelihood]
+gaussian: , with Gaussian noise after Kifer, Smith and Thakurta, Private convex empirical risk
+    minimization and high-dimensional regression (2012), Theorem 2
+:
+[constants]
+paper: with the constants as published, or more noise where the proof needs it
+: with the constants that its proof needs
+[theirs]
+complete: m (m - 1) = {ordered_pairs:,}
+: 2 |E| = {two_edges:,}
+[moved_l]
+gaussian: {l2} (l2 norm)
+: {l1} (l1 norm)
+"""  # parts of sentences: the first line that applies; `~`: with a blank in front
+PAPERS = {
+    "CCW": "Cai, Chakraborty and Wang, Optimal differentially private ranking from pairwise"
+    " comparisons (2025)",
+    "DMNS": "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data"
+    " analysis (2006)",
+    "XSC": "Xu, Sun and Cheng, Rate-optimal rank aggregation with private pairwise rankings",
+    "RDP": "Xu, Sun and Cheng, Ranking differential privacy",
+    "NZ": "Nguyen and Zhang, Optimal and private learning from human response data (2023)",
+}
+Rows = tuple[tuple[str, tuple[str, ...]], ...]  # tags, and a sentence in all its wordings
+
+
+def rows_of(text: str) -> Rows:
+    """The sentences of a block of text, each with its tags; further lines of one are indented."""
+    joined = re.sub(r"\n    ", " ", text.strip())
+    pairs = (line.partition(":")[::2] for line in joined.splitlines())
+    return tuple(
+        (tags.strip(), tuple(each.strip().replace("~", " ") for each in told.split("||")))
+        for tags, told in pairs
+    )
+
+
+STATEMENT, NOT_PROTECTED, THEOREM, ERRATUM = map(
+    rows_of, (STATEMENT_TEXT, NOT_PROTECTED_TEXT, THEOREM_TEXT, ERRATUM_TEXT)
+)
+FRAGMENTS: dict[str, Rows] = {
+    block.partition("]")[0]: rows_of(block.partition("]")[2])
+    for block in FRAGMENTS_TEXT.split("[")[1:]
+}
+
+
+class Parts(dict[str, Any]):
+    """What stands in the sentences: numbers, and parts of sentences by what applies."""
+
+    def __init__(self, values: Document, tags: set[str]) -> None:
+        super().__init__(values | PAPERS)
+        self.tags = tags
+
+    def __missing__(self, name: str) -> str:
+        return next(said(self, FRAGMENTS[name]))[0]
+
+
+def said(parts: Parts, rows: Rows) -> Iterator[tuple[str, ...]]:
+    """The sentences that apply, each in all wordings that versions of hushrank have had."""
+    for wanted, wordings in rows:
+        tags = (each.split("|") for each in wanted.split())
+        if all(
+            any((one.lstrip("-") in parts.tags) != one.startswith("-") for one in each)
+            for each in tags
+        ):
+            yield tuple(text.format_map(parts) for text in wordings)
+
+
+def digits(value: Any) -> str:
+    """A number in a sentence: six digits at most."""
+    return f"{float(value):.6g}"
+
+
+def odds_of(epsilon: float) -> str:
+    """e^epsilon in a sentence."""
+    return f"{math.exp(epsilon):.3g}" if epsilon < 10 else f"10^{epsilon / math.log(10):.1f}"
+
+
+def variance_of(scale: float, kind: str) -> float:
+    """Of an integer of discrete Laplace noise; an upper bound [CKS20] of discrete Gaussian."""
+    if kind == "gaussian" or scale == 0:
+        return scale**2
+    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
+
+
+def variance_in(law: Document) -> float:
+    """Of the noise of a draw."""
+    return (
+        variance_of(float(fraction(law["scale"])), law["kind"]) * float(fraction(law["step"])) ** 2
+    )
+
+
+def kernel_of(coefficients: Sequence[int], window: int | None, nights: int) -> list[float]:
+    """How much of the noise of each night before is in what a night of a stream shows: a power
+    series, that of the nights that are shown over that of the encoder [FHU22]."""
+    kernel: list[float] = []
+    for night in range(nights):
+        mixed = zip(coefficients[1:], reversed(kernel), strict=False)
+        own = float(window is None or night < window)
+        kernel.append((own - sum(a * b for a, b in mixed)) / coefficients[0])
+    return kernel
+
+
+def shown_variance(law: Document, told: Document, night: int) -> float:
+    """Of the noise in a count that a night (from 1) of a stream shows."""
+    kernel = kernel_of(told["coefficients"], told["window"], night)
+    scale = float(fraction(law["scale"]))
+    return variance_of(scale, law["kind"]) * sum(each**2 for each in kernel)
+
+
+def parts_of(certificate: Document, release: Document) -> Parts:
+    """What the sentences of a release are made of."""
+    guarantee, bounds = certificate["guarantee"], certificate["domain"]["bounds"]
+    kind, local = release["released"]["kind"], guarantee["unit"] == "local"
+    if guarantee["epsilon"] == "inf":
+        return Parts({}, {"none"})
+    epsilon, delta = (float(exactly(guarantee[name])) for name in ("epsilon", "delta"))
+    draw = next(each for each in certificate["draws"] if "votes_" not in each["derivation"])
+    values: Document = {
+        "epsilon": digits(epsilon),
+        "whole_epsilon": digits(epsilon),
+        "delta": digits(delta),
+        "odds": odds_of(epsilon),
+        "large_odds": odds_of(epsilon),
+        "sure": digits(round(100 / (1 + math.exp(-min(epsilon, 700))), 2)),
+        "L": bounds["max_contributions"],
+        "c": bounds["per_item_cap"],
+        "longest": release["privacy"]["parameters"].get("longest_ranking", 0),
+    }
+    tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
+    parts = Parts(values, tags | tags_of(draw, certificate, release))
+    parts.tags.update(["large"] * (epsilon > 10) + ["delta"] * (delta > 0))
+    for tell in (tell_local,) if local else (tell_look, tell_draw, tell_stream):
+        tell(parts, draw, certificate, release)
+    if kind == "scores":
+        tell_scores(parts, draw, certificate, release)
+    if kind == "scores-and-effects":
+        tell_effects(parts, draw, certificate)
+    return parts
+
+
+def tags_of(draw: Document, certificate: Document, release: Document) -> set[str]:
+    """What is so of a release, in the words that stand before the sentences."""
+    domain, released, kind = certificate["domain"], release["released"], release["released"]["kind"]
+    bounds, settings = domain["bounds"], certificate["rows"]["settings"]
+    facts = {each["fact"] for each in certificate["public_facts"]}
+    local, lists = certificate["guarantee"]["unit"] == "local", kind in LISTS
+    longest = release["privacy"]["parameters"].get("longest_ranking", 0)
+    layout = settings.get("layout"), settings.get("ties")
+    flags = {
+        "central": not local,
+        "private": local,
+        "trusted": not local,
+        "lists": lists,
+        "counts": not local and kind not in ("scores", "scores-and-effects", "top-list"),
+        "rho": certificate["guarantee"]["rho"] is not None,
+        "multiline": bool(settings.get("multiline")),
+        "distinct": bounds["distinct_pairs"],
+        "cap": bounds["per_item_cap"] is not None,
+        "bounded": bounds["max_contributions"] is not None,
+        "by_weights": bounds["bounding"] == "weights",
+        "weighted": is_weighted(certificate),
+        "max_weight": bounds["max_weight"] is not None,
+        "split": domain["ties"] == "split",
+        "groups": bool(domain["groups"]),
+        "others": domain["other_rows"],
+        "public": is_public(certificate, release),
+        "balanced": kind in DESIGNED and settings.get("design") == "balanced",
+        "chance": kind in DESIGNED and settings.get("design") == "random",
+        "at_source": draw.get("at_source", False),
+        "unnamed": NAMELESS in facts,
+        "one_list": bounds["max_contributions"] == 1,
+        "contests": (settings.get("columns") or {}).get("contest") is not None,
+        "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
+        "longest": longest < domain["items"],
+        "complete": released.get("pairs") is None,
+        "squares": released.get("squares") is not None,
+    }
+    return {name for name, on in flags.items() if on}
+
+
+LISTS = ("private-rankings", "private-pairs", "above-counts", "net-sums", "place-counts")
+DESIGNED = ("win-counts", "win-loss-counts")  # where results rest on who was asked about whom
+
+
+def tell_look(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
+    """Of the look at the rows that came first."""
+    looks = [each for each in certificate["draws"] if derivation_of(each) == "votes_sensitivity"]
+    rest = exactly(certificate["guarantee"]["epsilon"])
+    if looks:
+        parts.tags.add("look")
+        took = exactly(looks[0]["cost"]["epsilon"])
+        rest -= took
+        parts["look"], parts["rest"] = digits(took), digits(rest)
+    parts |= {"own_epsilon": digits(rest), "left": float(rest)}
+
+
+def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
+    """Of noise on counts, or inside an optimisation."""
+    optimised = derivation_of(draw) in OPTIMISED
+    law, scale = draw["laws"][0] if optimised else draw["law"], draw.get("scale")
+    parts.tags.add(law["kind"])
+    parts |= {
+        "law": law["kind"].capitalize(),
+        "scale": digits(fraction(scale or law["scale"])),
+        "deviation": digits(math.sqrt(variance_in(law))),
+    }
+    if optimised:
+        return
+    b, released, norms = bundle_of(certificate), release["released"], draw["sensitivity"]
+    n, edges = b.items, graph_sizes(released.get("pairs"))[0] or 0
+    weights = released.get("weights") or {}
+    if {*weights.values()} - {1}:
+        parts.tags.add("multiplied")
+    parts |= {
+        "l1": norms["l1"],
+        "l2": digits(math.sqrt(norms["l2_squared"])),
+        "l2_squared": norms["l2_squared"],
+        "l1_over_epsilon": digits(norms["l1"] / parts["left"]),
+        "rho": digits(fraction(draw["cost"]["rho"] or "0/1")),
+        "named_groups": len(certificate["domain"]["groups"]),
+        "units": b.weight * UNIT,
+        "max_weight": f"{float(fraction(certificate['domain']['bounds']['max_weight'] or 1)):g}",
+        "stated": release["privacy"]["parameters"].get("public_graph_statement"),
+        "edges": edges,
+        "two_edges": 2 * edges,
+        "ordered_pairs": n * (n - 1),
+        "k": len(released.get("items") or ()),
+        "products": ", ".join(f"{part} times {weight:,}" for part, weight in weights.items()),
+    }
+
+
+def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
+    """Of the nights of a stream."""
+    told, terms = release.get("stream"), certificate["domain"]["stream"]
+    if told is None or terms is None:
+        return
+    law, bands = draw["law"], len(told["coefficients"])
+    groups, nights, window = bundle_of(certificate).groups, terms["nights"], terms["window"]
+
+    def last(scale: float, kind: str) -> str:
+        kernel = kernel_of(told["coefficients"], window, nights)
+        variance = variance_of(scale, kind) * sum(each**2 for each in kernel)
+        if kind == "laplace" and sum(map(bool, kernel)) <= FEW_DRAWS and variance > 1:
+            variance = variance_of(math.sqrt(variance / 2 + 1 / 12), kind)
+        return digits(math.sqrt(variance))
+
+    scale = float(fraction(law["scale"]))
+    of_all = math.sqrt(groups * variance_of(scale, law["kind"]))
+    norms = draw["sensitivity"]
+    flags = {
+        "stream": True,
+        "one_night": terms["participations"] == 1,
+        "apart": terms["participations"] > 1 and terms["gap"] > 1,
+        "bands": bands > 1,
+        "all_nights": window is None,
+        "night_alone": window == 1,
+    }
+    parts.tags.update(name for name, on in flags.items() if on)
+    parts |= {
+        **{name: terms[name] for name in ("nights", "participations", "gap", "window")},
+        "bands": bands,
+        "shown_deviation": last(scale, law["kind"]),
+        "shown_of_all": last(of_all, "gaussian") if groups > 1 else "",
+        "l1": digits(norms["l1"] / 2**20),
+        "l2": digits(math.sqrt(norms["l2_squared"]) / 2**20),
+    }
+
+
+FEW_DRAWS = 30  # of Laplace noise, whose sum hushrank takes for Laplace noise; more for Gaussian
+
+
+def tell_scores(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
+    """Of scores by an optimisation, and of how often items were compared."""
+    stated = release["privacy"]["parameters"].get("stated_exposures")
+    drawn = [each for each in certificate["draws"] if "exposures_" in each["derivation"]]
+    flags = {
+        "stated": stated is not None,
+        "of_pairs": stated == "pairs",
+        "exposures": release["released"]["exposures"] is not None and stated is None,
+        "drawn": bool(drawn),
+        "paper": draw["constants"] == "paper",
+    }
+    parts.tags.update(name for name, on in flags.items() if on)
+    parts |= {**of_optimum(draw), "link": draw["loss"]["link"]}
+    parts["stated"] = release["privacy"]["parameters"].get("public_graph_statement")
+    for each in drawn:
+        epsilon, l1 = float(fraction(each["cost"]["epsilon"])), each["sensitivity"]["l1"]
+        parts |= {
+            "exposures_epsilon": digits(epsilon),
+            "exposures_scale": digits(fraction(each["law"]["scale"])),
+            "exposures_deviation": digits(math.sqrt(variance_in(each["law"]))),
+            "exposures_l1": l1,
+            "exposures_ratio": digits(l1 / epsilon),
+        }
+
+
+def of_optimum(draw: Document) -> Document:
+    """Numbers of noise in an optimisation, for sentences."""
+    scale, sensitivity = (float(fraction(draw[name])) for name in ("scale", "sensitivity"))
+    return {
+        "ridge": digits(fraction(draw["ridge"])),
+        "sensitivity": digits(sensitivity),
+        "pull": digits(sensitivity / scale),
+        "determinant": digits(fraction(draw["determinant_epsilon"])),
+        "last_digits": digits(fraction(draw["cover"]["epsilon"])),
+        "cover_deviation": digits(math.sqrt(variance_in(draw["cover"]["law"]))),
+        "scores_epsilon": digits(fraction(draw["cost"]["epsilon"])),
+    }
+
+
+def tell_effects(parts: Parts, draw: Document, certificate: Document) -> None:
+    """Of effects of covariates."""
+    told = [each for each in certificate["draws"] if each["derivation"].endswith("covariate_mle")]
+    share = float(fraction(draw["share"]))
+    if share < 1:
+        parts.tags.add("shared")
+    parts |= {
+        **of_optimum(draw),
+        "share": digits(share),
+        "one_over_share": digits(1 / share),
+        "deviations": ", ".join(digits(4 * math.sqrt(variance_in(each["law"]))) for each in told),
+        "information": digits(sum(float(fraction(each["cost"]["epsilon"])) for each in told)),
+    }
+
+
+def tell_local(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
+    """Of answers, rankings and tests that were privatised one by one."""
+    released, parameters = release["released"], release["privacy"]["parameters"]
+    low, high = ends_of(draw)
+    m, split = parts["longest"], draw.get("budget") == "per_user"
+    whole = (
+        high * (m * m // 2) / (2 * m - 2) if draw["mechanism"] == "laplace-ranks" else high * m / 2
+    )
+    after, pairs = parameters.get("epsilon_of_an_answer_after_shuffling"), draw.get("pairs", 0)
+    met = released.get("w", 0) is None or any(map(any, released.get("w") or ()))
+    flags = {
+        draw["mechanism"]: True,
+        "per_user": split,
+        "range": low < high,
+        "shuffled": met and not split and low == high,
+        "gained": after is not None,
+        "chosen": "mechanism_chosen" in parameters,
+        "one_pair": pairs == 1,
+        "hide_items": draw.get("hide") == "items",
+    }
+    parts.tags.update(name for name, on in flags.items() if on)
+    if released["kind"] != "randomised-answers":
+        parts["odds"] = odds_of(high)
+    parts |= {
+        "low": digits(low),
+        "high": digits(high),
+        "interval": digits(low)
+        if digits(low) == digits(high)
+        else f"{digits(low)} to {digits(high)}",
+        "person": digits(parts["whole_epsilon"]),
+        "whole_ranking": digits(whole),
+        "whole_odds": odds_of(whole),
+        "pairs": pairs,
+        "chosen": parameters.get("mechanism_chosen"),
+        "shuffled": digits(after or 0),
+        "shuffle_delta": digits(parameters.get("delta_after_shuffling", 0)),
+        "reports": parameters.get("fewest_answers_to_a_pair"),
+    }
+
+
+def ends_of(draw: Document) -> tuple[float, float]:
+    """The smallest and the largest epsilon that is accepted."""
+    if draw["mechanism"] == "random-pairs":
+        found = [draw["epsilon"]]
+    elif "epsilons" in draw:
+        found = draw["epsilons"]
+    else:
+        table = draw.get("tables") or draw["thresholds"]
+        found = [each["epsilon"] for each in table if each.get("answers", 1) == 1]
+    listed = {each["answers"] for each in draw.get("thresholds", ())} or {1}
+    table = draw.get("tables") or draw.get("thresholds") or found
+    if not 1 <= len({*found}) == len(found) <= 2 or len(table) != len(found) * len(listed):
+        raise Wrong("laws are told at the smallest and the largest epsilon, and each once")
+    return float(fraction(found[0])), float(fraction(found[-1]))
+
+
+def check_words(certificate: Document, release: Document, say: Findings) -> None:
+    """That every sentence of the guarantee is the one that follows from the numbers, each in its
+    place, and that none is missing."""
+    privacy, parts = release["privacy"], parts_of(certificate, release)
+    erratum = [] if privacy["erratum"] is None else [privacy["erratum"]]
+    texts = {
+        "statement": (STATEMENT, privacy["statement"]),
+        "not_protected": (NOT_PROTECTED, privacy["not_protected"]),
+        "theorem": (THEOREM, [privacy["theorem"]]),
+        "erratum": (ERRATUM, erratum),
+    }
+    for name, (rows, sentences) in texts.items():
+        wanted = list(said(parts, rows))
+        if {"trusted", "lists"} <= parts.tags:  # people's answers are rankings here
+            wanted = [
+                tuple(text.replace("answers", "rankings") for text in each) for each in wanted
+            ]
+        for sentence, right in itertools.zip_longest(sentences, wanted):
+            if right is None or sentence not in right:
+                told, follows = sentence or "nothing", (right or ("nothing",))[0]
+                same = len(os.path.commonprefix([told, follows]))
+                start = told.rfind(" ", 0, max(0, same - 20)) + 1
+                text = f"{name}: {short(told[start:])!r} is said, and from the numbers follows"
+                say.check(False, wrong=f"{text} {short(follows[start:])!r}")
+                break
+        else:
+            say.check(True, f"{name} says what follows from the numbers, word for word")
+
+
+# 10. What is not proved
 
 
 NOT_PROVED = (
@@ -1827,8 +3477,9 @@ NOT_PROVED = (
     "That nothing else was taken for public, and that `rows` has the settings of the run.",
     "That the released numbers were drawn once: who draws often and keeps the best breaks it.",
     "That the derivations are right: a person has to read them, and may check small cases.",
-    "That intervals, ranks and chances follow from what was drawn, and that sentences mean what the"
-    " numbers say: read them beside the numbers above.",
+    "That numbers which are called noisy are noisy: exact ones look alike.",
+    "That intervals, ranks and chances follow from what was drawn, and what the operator's own words"
+    " mean: names, warnings, reasons.",
     "What else report.html shows: its other words, drawings and scripts.",
 )
 IF_PRIVATISED = (
@@ -1840,23 +3491,59 @@ IF_COUNTED = (
 )
 
 
+RULES = (  # how bytes become rows, in words
+    "A row is a comparison of two different items of the catalogue, with a result that is one of"
+    " the words or signs of the settings.",
+    "A row holds a ranking of items of the catalogue, or one item of it; a ranking with an item"
+    " twice, with too many items, or outside the settings counts nowhere.",
+    "A row is one person's answer to one item of the catalogue, or to all; of several answers of a"
+    " person to one item those count that `duplicates` of the settings names.",
+    "Of CSV files a record ends where its line ends, so a damaged row is damaged alone.",
+    "Of CSV files a quoted field may span lines: a row with an open quote swallows the rows after"
+    " it, up to 1 MiB, which no noise covers.",
+    "A row that breaks a rule is moved to the confidential folder and counts nowhere.",
+    "A row that breaks a rule stops the run before anything is drawn or spent.",
+    "What a row means follows from its own bytes and from the settings above alone; no other row,"
+    " and no file besides the catalogue, changes it.",
+    "Rows of one user, pair and event count once; contradicting ones never.",
+    "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
+    " random bits decide, never what was answered.",
+    "All rows of a person count, with a weight that falls with their number, so that together they"
+    " add no more than max_contributions rows do.",
+)
+SPELLED = r"(?s)Column .* holds .*\. A row with another word (fails the run|is set aside)\."
+FREE_OF_COST = (  # what is computed from the draws alone
+    "Everything in the release beside what `draws` lists: the ranking, scores, ranks, intervals,"
+    " chances, groups, warnings and figures. It is computed from the draws and from public facts,"
+    " by no further look at the rows, and costs nothing.",
+    "What this night shows is computed from the draws of all nights of the stream so far.",
+    "The report shows the balance of the ledger when it was written, which is public.",
+)
+
+
+def check_texts(certificate: Document, say: Findings) -> None:
+    """That the other sentences of the certificate are some that the format has."""
+    texts = {
+        "rows.rules": (certificate["rows"]["rules"], RULES),
+        "post_processing": (certificate["post_processing"], FREE_OF_COST),
+        "not_proved": (certificate["not_proved"], (*NOT_PROVED, IF_PRIVATISED, IF_COUNTED)),
+    }
+    for name, (sentences, known) in texts.items():
+        for each in sentences:
+            mine = each in known or (name == "rows.rules" and re.fullmatch(SPELLED, each))
+            say.check(bool(mine), wrong=f"{name}: format {FORMAT} has no sentence {short(each)!r}")
+
+
 def say_what_is_open(certificate: Document, release: Document, say: Findings) -> None:
     """What no program can see in the files; a certificate cannot take a word of it away."""
     privatised = any(draw.get("at_source") for draw in certificate["draws"])
     own = [IF_PRIVATISED] * privatised + [IF_COUNTED] * bool(certificate["ledger"])
-    for text in dict.fromkeys((*NOT_PROVED, *own, *map(str, certificate["not_proved"]))):
+    for text in (*NOT_PROVED, *own):
         say.open(text)
     if certificate.get("audit"):
         say.open("what the audit says: its attacks were run by whoever wrote the certificate")
-    for name in sorted(release.keys() - KNOWN):
-        say.open(f"{short(name)} of release.json: this program does not know what that is")
 
 
-KNOWN = {  # of release.json
-    *("release_id", "created", "night", "name", "job", "method", "code_version", "safe", "ties"),
-    *("informative", "warnings", "scale", "unit", "ranking", "top_k", "top", "privacy", "look"),
-    *("stream", "effects", "released", "groups"),
-}
 UNREADABLE = (
     *(ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError),
     *(AssertionError, RecursionError, csv.Error),
@@ -1878,10 +3565,20 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         say.check(False, wrong=f"certificate.json or release.json is no JSON object: {error}")
         return say
+    version = certificate.get("hushrank_certificate")
+    if type(version) is int and version > FORMAT:
+        newer = f"the release is of format {version}, and this program knows format {FORMAT}"
+        say.lines.append(("newer", f"{newer}: get a newer verifier; nothing was judged"))
+        return say
+    readable = False  # whether both documents have their form
     checks: dict[str, Callable[[], object]] = {
         "certificate.json": lambda: check_form(certificate, release, say),
         "guarantee": lambda: check_claim(certificate, release, say),
         "draws": lambda: check_draws(certificate, release, say),
+        "public facts": lambda: check_public(certificate, release, say),
+        "numbers": lambda: check_numbers(certificate, release, say),
+        "words": lambda: check_words(certificate, release, say),
+        "sentences": lambda: check_texts(certificate, say),
         "ledger": lambda: check_ledger(certificate, ledger, say),
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
@@ -1893,18 +3590,19 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "not_proved": lambda: say_what_is_open(certificate, release, say),
     }
     for name, check in checks.items():
+        if not (say.good or readable or name == "files"):
+            continue  # numbers that cannot be: nothing else can be computed from them
         try:
             check()
         except Wrong as error:
             say.check(False, wrong=f"{name}: {error}")
         except UNREADABLE as error:
             say.check(False, wrong=f"{name}: cannot be read as a certificate means it ({error!r})")
-        if name == "certificate.json" and not say.good:
-            break  # numbers that cannot be: nothing else can be computed from them
+        readable = readable or (name == "certificate.json" and say.good)
     return say
 
 
-# 8. Tools
+# 11. Tools
 
 
 DIGITS = 80  # of e^x and logarithms, which `decimal` rounds correctly
@@ -2066,8 +3764,16 @@ def read_anchor(place: Path) -> bytes:
     return b"".join(each.read_bytes() for each in objects)
 
 
+VERDICTS = {
+    0: "Nothing is wrong.",
+    1: "THIS RELEASE IS NOT WHAT IT CLAIMS TO BE.",
+    5: "NOT JUDGED: this release is of a newer format. Get a newer verifier.",
+}
+
+
 def main() -> int:
-    """Check the release that the command line names; 0: nothing is wrong, 1: something is."""
+    """Check the release that the command line names; 0: nothing is wrong, 1: something is, 5: it
+    was not judged, for its format is newer than this program."""
     parser = argparse.ArgumentParser(description="Check a release of hushrank.")
     parser.add_argument("folder", type=Path, help="folder with release.json and certificate.json")
     parser.add_argument("--ledger", type=Path, help="the ledger that counts the release")
@@ -2088,12 +3794,13 @@ def main() -> int:
         found.open(f"not looked at, for they are hidden or no files: {short(', '.join(others))}")
     if given.json:
         lines = [{"finding": kind, "text": text} for kind, text in found.lines]
-        print(json.dumps({"good": found.good, "findings": lines}, ensure_ascii=False, indent=1))
+        told = {"good": found.good, "judged": found.judged, "findings": lines}
+        print(json.dumps(told, ensure_ascii=False, indent=1))
     else:
         for kind, text in found.lines:
             print(f"{kind:5}  {text}")
-        print("Nothing is wrong." if found.good else "THIS RELEASE IS NOT WHAT IT CLAIMS TO BE.")
-    return 0 if found.good else 1
+        print(VERDICTS[found.code])
+    return found.code
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """`certificate.json`: its format, version 1. `docs/certificate.schema.json` is made from it.
 
+The number of the format is that of the whole release, `release.json` and its tables included: a
+verifier does not judge a release of a newer one. Every field is in the verifier's own list, too.
+
 Numbers that a checker computes with are exact. Integers are JSON integers; every other number is
 the text of a fraction in lowest terms, `p/q`, or `inf`. A budget in `guarantee` and `ledger`
 (epsilon, delta, rho) is the exact value of the decimals that `release.json` and the ledger show:

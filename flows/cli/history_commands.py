@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 HEADINGS = ("day", "release", "method", "epsilon", "what it says")
 CHANGE_HEADINGS = ("item", "before", "now", "change", "95 % interval", "rank", "more than noise")
-FOUND: dict[str, Literal["holds", "WRONG", "unproved"]] = {
+FOUND: dict[str, Literal["holds", "WRONG", "unproved", "newer"]] = {
     "holds": "holds",
     "WRONG": "WRONG",
     "open": "unproved",
+    "newer": "newer",
 }
 GOOD = "Nothing is wrong. What is unproved, no program can see from these files."
 BAD = "This release is not what it claims to be: do not rely on it."
+NEWER = "Not judged: this release is of a newer format. Verify it with a newer version of hushrank."
 PAGE = ".html"
 PICTURES = {".svg": "svg", ".png": "png"}
 
@@ -238,7 +240,9 @@ def verify_release(
 ) -> None:
     """Check one release against its certificate: noise, epsilon, files and ledger; reads no row.
 
-    The same check runs without hushrank: verifier/verify_release.py is one file of Python.
+    The exit code is 1 if something is wrong, and 5 if the release is of a newer format than this
+    version knows: then nothing is judged. The same check runs without hushrank:
+    verifier/verify_release.py is one file of Python.
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import bytes_of, release_files
@@ -254,9 +258,9 @@ def verify_release(
     else:
         for kind, text in found.lines:
             _say(f"{FOUND[kind]:9}{text}")
-        _say(GOOD if found.good else BAD)
-    if not found.good:
-        sys.exit(1)
+        _say((GOOD if found.good else BAD) if found.judged else NEWER)
+    if found.code:
+        sys.exit(found.code)
 
 
 def _heads_of(anchor: str) -> bytes:
@@ -271,7 +275,7 @@ def _print_findings(found: Findings) -> None:
     from hushrank.flows.documents.runs import print_document
 
     lines = (Finding(found=FOUND[kind], text=text) for kind, text in found.lines)
-    print_document(FindingsDocument(good=found.good, findings=tuple(lines)))
+    print_document(FindingsDocument(good=found.good, judged=found.judged, findings=tuple(lines)))
 
 
 def _cells(release: Release) -> tuple[str, ...]:

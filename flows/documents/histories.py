@@ -79,11 +79,12 @@ class Finding(Document):
     """One line of what `hushrank verify` found.
 
     Attributes:
-        found: whether a claim holds or is wrong, or cannot be proved from the files.
+        found: whether a claim holds or is wrong, or cannot be proved from the files; `newer`:
+            nothing was judged.
         text: the claim.
     """
 
-    found: Literal["holds", "WRONG", "unproved"]
+    found: Literal["holds", "WRONG", "unproved", "newer"]
     text: str
 
 
@@ -91,12 +92,14 @@ class FindingsDocument(Document):
     """What `hushrank verify` found of one release.
 
     Attributes:
-        good: whether nothing is wrong; otherwise the exit code is 1.
+        good: whether nothing is wrong; otherwise the exit code is 1, or 5.
+        judged: false where the release is of a newer format than this version knows: exit code 5.
         findings: line by line.
     """
 
     command: Literal["verify"] = "verify"
     good: bool
+    judged: bool
     findings: tuple[Finding, ...]
 
 

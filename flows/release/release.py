@@ -1,5 +1,8 @@
 """What is published: `release.json`, its schema and how it is made.
 
+`docs/release.schema.json` is made from `Release`. The verifier has its own list of the same fields,
+by what was drawn: a new field needs a line there, and the draw that pays for it.
+
 A release is computed only from what the mechanism drew and from the public configuration. JSON has
 no infinity, so the text "inf" or "-inf" stands for `epsilon` and `rho` of a release without
 privacy, and for open ends of an interval.
@@ -192,6 +195,14 @@ class Release(Record):
             place = first.setdefault(line.group, position)
             places.append(f"{place}=" if sizes[line.group] > 1 else f"{place}")
         return places
+
+
+def schema() -> str:
+    """The JSON Schema of `release.json`, as `docs/release.schema.json` holds it."""
+    described = Release.model_json_schema(mode="serialization")
+    return (
+        json_text({"$schema": "https://json-schema.org/draft/2020-12/schema", **described}) + "\n"
+    )
 
 
 def load_release(path: Place) -> Release:
