@@ -1,0 +1,243 @@
+"""Honest releases of every kind: each method, unit and setting on which fields or words depend.
+
+A release that has a new field or a new sentence gets a line in `KINDS`; tests of the verifier walk
+the table, and `tests/verifier/older` keeps some of them as earlier versions wrote them.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.flows.conftest import ITEMS, Survey, answers
+from tests.flows.every_method import VARIANTS, rows_of, survey_of
+from tests.flows.forgeries import Forger, night_log, run
+
+FIRST = date(2026, 11, 1)
+PEOPLE, MANY = 12, 600  # the latter where one answer hides among others
+STREAM = {"nights": 6, "participations": 2, "gap": 2, "show": {"window": 3}, "first": str(FIRST)}
+GROUPS = {"column": "team", "values": ["red", "blue"]}
+ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
+ADDED = {"privacy__adjacency": "add-remove"}
+SPLIT = {"input__ties": "split"}
+WEIGHTS = {"input__columns__weight": "weight", "privacy__max_weight": 1.5}
+HEAVY = {"privacy__bounding": "weights", "privacy__distinct_pairs": True}
+TIES = {"input__ties": "model", "method": "noisy-pairs"}
+AT_SOURCE = {"privacy__already_private": True, "input__columns__epsilon": "own"}
+RANGE = {"privacy__epsilon": None, "privacy__epsilon_range": [0.5, 4.0]}
+LISTS = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
+PAIRS_AT_SOURCE = {
+    "privacy__already_private": True,
+    "input__layout": "pairs",
+    "input__columns": {"left": "left", "right": "right", "outcome": "said", "length": "items"},
+    "privacy__pairs": 1,
+}
+WORDS = {"left": ["won"], "right": ["lost", "gone"], "tie": ["even"]}
+
+COUNTS, PAIRS, LOSSES = "noisy-counts", "noisy-pairs", "win-loss"
+SCORES, EFFECTS, GAUSSIAN = "perturbed-mle, exposures", "perturbed-mle, covariates", "gaussian"
+# Name: a variant of `every_method`, and what is different.
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in VARIANTS},
+    "counts of one row": (COUNTS, {**ONE_ROW, "privacy__adjacency": "add-remove"}),
+    "counts of one row replaced": (COUNTS, ONE_ROW),
+    "counts, person added": (COUNTS, {**ADDED, "privacy__epsilon": 11.0}),
+    "counts, ties split": (COUNTS, {**SPLIT, "input__ties": "split"}),
+    "counts, bounds": (COUNTS, {"privacy__per_item_cap": 2, "privacy__distinct_pairs": True}),
+    "counts, groups": (COUNTS, {"groups": GROUPS}),
+    "counts, other groups": (
+        COUNTS,
+        {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
+    ),
+    "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
+    "counts, weights": (COUNTS, WEIGHTS),
+    "counts, heavy users": ("noisy-counts, gaussian", {**HEAVY, **SPLIT, **WEIGHTS}),
+    "counts, heavy users, cap": ("noisy-counts, gaussian", {**HEAVY, "privacy__per_item_cap": 2}),
+    "counts, labels, top 2": (COUNTS, {"items": {"file": "labels.csv"}, "top_k": 2}),
+    "counts, words": (COUNTS, {"input__columns__outcome": "said", "input__words": WORDS}),
+    "counts, events": (COUNTS, {"input__columns__event": "row", "input__on_bad_rows": "fail"}),
+    "counts, lines": (COUNTS, {"input__multiline": True}),
+    "counts, no noise": (COUNTS, {"privacy__epsilon": "inf"}),
+    "counts of one row, look": ("noisy-counts, look", {**ONE_ROW}),
+    "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
+    "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
+    "pairs, groups, laplace": (PAIRS, {"groups": GROUPS, "model": {"link": "laplace"}}),
+    "pairs, weights, ties split": (PAIRS, {**WEIGHTS, **SPLIT}),
+    "pairs, heavy users": (PAIRS, {**HEAVY, "privacy__noise": "gaussian", "privacy__delta": 1e-7}),
+    "pairs of one row, public": ("noisy-pairs, public", ONE_ROW),
+    "pairs, public, ties split": ("noisy-pairs, public", SPLIT),
+    "ties": (PAIRS, TIES),
+    "ties, Rao and Kupper, groups": (
+        PAIRS,
+        {**TIES, "input__tie_model": "rao-kupper", "groups": GROUPS},
+    ),
+    "win-loss, weights": (LOSSES, WEIGHTS),
+    "win-loss, heavy users": ("win-loss, gaussian", HEAVY),
+    "win-loss, groups, random": (LOSSES, {"groups": GROUPS, "input__design": "random"}),
+    "scores of one row": (SCORES, ONE_ROW),
+    "scores, laplace link": (SCORES, {"model": {"link": "laplace", "constants": "paper"}}),
+    "scores, ties split, look": (SCORES, {**SPLIT, "privacy__epsilon": 60.0, "privacy__look": 0.5}),
+    "scores, public items": (SCORES, {"model": {"exposures": "items.csv"}}),
+    "scores, public pairs": (SCORES, {"model": {"exposures": "pairs.csv"}}),
+    "scores, one row, public": ("perturbed-mle, exposures, public", ONE_ROW),
+    "scores, no noise": (SCORES, {"privacy__epsilon": "inf"}),
+    "objective, exposures": ("noisy-objective", {"model": {}}),
+    "objective of one row, public": (
+        "noisy-objective",
+        {
+            **ONE_ROW,
+            **SPLIT,
+            "privacy__public_graph": True,
+            "privacy__public_graph_statement": "all",
+        },
+    ),
+    "effects of one row": (EFFECTS, ONE_ROW),
+    "effects of many items": (EFFECTS, {"items": {"count": 12}}),
+    "effects, who was first": (EFFECTS, {"input__features": None}),
+    "effects, features": (EFFECTS, {"input__columns__first": None, **SPLIT}),
+    "one-shot, split, added": ("one-shot", {**SPLIT, **ADDED}),
+    "one-shot of one row": ("one-shot", ONE_ROW),
+    "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
+    "answers, range": ("debiased-rr", {**RANGE, "input__columns__epsilon": "own"}),
+    "answers at the source": (
+        "debiased-rr",
+        {**RANGE, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
+    ),
+    "answers, link by likelihood": ("debiased-rr", {"model": {"link": "auto"}}),
+    "answers per user, range": (
+        "debiased-rr, per user",
+        {**RANGE, "input__columns__epsilon": "own", "privacy__max_contributions": 3},
+    ),
+    "laplace answers, range": ("laplace-rr", {**RANGE, "input__columns__epsilon": "own"}),
+    "rankings of several": ("kemeny", {"privacy__max_contributions": 2}),
+    "rankings of nobody": ("borda", {"input__columns__user": None}),
+    "rankings, contests": ("kemeny", {"input__columns__contest": "team", "input__contest": "red"}),
+    "rankings in lists": ("borda", LISTS),
+    "trusted rankings in lists": ("footrule", {**LISTS, "privacy__max_contributions": 1}),
+    "trusted rankings, one": ("kemeny, user", {"privacy__max_contributions": 1}),
+    "answers to pairs at the source": ("kemeny, random-pairs", PAIRS_AT_SOURCE),
+    "rankings at the source": ("bradley-terry", {**RANGE, **AT_SOURCE}),
+    "rankings of some": ("kemeny", {"input__max_length": 3}),
+    "rankings with ties, trusted": ("borda, user, ties", {}),
+    "pairs of rankings, one": ("borda, auto, hidden items", {"privacy__pairs": 1}),
+    "rankings, choice": ("kemeny, random-pairs", {"privacy__mechanism": "auto"}),
+    "trusted rankings, two": (
+        "borda, user",
+        {"privacy__max_contributions": 2, "input__max_length": 3},
+    ),
+    "responses, sparse graph, added": ("spectral, sparse", ADDED),
+    "responses, graph by itself": ("spectral", {"spectral": {"graph": "auto"}}),
+    "responses at the source": (
+        "spectral-rr",
+        {"privacy__already_private": True, "privacy__budget": None},
+    ),
+    "responses, not debiased": ("spectral-rr", {"spectral": {"debiased": False}}),
+}
+STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "stream": ("noisy-counts, rho", {}, STREAM),
+    "stream, all nights": (
+        "noisy-counts, gaussian",
+        {**ADDED, **SPLIT},
+        {"nights": 5, "participations": 5, "gap": 1, "show": "cumulative", "first": str(FIRST)},
+    ),
+    "stream of pairs, night alone": (
+        PAIRS,
+        {},
+        {**STREAM, "participations": 1, "show": {"window": 1}},
+    ),
+    "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
+}
+NIGHTLY = "counts of a night"
+ALL = [*KINDS, *STREAMS, NIGHTLY]
+
+
+OTHER_ROWS = {
+    "list": pa.table({"ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}),
+    "pairs": pa.table(
+        {
+            "left": pa.array(ITEMS * 6),
+            "right": pa.array((ITEMS[1:] + ITEMS[:1]) * 6),
+            "said": pa.array([1, 1, -1, 1] * 6),
+            "items": pa.array([4] * 24),
+        }
+    ),
+}
+
+
+def honest(name: str, folder: Path) -> Forger:
+    """A release of that kind; a night of a stream is its second."""
+    if name == NIGHTLY:
+        survey = survey_of(COUNTS, folder, PEOPLE).set(
+            input__paths=["log-{date}.parquet"], schedule={"timezone": "Europe/Berlin"}
+        )
+        night_log(folder, str(FIRST))
+        run(survey, "--date", str(FIRST))
+        return Forger.of(survey)
+    if name in STREAMS:
+        variant, changes, stream = STREAMS[name]
+        survey = survey_of(variant, folder, PEOPLE).set(
+            **changes, input__paths=["log-{date}.parquet"], schedule={"stream": stream}
+        )
+        for number in range(2):
+            day = FIRST + timedelta(days=number)
+            pq.write_table(_with_more(answers(PEOPLE)), folder / f"log-{day}.parquet")
+            run(survey, "--date", str(day))
+        return Forger.of(survey)
+    variant, changes = KINDS[name]
+    people = MANY if name == "answers of many" else PEOPLE
+    survey = survey_of(variant, folder, people)
+    kind = survey.settings["input"]["kind"]
+    pq.write_table(_with_more(rows_of(kind, people)), folder / "rows.parquet")
+    if changes.get("input__multiline"):
+        _as_csv(survey, rows_of(kind, people))
+    if changes.get("input__layout") in OTHER_ROWS:
+        pq.write_table(OTHER_ROWS[changes["input__layout"]], folder / "rows.parquet")
+    if "model" in changes and "exposures" in changes["model"]:
+        _public_numbers(folder)
+    (folder / "labels.csv").write_text("item,name\n" + "".join(f"{i},The {i}\n" for i in ITEMS))
+    survey.set(**changes)
+    unsafe = ["--no-privacy"] if survey.settings["privacy"].get("epsilon") == "inf" else []
+    run(survey, *unsafe)
+    return Forger.of(survey)
+
+
+def _with_more(table: pa.Table) -> pa.Table:
+    """With a weight, a group and an epsilon of each row; answers of one pair are ties."""
+    n = len(table)
+    if "outcome" in table.column_names:
+        outcome = np.array(table["outcome"]).copy()
+        outcome[::7] = 0
+        place = table.column_names.index("outcome")
+        table = table.set_column(place, "outcome", pa.array(outcome))
+    weights = np.resize([0.5, 1.0, 1.25], n)
+    own = np.array(table["user"]) % 3 + 1.0
+    if "outcome" in table.column_names:
+        said = np.array(["lost", "even", "won"])[np.array(table["outcome"]) + 1]
+        table = table.append_column("said", pa.array(said))
+    return (
+        table.append_column("weight", pa.array(weights))
+        .append_column("team", pa.array(np.array(["red", "blue"])[np.array(table["user"]) % 2]))
+        .append_column("own", pa.array(own))
+        .append_column("row", pa.array(np.arange(n)))
+    )
+
+
+def _as_csv(survey: Survey, table: pa.Table) -> None:
+    from pyarrow import csv
+
+    csv.write_csv(table, survey.folder / "rows.csv")
+    survey.set(input__paths=["rows.csv"])
+
+
+def _public_numbers(folder: Path) -> None:
+    """How often items and pairs are compared, as an operator states it."""
+    items = "".join(f"{item},{12 * len(ITEMS)}\n" for item in ITEMS)
+    (folder / "items.csv").write_text(f"item,exposure\n{items}")
+    pairs = [(a, b) for at, a in enumerate(ITEMS) for b in ITEMS[at + 1 :]]
+    lines = "".join(f"{a},{b},12\n" for a, b in pairs)
+    (folder / "pairs.csv").write_text(f"left,right,comparisons\n{lines}")
