@@ -3537,8 +3537,9 @@ NOT_PROVED = (
     "That nothing else was taken for public, and that `rows` has the settings of the run.",
     "That the released numbers were drawn once: who draws often and keeps the best breaks it.",
     "That the derivations are right: a person has to read them, and may check small cases.",
-    "That intervals, ranks and chances follow from what was drawn, and that sentences mean what the"
-    " numbers say: read them beside the numbers above.",
+    "That numbers which are called noisy are noisy: exact ones look alike.",
+    "That intervals, ranks and chances follow from what was drawn, and what the operator's own"
+    " words mean: names, warnings, reasons.",
     "What else report.html shows: its other words, drawings and scripts.",
 )
 IF_PRIVATISED = (
