@@ -91,6 +91,7 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
     ledger.balance()
     told = tuple(guard_texts(ledger, guards))
     if public_key is None:
+        ledger = ledger_of(checked, Guards.of(section).with_anchor(anchor))  # as a run has it
         check_ledger(checked, ledger, inputs_of(checked, make_key=False))
     console.print(Text(f"{section.path}: every line is as it was written."), soft_wrap=True)
     for text in told:

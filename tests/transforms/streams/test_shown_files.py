@@ -97,10 +97,8 @@ def test_a_night_reads_as_many_files_as_its_window_has_nights_each_once(
     drawn = draw(tmp_path, stream, 19, nights_drawn(tmp_path, stream, 19)[-1].people)
     read: list[str] = []
     for module in (released_files, shown_files):
-        whole = module.read_whole
-        monkeypatch.setattr(
-            module, "read_whole", lambda path, f=whole: read.append(path) or f(path)
-        )
+        whole = module.read_kept
+        monkeypatch.setattr(module, "read_kept", lambda path, f=whole: read.append(path) or f(path))
     shown_of(str(tmp_path), NAME, 19, stream, drawn, pairs=True)
     assert len(read) == len(set(read))
     names = sorted(str(Path(path).relative_to(tmp_path)) for path in read)
