@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 
 class Naming(StrEnum):
-    """Which of the two texts or numbers that are one name is hashed."""
+    """Which form of a name is hashed, where a number and a text are one name."""
 
     NUMBERS = "numbers"  # the number: a text that writes an integer is hashed as the integer
     # The text: an integer is hashed as its text. Only for streams that an earlier version began and

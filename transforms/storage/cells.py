@@ -22,6 +22,10 @@ NOT_A_NAME = "a user or an event is a number that is not whole, or too large to 
 TOO_LONG = f"a text is longer than {MOST_TEXT_BYTES} bytes"
 
 _FINE, _LONG, _BROKEN, _NAMELESS = 0, 1, 2, 3
+_VIEWS = (  # of which Arrow finds no lengths; texts are not checked as they are converted
+    (pa.types.is_string_view, pa.large_string()),
+    (pa.types.is_binary_view, pa.large_binary()),
+)
 # Well-formed UTF-8, byte by byte (table 3-7 of the Unicode standard).
 _WELL_FORMED = (
     r"^(?:[\x00-\x7F]|[\xC2-\xDF][\x80-\xBF]|\xE0[\xA0-\xBF][\x80-\xBF]"
@@ -48,9 +52,9 @@ def set_unreadable_apart(
         none.
     """
     for place, field in enumerate(rows.schema):
-        if pa.types.is_string_view(field.type) or pa.types.is_binary_view(field.type):
-            plain = rows.column(place).cast(pa.large_binary())
-            rows = rows.set_column(place, field.name, plain)
+        for is_view, plain in _VIEWS:
+            if is_view(field.type):
+                rows = rows.set_column(place, field.name, rows.column(place).cast(plain))
     flaws, named = np.zeros(len(rows), np.int8), rows
     for name in identities:
         if _holds_floats(rows[name].type):

@@ -35,7 +35,7 @@ class Split:
     row_groups: tuple[int, ...]
     rows: int
     times: pa.Field | None = None  # the column of the file's window, if not needed otherwise
-    identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
+    identities: tuple[str, ...] = ()  # columns of names that may be bytes or numbers
     truths: frozenset[str] = frozenset()  # columns in which true and false are values
     numbers: frozenset[str] = frozenset()  # columns of numbers that need not be whole
     span: tuple[int, int] | None = None

@@ -33,10 +33,11 @@ def texts_of(form: str) -> pa.Array:
         return pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 3, 4]), named)
     if form == "binary":
         return pa.array(TEXTS, pa.binary())
-    return unchecked(TEXTS, {"string": pa.string(), "large": pa.large_string()}[form])
+    kinds = {"string": pa.string(), "large": pa.large_string(), "view": pa.string_view()}
+    return unchecked(TEXTS, kinds[form])
 
 
-@pytest.mark.parametrize("form", ["string", "large", "binary", "dictionary"])
+@pytest.mark.parametrize("form", ["string", "large", "view", "binary", "dictionary"])
 def test_only_rows_with_text_that_cannot_be_read_are_set_aside(form):
     rows = pa.record_batch({"who": texts_of(form), "n": range(len(TEXTS))})
     kept, rejects = set_unreadable_apart(rows, ())
