@@ -1201,7 +1201,7 @@ def win_loss(b: Bundle) -> Norms:
     between = 2 * n * (n**2 - 1) // 3
     if b.distinct and not b.earlier:
         between = min(between, 2 * n * rows)
-        if n <= rows <= 20:  # with fewer rows a star is the most
+        if is_searched(b):
             found, between = searched(n, rows)
             alone = min(alone, found)
     l1, l2_squared = 2 * b.sides * rows, b.sides * alone
@@ -1209,6 +1209,11 @@ def win_loss(b: Bundle) -> Norms:
     if b.distinct and b.sides == 2 and b.groups == 1:
         l1, l2_squared = min(l1, 4 * (n**2 // 4)), min(l2_squared, between)
     return times((l1, l2_squared), b.weight)
+
+
+def is_searched(b: Bundle) -> bool:
+    """Whether a search of few shapes finds the norms; with fewer rows a star is the most."""
+    return b.distinct and b.items <= b.most_rows() <= 20
 
 
 @functools.cache
@@ -1282,14 +1287,20 @@ def weighted(
     room = norms[0] // SHARE if laplace else math.isqrt(norms[1] // SHARE)
     divisor = -(-squares // room)
     free = 2 * most if laplace else 1 + math.isqrt(4 * squares - 1)  # privacy/row_weights.py
-    place = 0 if laplace else 1
-    apart = counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
-    if by_weights:
-        apart = apart and counts is PLAIN["pair_counts_sensitivity"]
-    if free <= divisor and apart and not b.earlier:
+    if free <= divisor and norms_add_up(b, counts, by_weights, laplace) and not b.earlier:
         return norms, free
     moves = -(-squares // divisor)
     return (norms[0] + moves, norms[1] + moves**2), divisor
+
+
+def norms_add_up(
+    b: Bundle, counts: Callable[[Bundle], Norms], by_weights: bool, laplace: bool
+) -> bool:
+    """Whether the unit is replaced, and counts move by the norms of both bundles: then the sum of
+    squared weights costs nothing (privacy/row_weights.py)."""
+    place = 0 if laplace else 1
+    known = counts is PLAIN["pair_counts_sensitivity"] or not by_weights
+    return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
 def rankings(most: int, sides: int, longest: int, weights: Mapping[str, int]) -> Norms:
@@ -1453,6 +1464,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     }
     of_unit["sides"] = b.sides
     counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
+    named = DERIVATION_OF.get(released["kind"], "")
+    if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
+        counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
     if derivation == "votes_sensitivity":
         return {"sides": b.sides}
     if derivation == "tie_counts_sensitivity":  # ties are not split
@@ -1461,8 +1475,11 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         heaviest = fraction(certificate["domain"]["bounds"]["max_weight"] or 1)
         own = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
         own["laplace"] = int(law["kind"] == "laplace") if law else 0
-        if certificate["domain"]["bounds"]["bounding"] == "weights":
+        by_weights = certificate["domain"]["bounds"]["bounding"] == "weights"
+        if by_weights:
             own |= {"sides": 1, "both": b.sides, "row_weight": 1, "weight": b.weight}
+        if not b.earlier:
+            own["add_up"] = int(norms_add_up(b, PLAIN[named], by_weights, bool(own["laplace"])))
         return counted | own
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
@@ -1506,7 +1523,12 @@ def count_loss(draw: Document, certificate: Document, release: Document) -> Loss
     noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
     norms = count_norms(draw, certificate, release)
     stated, b, what = draw["sensitivity"], bundle_of(certificate), draw["what"]
-    check_inputs(draw, inputs_of(draw, certificate, release, b))
+    wanted = [
+        inputs_of(draw, certificate, release, replace(b, earlier=earlier))
+        for earlier in (False, True)  # which stated fewer of them
+    ]
+    alike = (each for each in wanted if each.keys() == draw["inputs"].keys())
+    check_inputs(draw, next(alike, wanted[0]))
     if fraction(draw["law"]["step"]) != step_of(draw, b):
         raise Wrong(f"the noise of {what} is in steps of {draw['law']['step']}, and its counts not")
     told = stated["l1"], stated["l2_squared"]

@@ -11,7 +11,7 @@ Names that formulas share:
     sides        1: a unit is added or removed; 2: it is replaced
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
-    apart        1: what a replaced unit moves is the sum of two bundles' norms
+    add_up       1: what a replaced unit moves is the sum of two bundles' norms
     searched     what `privacy.staircases` finds by a search; empty: nothing is searched
 """
 
@@ -180,7 +180,7 @@ _WEIGHTED = (
     "room = l1 // share if laplace else isqrt(l2_squared // share)",
     "divisor = -(-total // room)",
     "free = 2 * most_units if laplace else 1 + isqrt(4 * total - 1)",
-    "costs = not (apart and free <= divisor)",
+    "costs = not (add_up and free <= divisor)",
     "divisor = divisor if costs else free",
     "moved = -(-total // divisor) if costs else 0",
     "l1 = l1 + moved",
@@ -259,7 +259,7 @@ def weighted_formula(
         "most_units": params.most_units,
         "share": SHARE,
         "laplace": int(params.noise is NoiseKind.LAPLACE),
-        "apart": int(norms_add_up(params, counted, n_items)),
+        "add_up": int(norms_add_up(params, counted, n_items)),
     }
     own |= _searched(OF_COUNTED[counted], params, n_items)
     inputs = {**bounds_of(params, n_items), **own}
