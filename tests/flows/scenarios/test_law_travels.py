@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def drawn(drawn_once) -> tuple[str, Survey, Job]:
 def store(job: Job, content: bytes) -> None:
     """Put `content` in the place of what was drawn, as if the ledger's mark had named it."""
     (job.work / "drawn.npz").write_bytes(content)
-    path, digest = Path(str(job.config.ledger.path)), hashlib.sha256(content).hexdigest()
+    path, digest = Path(f"{job.config.ledger.path}"), hashlib.sha256(content).hexdigest()
     lines = b""
     for entry in read_chain(path.read_bytes(), "ledger").entries:
         what = entry.what
