@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee import rankings as ranking_statement
 from hushrank.flows.guarantee.look import record_with_look
+from hushrank.flows.ledger.entries import Draw, read_chain, write_lines
 from hushrank.flows.methods import spectral
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS, calibrate
@@ -58,8 +61,27 @@ def drawn(drawn_once) -> tuple[str, Survey, Job]:
     """As it was when the run died: nothing is published."""
     name, survey, job, content = drawn_once
     shutil.rmtree(survey.output, ignore_errors=True)
-    (job.work / "drawn.npz").write_bytes(content)
+    store(job, content)
     return name, survey, job
+
+
+def store(job: Job, content: bytes) -> None:
+    """Put `content` in the place of what was drawn, as if the ledger's mark had named it."""
+    (job.work / "drawn.npz").write_bytes(content)
+    path, digest = Path(f"{job.config.ledger.path}"), hashlib.sha256(content).hexdigest()
+    lines = b""
+    for entry in read_chain(path.read_bytes(), "ledger").entries:
+        what = entry.what
+        if isinstance(what, Draw):
+            what = what.model_copy(update={"result": digest})
+        lines += write_lines(
+            read_chain(lines, "ledger"),
+            [what],
+            population=entry.population,
+            operator=entry.operator,
+            time=entry.time,
+        )
+    path.write_bytes(lines)
 
 
 def stored(job: Job) -> Drawn:
@@ -189,10 +211,9 @@ def test_what_an_earlier_version_drew_is_published_and_said_to_be_reconstructed(
 
 def forget_the_law(job: Job) -> None:
     """Leave of `drawn.npz` what versions wrote that stored arrays alone."""
-    path = job.work / "drawn.npz"
-    entries = load_arrays(path)
+    entries = load_arrays(job.work / "drawn.npz")
     earlier = {name: entries[name] for name in entries if name not in ("law", "edges")}
-    path.write_bytes(npz_bytes(**earlier))
+    store(job, npz_bytes(**earlier))
 
 
 def test_what_is_stored_is_read_back_exactly(drawn):
@@ -222,7 +243,7 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
     path = job.work / "drawn.npz"
     entries = load_arrays(path)
     entries["law"] = np.array(json.dumps(json.loads(str(entries["law"])) | change))
-    path.write_bytes(npz_bytes(**entries))
+    store(job, npz_bytes(**entries))
     with pytest.raises(EstimateError, match="in a form of hushrank"):
         stored(job)
     code, printed = command("resume", job.release_id, survey.config)
