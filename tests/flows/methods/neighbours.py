@@ -33,6 +33,8 @@ from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import BitSource, system_bits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.comparisons.bound import bound_bucket
+from hushrank.transforms.storage.files import FileFormat, InputFile
+from hushrank.transforms.storage.split import Split
 
 KEY = SecretKey(bytes(range(32)), BitSource.SEEDED)
 GROUPS, ELSEWHERE = ("north", "south"), "nowhere"  # the last one is not listed
@@ -123,7 +125,9 @@ def _counted(asked: ReduceComparisons, people: Sequence[Person], apart: int = 0)
         "weight": pa.array(np.full(len(rows), 1000.0)),  # above every bound
         "feature": pa.array(np.full(len(rows), 1000.0)),
     }
-    found = kind.encode(pa.RecordBatch.from_pydict(columns), 0).rows
+    batch = pa.RecordBatch.from_pydict(columns)
+    file = InputFile("rows.parquet", 1, "1", FileFormat.PARQUET)
+    found = kind.encode(batch, 0, Split(file, batch.schema, (), (), batch.num_rows)).rows
     if kind.meets_owners:
         found = bound_bucket(found, kind._bounds, kind.keyed_hash).kept
     sums = kind.combine()
