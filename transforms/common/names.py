@@ -53,14 +53,16 @@ def integers_in(texts: pa.Array) -> tuple[Integers, Words, Mask]:
     places = np.flatnonzero((lengths > 0) & (lengths <= _MOST_BYTES))
     if len(places) < len(texts):
         starts, lengths = starts[places], lengths[places]
-    for quarters in (4, 3, 2):  # three characters behind the sign rule out most other texts
-        behind = lengths - 1 if quarters == 4 else lengths * quarters >> 2
-        digits = _are_digits(octets[starts + behind])
-        if not digits.all():
-            left = np.flatnonzero(digits)
+    first = octets[starts]
+    fit = _are_digits(first) | (first == _MINUS)
+    for halves in (2, 1, 0):  # a few characters rule out most other texts
+        if not fit.all():
+            left = np.flatnonzero(fit)
             places, starts, lengths = places[left], starts[left], lengths[left]
-    if not len(places):
-        return places, np.empty(0, np.uint64), np.empty(0, np.bool_)
+        if not len(places):
+            return places, np.empty(0, np.uint64), np.empty(0, np.bool_)
+        if halves:  # the last character, then the middle one: neither is a sign
+            fit = _are_digits(octets[starts + (lengths - 1 if halves == 2 else lengths >> 1)])
     first = octets[starts]
     plain = _are_digits(first) & ((first > _ZERO) | (lengths == 1))
     minus = places[np.flatnonzero(first == _MINUS)]
