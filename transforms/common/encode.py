@@ -336,7 +336,7 @@ def pseudonyms(column: pa.Array, keyed_hash: KeyedHash, naming: Naming = Naming.
         some, into = texts.slice(first, AT_ONCE), hashes[first : first + AT_ONCE]
         places, integers, above = integers_in(some)
         if len(places) < len(some):
-            into[:] = hashes_by_type(some, keyed_hash)
+            into[:] = _hashes_of_texts(some, keyed_hash)
         into[places] = _hashes_of_integers(integers.view(np.int64), above, keyed_hash)
     return hashes
 
@@ -346,15 +346,20 @@ def hashes_by_type(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
     if pa.types.is_dictionary(column.type):
         return by_distinct(column, lambda values: hashes_by_type(values, keyed_hash), np.uint64(0))
     if is_text(column.type):
-        text = pc.fill_null(column.cast(pa.large_binary()), b"")
-        _, offsets, content = text.buffers()
-        return keyed_hash.of_strings(
-            np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1],
-            np.frombuffer(content or b"", np.uint8),
-        )
+        texts = pc.fill_null(column.cast(pa.large_binary()), b"")
+        return _hashes_of_texts(texts, keyed_hash)
     values = to_numpy(pc.fill_null(column, 0) if column.null_count else column)
     above = values >= 1 << 63 if values.dtype == np.uint64 else np.zeros(len(values), np.bool_)
     return _hashes_of_integers(values.astype(np.int64, copy=False), above, keyed_hash)
+
+
+def _hashes_of_texts(texts: pa.Array, keyed_hash: KeyedHash) -> Hashes:
+    """Args: large binary, without nulls."""
+    _, offsets, content = texts.buffers()
+    return keyed_hash.of_strings(
+        np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1],
+        np.frombuffer(content or b"", np.uint8),
+    )
 
 
 def _hashes_of_integers(values: NDArray[np.int64], above: Mask, keyed_hash: KeyedHash) -> Hashes:

@@ -53,12 +53,12 @@ def integers_in(texts: pa.Array) -> tuple[Integers, Words, Mask]:
     places = np.flatnonzero((lengths > 0) & (lengths <= _MOST_BYTES))
     if len(places) < len(texts):
         starts, lengths = starts[places], lengths[places]
-    for quarters in (4, 3, 2):  # three characters behind the sign rule out most other texts
-        behind = lengths - 1 if quarters == 4 else lengths * quarters >> 2
-        digits = _are_digits(octets[starts + behind])
-        if not digits.all():
-            left = np.flatnonzero(digits)
-            places, starts, lengths = places[left], starts[left], lengths[left]
+    # The first, last and middle character rule out most other texts.
+    first = octets[starts]
+    found = _where(_are_digits(first) | (first == _MINUS), places, starts, lengths)
+    found = _where(_are_digits(octets[found[1] + found[2] - 1]), *found)
+    found = _where(_are_digits(octets[found[1] + (found[2] >> 1)]), *found)
+    places, starts, lengths = found
     if not len(places):
         return places, np.empty(0, np.uint64), np.empty(0, np.bool_)
     first = octets[starts]
@@ -72,6 +72,16 @@ def integers_in(texts: pa.Array) -> tuple[Integers, Words, Mask]:
     places, words = np.append(places, minus), np.append(words, negative)
     order = np.argsort(places)
     return places[order], words[order], np.append(above, np.zeros(len(minus), np.bool_))[order]
+
+
+def _where(
+    fit: Mask, places: Integers, starts: Integers, lengths: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """The entries of each array that fit."""
+    if fit.all():
+        return places, starts, lengths
+    left = np.flatnonzero(fit)
+    return places[left], starts[left], lengths[left]
 
 
 def _positive(texts: pa.Array, places: Integers) -> tuple[Integers, Words]:
