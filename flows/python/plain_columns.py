@@ -26,6 +26,7 @@ def plain_type(type_: pa.DataType, rule: Rule) -> pa.DataType:
         return rule.type
     if is_list(type_):
         item = type_.value_type
+        item = item.value_type if pa.types.is_dictionary(item) else item
         return pa.large_list(item if pa.types.is_floating(item) else plain_type(item, ITEM))
     if pa.types.is_string_view(type_) or pa.types.is_string(type_):
         return pa.large_string()

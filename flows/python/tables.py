@@ -159,7 +159,7 @@ def _plain(batch: pa.RecordBatch, schema: pa.Schema, rules: Mapping[str, Rule]) 
         places = batch.schema.get_all_field_indices(name)
         if len(places) != 1:
             raise ConfigError(TWO_SCHEMAS.format(name, type_, "missing or double"))
-        column = batch.column(places[0])
+        column = batch.column(places[0])[: batch.num_rows]  # that of a struct's slice is longer
         found = plain_type(column.type, rules[name])
         if found != type_:
             raise ConfigError(TWO_SCHEMAS.format(name, type_, found))
@@ -175,6 +175,9 @@ def _rows_of(answers: Any, rules: Mapping[str, Rule]) -> ArrowRows:
         return _of_polars(answers, rules)
     if library:
         raise ConfigError(NO_TABLE.format(f"a {library}.{type(answers).__name__}"))
+    if issubclass(type(answers), pa.StructArray):  # by itself Arrow refuses a null struct
+        names = [field.name for field in answers.type]
+        return _of_table(pa.Table.from_arrays(answers.flatten(), names))
     if hasattr(answers, "__arrow_c_stream__"):
         return _of_stream(answers, rules)
     if hasattr(answers, "__arrow_c_array__"):

@@ -152,6 +152,8 @@ def read_epsilon_table(path: str) -> EpsilonTable:
             f"{path}: column user has type {users.type}; it must hold integers or text, so cast it"
             " when you write the file."
         )
+    if is_text(users.type):
+        users = users.cast(pa.large_binary())  # counting has no kernel for views
     if users.null_count or pc.count_distinct(users).as_py() != len(users):
         raise InputError(
             f"{path}: a person occurs twice in column user, or a row names nobody. Give each person"

@@ -99,11 +99,14 @@ def is_string(type_: pa.DataType) -> bool:
     """Whether a type is of texts that are UTF-8 by its own rules, plain or dictionary-encoded."""
     if pa.types.is_dictionary(type_):
         return is_string(type_.value_type)
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+    return bool(pa.types.is_string_view(type_) or not _is_binary(type_))
 
 
 def _is_binary(type_: pa.DataType) -> bool:
-    return not is_string(type_)
+    """Whether values have to be converted to become strings."""
+    if pa.types.is_dictionary(type_):
+        return _is_binary(type_.value_type)
+    return not (pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _is_plain_string(type_: pa.DataType) -> bool:
@@ -149,9 +152,11 @@ def _on_values(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.A
         lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 0))
         offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int64())
         return pa.LargeListArray.from_arrays(offsets, changed, mask=null)
+    if not is_text(column.type):
+        return column
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(column.indices, change(column.dictionary))
-    return change(column) if is_text(column.type) else column
+    return change(column)
 
 
 def _strings(values: pa.Array) -> pa.Array:

@@ -419,3 +419,21 @@ def test_one_time_does_not_decide_the_night_of_all(kind: str, form: str):
         first = answers_at(kind, moment, 1)
         assert counted(make([*first, *on_the_wall]), kind)[1] == 200
         assert counted(make([*first, *in_utc, *on_the_wall]), kind)[1] == 200
+
+
+def test_structs_are_rows_and_a_null_one_is_none(tmp_path: Path):
+    kind = KINDS["comparisons"]
+    rows = rows_of(kind)
+    whole, structs = people(rows, kind, tmp_path), pa.array([None, *rows])
+    assert people(structs, kind, tmp_path) == whole
+    assert people(pa.array([rows[0], *rows])[1:], kind, tmp_path) == whole
+    few = [pa.record_batch(pa.array(rows)[:3])]  # its columns stay as long as they were
+    assert people(few, kind, tmp_path) == people(rows[:3], kind, tmp_path)
+
+
+def test_a_list_of_floats_is_refused_by_its_type_also_as_a_dictionary():
+    items = pa.DictionaryArray.from_arrays([0, 1], pa.array([1.0, 7.5]))
+    ranking = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), items)
+    table = pa.table({"user": ["a"], "ranking": ranking, "epsilon": [1.0]})
+    with pytest.raises(hr.ConfigError, match="column ranking"):
+        batches_of(table, KINDS["lists"].columns, [])
