@@ -76,14 +76,14 @@ class Findings:
     def check(self, good: bool, holds: str = "", wrong: str = "") -> bool:
         """Note one claim; an empty text is not noted."""
         if good and holds:
-            self.lines.append(("holds", holds))
+            self.lines.append(("holds", printable(holds)))
         if not good:
-            self.lines.append(("WRONG", wrong))
+            self.lines.append(("WRONG", printable(wrong)))
         return good
 
     def open(self, text: str) -> None:
         """Note what is not proved."""
-        self.lines.append(("open", text))
+        self.lines.append(("open", printable(text)))
 
     @property
     def good(self) -> bool:
@@ -137,6 +137,11 @@ def shown(*values: Fraction | None) -> str:
     return ", ".join("none" if each is None else f"{float(each):.9g}" for each in values)
 
 
+def printable(text: str) -> str:
+    """A line that shows no more than itself: what a terminal would act on is escaped."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def short(value: Any) -> str:
     """A value, for a message."""
     text = str(value)
@@ -161,6 +166,8 @@ def read_json(content: bytes) -> Document:
     )
     if not isinstance(found, dict):
         raise ValueError("it holds no object")
+    if re.search("[\ud800-\udfff]", json.dumps(found, ensure_ascii=False)):
+        raise ValueError("a text has half of a character")
     return found
 
 
@@ -273,7 +280,7 @@ cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
 law: kind=text scale=fraction step=fraction
 sensitivity: l1=size l2_squared=size
 discrete-laplace | discrete-gaussian | none: *draw entries=count~ sensitivity=sensitivity law=law
-objective-perturbation-laplace | objective-perturbation-gaussian: *draw loss=loss norm=text
+objective-perturbation-laplace | objective-perturbation-gaussian: *draw loss=loss norm=norm
     sensitivity=fraction scale=fraction ridge=fraction share=fraction determinant_epsilon=fraction
     constants=text public_graph=bool laws=[law] cover=cover~
 loss: link=text slope=fraction kappa1=fraction kappa2=fraction even_curvature=bool
@@ -317,8 +324,8 @@ audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fra
 *private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
     debiased=bool longest_ranking=count drawn_to_zero_by?=number ridge?=number disagreements?=number
     fewest_possible_disagreements?=number proven_best?=bool
-*law-of-answers: mechanism=text what=text derivation=text at_source=bool
-*draw: mechanism=text what=text derivation=text formula=[text] inputs=inputs cost=cost
+*law-of-answers: mechanism=text what=text derivation=path at_source=bool
+*draw: mechanism=text what=text derivation=path formula=[text] inputs=inputs cost=cost
 *any-job: look_epsilon?=number look_noise_scale?=number method_chosen_because?=text
 """
 
@@ -378,6 +385,8 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "version": is_text(r"\d[0-9a-z.+!_-]{0,60}"),
     "fraction": is_text("inf|(0|[1-9][0-9]{0,1999})/[1-9][0-9]{0,1999}"),
     "source": is_text("system|opendp|seeded|simulated"),
+    "path": is_text(r"[a-z_]{1,40}(\.[a-z_]{1,40}){0,5}"),
+    "norm": is_text("l1|l2"),
 }
 
 
@@ -692,6 +701,7 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
     "top-list": lambda n, groups, pairs: n,
 }
+GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts"}  # may be told by group
 RANKED_PARTS = ("above", "places", "nets", "squares", "rankings")
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
 Needed = tuple[str, int | None]  # derivation, or law of answers; entries
@@ -744,6 +754,21 @@ def named(draw: Document) -> Needed:
     return draw["mechanism"] if draw["mechanism"] in LOCAL else derivation, draw.get("entries")
 
 
+def check_extras(certificate: Document, release: Document) -> None:
+    """That no part of a release stands beside numbers that it cannot be made of: its own numbers
+    would be paid for by nothing."""
+    kind, domain = release["released"]["kind"], certificate["domain"]
+    grouped = kind in GROUPED and not is_weighted(certificate)
+    for name, found, made_of_it in (
+        ("groups", bool(release.get("groups") or domain["groups"]), grouped),
+        ("other_rows", domain["other_rows"], bool(domain["groups"])),
+        ("ties", release.get("ties") is not None, kind == "tie-counts"),
+        ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
+    ):
+        if found and not made_of_it:
+            raise Wrong(f"{kind} have no {name}, and the release states some")
+
+
 def check_paid_for(certificate: Document, release: Document, say: Findings) -> None:
     """That the draws are those that pay for what is published: none missing, none twice, each with
     as many entries."""
@@ -755,6 +780,7 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     )
     if method not in KIND_OF or kind not in KIND_OF[method]:
         raise Wrong(f"method {short(method)} does not publish {kind}")
+    check_extras(certificate, release)
     own = not laws or release["privacy"]["mechanism"] in laws
     parts = {name for name in RANKED_PARTS if release["released"].get(name) is not None}
     if kind in ("above-counts", "net-sums", "place-counts"):  # one draw pays for those with weights
@@ -766,6 +792,8 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
         f" with unit {unit}",
     )
     bits, local = certificate["bits"], bool(laws)
+    for sources in (bits or {}).values():
+        say.check(len({*sources}) == len(sources), wrong="bits names a source twice")
     if bits is None and certificate["reconstructed"]:
         say.open("where the random bits came from: the version that drew did not record it")
         return
@@ -803,7 +831,11 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
             wrong="exposures are published without noise, and are not the public numbers that the"
             " certificate names",
         )
-    unknown = [each for each in facts if each not in FACTS_STATED and not COVARIATE.fullmatch(each)]
+    named = [each["name"] for each in release.get("effects") or ()]
+    known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in named}
+    unknown = [each for each in facts if each not in known]
+    twice = len(facts) < len(certificate["public_facts"])
+    say.check(not twice, wrong="public_facts states a fact twice")
     say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
 
 
@@ -826,7 +858,6 @@ FACTS_STATED = {
     NAMELESS,
     "people of these populations are others, although they are in the same files",
 }
-COVARIATE = re.compile(r"(?s)the covariate .*, and its scale")
 
 
 def parameters_of(certificate: Document, release: Document) -> Document:
@@ -958,6 +989,8 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
     for board in (release, *(release.get("groups") or ())):
         for name in counted_nowhere(board["released"]):
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
+    for name in not_counts(certificate, release):
+        say.check(False, wrong=f"release.json: {name} has a fraction, and counts have none")
 
 
 Told = dict[str, tuple[Any, Any]]  # by name: what is stated, and what follows
@@ -1056,6 +1089,20 @@ def numbers_in(value: Any) -> list[float]:
     if isinstance(value, dict):
         return [value[name] for name in sorted(value)]
     return list(itertools.chain(*(value or ())))
+
+
+def not_counts(certificate: Document, release: Document) -> Iterator[str]:
+    """Tables of whole numbers with whole noise that hold fractions. What nights of a stream show is
+    none of them, nor are exposures that the operator states."""
+    if release.get("stream"):
+        return
+    steps = {"wins": 1, "losses": 1}  # of one, or of half a row where ties are split
+    if any(derivation_of(draw) == "exposures_sensitivity" for draw in certificate["draws"]):
+        steps["exposures"] = bundle_of(certificate).weight
+    for board in (release, *(release.get("groups") or ())):
+        for name, step in steps.items():
+            if any(each * step % 1 for each in numbers_in(board["released"].get(name))):
+                yield f"released.{name}"
 
 
 def counted_nowhere(released: Document) -> Iterator[str]:
@@ -1377,9 +1424,9 @@ def count_norms(
     draw: Document, certificate: Document, release: Document, earlier: bool = False
 ) -> Norms:
     """Sensitivity of the counts of a draw, from the domain and from what was published; `earlier`:
-    as versions before the bounds of few items became exact computed it."""
-    b, released, inputs = bundle_of(certificate), release["released"], draw["inputs"]
-    b = replace(b, earlier=earlier)
+    by the bounds of earlier versions, which were not exact for few items."""
+    b, inputs = replace(bundle_of(certificate), earlier=earlier), draw["inputs"]
+    released = release["released"]
     bounds, derivation = certificate["domain"]["bounds"], derivation_of(draw)
     named = DERIVATION_OF.get(released["kind"], "")
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
@@ -1411,8 +1458,7 @@ def count_norms(
         return moved, moved**2
     if derivation == "ranking_sensitivity":
         longest = release["privacy"]["parameters"]["longest_ranking"]
-        parts = ("above", "places", "nets", "squares", "rankings")
-        weights = {part: inputs[part] for part in parts if inputs.get(part)}
+        weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
         return rankings(b.rows, b.sides, longest, weights)
     if derivation == "measurement_sensitivity":
         return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
@@ -1456,13 +1502,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     """The integers that a sensitivity has to start from, by the names that its formula uses."""
     derivation, released = derivation_of(draw), release["released"]
     law, terms = draw.get("law"), certificate["domain"]["stream"]
-    of_unit: Document = {
-        "n": b.items,
-        "L": b.rows,
-        "c": b.cap or b.rows,
-        "distinct": int(b.distinct),
-    }
-    of_unit["sides"] = b.sides
+    of_unit: Document = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "sides": b.sides}
+    of_unit["distinct"] = int(b.distinct)
     counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
     named = DERIVATION_OF.get(released["kind"], "")
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
@@ -1511,7 +1552,7 @@ def check_inputs(draw: Document, wanted: Document) -> None:
     """That a sensitivity starts from these, and from nothing else."""
     for name in (*draw["inputs"], *wanted):
         stated, found = draw["inputs"].get(name), wanted.get(name)
-        if stated != found or isinstance(stated, bool):
+        if stated != found or isinstance(stated, bool) or name not in wanted:
             raise Wrong(
                 f"the sensitivity of {draw['what']} starts from {name} = {short(stated)}, and the"
                 f" bounds of the certificate and what is published say {short(found)}"

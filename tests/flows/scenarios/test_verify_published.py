@@ -327,6 +327,32 @@ def matching_sensitivity(forger: Forger) -> None:
     forger.tell("privacy.sensitivity_l2_squared", l2_squared)
 
 
+def groups_of_exact_numbers(forger: Forger) -> None:
+    """Another set of tables, called that of a group, for which nothing is drawn."""
+    release = forger.document("release.json")
+    copied = {name: release[name] for name in ("informative", "ranking", "released")}
+    forger.tell("groups", [{"name": "red", "own": 0.5, **copied}])
+    forger.certify("domain.groups", ["red"]).certify("domain.other_rows", True)
+
+
+def a_source_twice(forger: Forger) -> None:
+    forger.tell("privacy.bits.noise", lambda told: [*told, *told])
+    forger.certify("bits.noise", lambda told: [*told, *told])
+
+
+TIES = {
+    "model": "davidson",
+    "parameter": 0.5,
+    "low": 0.4,
+    "high": 0.6,
+    "equals": 0.523144,
+    "equals_low": 31,
+    "equals_high": 44,
+}
+EFFECT = {"name": "exact", "scale": 52.0, "estimate": 31.0, "low": 30.0, "high": 44.0}
+FACT = {"fact": "the covariate 52 31 44 17, and its scale", "value": None, "sha256": None}
+
+
 # Name, kind of the honest release, edit, what has to be said. All digests are computed anew.
 FALSIFIED: list[tuple[str, str, Edit, str]] = [
     ("exposures without their draw", SCORES, without_draws(1), "exposures_sensitivity (4), grad"),
@@ -352,6 +378,45 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         "weighted_sensitivity (5), and the certificate has weighted_sensitivity (4)",
     ),
     ("no random bits", COUNTS, no_bits, "no source of the random bits of the noise"),
+    ("groups of exact numbers", BORDA, groups_of_exact_numbers, "net-sums have no groups"),
+    ("ties of wins", COUNTS, lambda f: f.tell("ties", TIES), "win-counts have no ties"),
+    (
+        "effects of wins",
+        COUNTS,
+        lambda f: f.tell("effects", [EFFECT]),
+        "win-counts have no effects",
+    ),
+    (
+        "fractions of wins",
+        COUNTS,
+        lambda f: f.tell(R + "wins", lambda wins: {k: v + 52e-6 for k, v in wins.items()}),
+        "released.wins has a fraction",
+    ),
+    (
+        "a fact of covariates",
+        COUNTS,
+        lambda f: f.certify("public_facts", lambda told: [*told, FACT]),
+        "has no public fact the covariate 52 31 44 17",
+    ),
+    (
+        "a fact twice",
+        COUNTS,
+        lambda f: f.certify("public_facts", lambda told: [*told, told[-1]]),
+        "states a fact twice",
+    ),
+    (
+        "an input of no value",
+        COUNTS,
+        lambda f: f.certify(D + "inputs", lambda told: {**told, "52 31": None}),
+        "starts from 52 31 = None",
+    ),
+    ("a source of bits twice", COUNTS, a_source_twice, "bits names a source twice"),
+    (
+        "numbers in a path",
+        COUNTS,
+        lambda f: f.certify(D + "derivation", "5231.win_counts_sensitivity"),
+        "derivation",
+    ),
     ("exact counts", COUNTS, lambda f: f.tell(R + "exact", EXACT), "released.exact: format 1 has"),
     (
         "exposures of wins",
@@ -489,3 +554,10 @@ def test_a_falsified_release_is_wrong_although_all_digests_are_computed_anew(
     wrong = forged.with_digests().wrong()
     assert words in wrong
     assert "is not the file of" not in wrong
+
+
+def test_texts_of_a_release_cannot_write_on_the_terminal(zoo):
+    forged = zoo(COUNTS).certify(D + "what", "x\n\x1b[2Jholds  everything").with_digests()
+    assert all(text.isprintable() for _, text in forged.found().lines)
+    half = zoo(COUNTS).certify(D + "what", "half").with_digests()
+    assert "of a character" in half.replace("certificate.json", '"half"', '"\\ud800"').wrong()
