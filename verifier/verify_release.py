@@ -831,8 +831,8 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
             wrong="exposures are published without noise, and are not the public numbers that the"
             " certificate names",
         )
-    named = [each["name"] for each in release.get("effects") or ()]
-    known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in named}
+    effects = [each["name"] for each in release.get("effects") or ()]
+    known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
     unknown = [each for each in facts if each not in known]
     twice = len(facts) < len(certificate["public_facts"])
     say.check(not twice, wrong="public_facts states a fact twice")

@@ -188,6 +188,11 @@ def numbers(folder):
     return found
 
 
+def refuse(*arguments):
+    """What a failing disk does, in the place of any call."""
+    raise OSError(errno.EIO, "Input/output error")
+
+
 @pytest.mark.parametrize(
     ("done", "together"),
     [(False, TOGETHER), (True, TOGETHER[::3])],
@@ -231,9 +236,6 @@ def test_a_close_that_fails_leaves_the_next_connection_alone(tmp_path, terms, mo
     spool.append(group(terms, 1))
     real = os.close
 
-    def refuse(*arguments):
-        raise OSError(errno.EIO, "Input/output error")
-
     def close_and_refuse(descriptor):
         real(descriptor)
         refuse()
@@ -265,9 +267,6 @@ def test_nothing_is_kept_while_a_refused_answer_could_be_counted(
     """Its sender sends it again, so it would be in two journals."""
     spool = Spool(tmp_path / "spool", terms)
     spool.append(group(terms, 1))
-
-    def refuse(*arguments):
-        raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "ftruncate", refuse)
@@ -303,9 +302,6 @@ def test_refused_answers_that_cannot_be_cut_off_are_known_by_their_submission(
     spool = Spool(tmp_path / "spool", terms)
     spool.append(group(terms, 1))
 
-    def refuse(*arguments):
-        raise OSError(errno.EIO, "Input/output error")
-
     with monkeypatch.context() as patched:
         patched.setattr(os, "ftruncate", refuse)
         patched.setattr(os, "fdatasync", refuse)
@@ -327,9 +323,6 @@ def test_a_journal_that_an_error_left_open_is_sealed_by_the_next_pass(
     spool = Spool(tmp_path / "spool", terms)
     spool.append(group(terms, 1))
     time.now += timedelta(hours=12, minutes=1)
-
-    def refuse(*arguments):
-        raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "rename", refuse)
