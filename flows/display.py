@@ -35,7 +35,7 @@ from hushrank.flows.release.wording import (
 )
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import engine_notes
+from hushrank.flows.run.run import engine_notes, input_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
@@ -169,7 +169,7 @@ def show_checks(console: Console, job: Job, balance: Balance) -> None:
 
 
 def check_notes(job: Job) -> tuple[str, ...]:
-    """What could not be checked of `job` before it runs."""
+    """What could not be checked of `job` before it runs, and what speaks against running it."""
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
@@ -179,7 +179,7 @@ def check_notes(job: Job) -> tuple[str, ...]:
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
         notes.append(WORDS_NOT_CHECKED.format(words))
-    return *notes, *engine_notes(job)
+    return *notes, *engine_notes(job), *input_notes(job)
 
 
 def show_balance(console: Console, balance: Balance) -> None:

@@ -105,7 +105,7 @@ class AuditStopped(HushrankError):  # noqa: N818 - what it found is the fault
 
 
 class DrawError(HushrankError):
-    """The mechanism failed, and the ledger counts that. Trying again pays again."""
+    """What was drawn failed or is lost, and the ledger counts it. A fresh draw pays again."""
 
 
 class LookStopped(HushrankError):  # noqa: N818 - that it stopped is a right outcome

@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "signals", "terminal"),
         ("config",),
         ("ledger", "guarantee"),
-        ("integrity",),
+        ("integrity", "identity"),
         ("release",),
         ("methods", "recovery", "report", "survey", "lineage"),
         ("certificate",),

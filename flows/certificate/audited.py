@@ -39,7 +39,7 @@ def audited_pairs(config: SurveyConfig) -> tuple[AuditedPair, ...] | None:
             f"report.audit: {path} is not what hushrank audit writes. Run hushrank audit again."
             " Nothing was spent."
         ) from None
-    if found.job != config.job_hash():
+    if found.job not in config.job_hashes():
         raise ConfigError(
             f"report.audit: {path} is an audit of another configuration. Run hushrank audit again."
             " Nothing was spent."

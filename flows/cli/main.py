@@ -140,6 +140,7 @@ def validate(
         from hushrank.flows.run.budget import check_ledger, ledger_of
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
+        from hushrank.flows.run.run import drawn_before
         from hushrank.flows.run.stream_steps import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy)
@@ -150,7 +151,8 @@ def validate(
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
             in_stream = survey.config.schedule.stream is not None
-            check_ledger(job.config, ledger, inputs, None if in_stream else job.terms.spend)
+            free = in_stream or drawn_before(job) is not None
+            check_ledger(job.config, ledger, inputs, None if free else job.terms.spend)
             if in_stream:
                 check_turn(job, ledger)
         balance = ledger.balance(inputs)
@@ -168,7 +170,7 @@ def run(
     day: Night = None,
     again: Annotated[
         bool,
-        typer.Option("--again", help="With --date: pay again if rows of that night came late."),
+        typer.Option("--again", help="Draw afresh what was released before; this costs again."),
     ] = False,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
     unsafe_seed: Annotated[
@@ -182,8 +184,11 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
-    if again and day is None:
-        raise ConfigError("--again goes with --date; leave one out or add the other.")
+    if again and (no_privacy or unsafe_seed is not None):
+        raise ConfigError(
+            "--again asks for a release that the ledger counts, and --unsafe-seed and --no-privacy"
+            " for one that it does not; leave one of them out. Nothing was read or spent."
+        )
     night = _night(day)
     if plan_only:
         _show_stages(config, night, no_privacy, unsafe_seed, as_json)
@@ -194,7 +199,7 @@ def run(
 
         survey = read_survey(config, no_privacy=no_privacy)
         if night is None or unsafe_seed is not None or no_privacy:
-            outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night))
+            outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night, again=again))
         else:
             outcome = run_night(survey, night, datetime.now(UTC), execute, again=again)
     _show_outcome(outcome, as_json)

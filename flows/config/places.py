@@ -24,6 +24,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, Place, is_cloud
 from hushrank.transforms.tables.names import (
+    DELTA,
     ELSEWHERE,
     absolute,
     is_object,
@@ -37,6 +38,8 @@ MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
 MOST_PATH_BYTES = 3500  # below 4096, because paths of files inside are longer
 GIT_PREFIX = "git:"  # before a folder of a git repository
 FOLDER = "folder"  # key of the validation context: where relative paths start
+BASE = "base"  # another: from where paths count that were moved along; None: from that folder
+COUNTED = "counted"  # another: takes each absolute path that does not count as it is
 
 
 def _local_path(value: object, info: ValidationInfo) -> object:
@@ -50,6 +53,7 @@ def _local_path(value: object, info: ValidationInfo) -> object:
     try:
         path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
         path.resolve()
+        _count(str(path), value, str(path), info)
     except (OSError, RuntimeError):  # RuntimeError: links in a circle, or ~ of an unknown user
         refuse(("", "leads nowhere: its links go round in a circle; name another place"))
     return path
@@ -108,7 +112,28 @@ def _input_path(value: object, info: ValidationInfo) -> object:
     folder, path = str(_folder(info).absolute()), os.path.expanduser(value)
     if re.search(r"[*?\[]", path):
         folder = glob.escape(folder)  # only what the user wrote is a pattern
-    return os.path.normpath(os.path.join(folder, path))
+    named = os.path.normpath(os.path.join(folder, path))
+    _count(named, value, os.path.join(_folder(info).absolute(), path), info)
+    return named
+
+
+def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
+    """Note how a path enters the identity of the job, which stays where all is moved along.
+
+    A path counts relative to the folder of the YAML file if it is written so, or lies in there.
+
+    Args:
+        named: the path as the configuration has it.
+        written: as the file has it.
+        path: the absolute path.
+        info: of the validation.
+    """
+    context = info.context or {}
+    base = context.get(BASE)
+    start, path = os.path.abspath(_folder(info) if base is None else base), os.path.normpath(path)
+    relative = base is None and not os.path.isabs(os.path.expanduser(written))
+    if COUNTED in context and (relative or path.startswith(f"{start}/")):
+        context[COUNTED][named] = os.path.relpath(path, start)
 
 
 def _elsewhere(value: str, info: ValidationInfo) -> str:
@@ -118,8 +143,10 @@ def _elsewhere(value: str, info: ValidationInfo) -> str:
         if is_object(value):
             object_place(value)
             return value
-        value = absolute(value, str(_folder(info).absolute()))
+        written, value = value, absolute(value, str(_folder(info).absolute()))
         table_name(value)
+        if written != value:
+            _count(value, written.removeprefix(DELTA), value.removeprefix(DELTA), info)
     except ValueError as error:
         refuse(("", str(error)))
     return value

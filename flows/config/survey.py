@@ -31,7 +31,7 @@ from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.places import FOLDER, AnyPlace
+from hushrank.flows.config.places import BASE, COUNTED, FOLDER, AnyPlace
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
@@ -133,6 +133,7 @@ class SurveyConfig(Section):
     )
     memory_limit: MemorySize = Field(default=DEFAULT_MEMORY, examples=["2 GiB"])
     _settled_design: Design = PrivateAttr(default=Design.ANY)
+    _counted: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -255,17 +256,25 @@ class SurveyConfig(Section):
         """Whether a night's date decides which rows are ranked."""
         return selects_nights(self.input.paths, self.schedule)
 
-    def job_hash(self) -> str:
+    def job_hashes(self) -> tuple[str, ...]:
+        """Identities of the job: the present one, and that of earlier versions if it differs."""
+        return tuple(dict.fromkeys((self.job_hash(), self.job_hash(by_place=True))))
+
+    def job_hash(self, *, by_place: bool = False) -> str:
         """SHA-256, in hex, of everything here that can change the released result.
 
-        It covers: name, input (with absolute paths, in any order), the names of the catalogue in
-        their order (so a changed items file is another job), groups, privacy, method, model (of
-        public exposures the numbers) and top_k, with defaults as if written out, and how rows are
-        assigned to nights. It leaves out: the date of the night; report and the labels of items,
-        which change how a release is written but not what was drawn; output, confidential, ledger,
-        retention, collect, runner and memory_limit, which decide where and under which budget, but
-        not what.
+        It covers: name, input (with paths in any order; one that is written relative to the YAML
+        file, or lies in its folder, counts from there, so everything may be moved together), the
+        names of the catalogue in their order (so a changed items file is another job), groups,
+        privacy, method, model (of public exposures the numbers) and top_k, with defaults as if
+        written out, and how rows are assigned to nights. It leaves out: the date of the night;
+        report and the labels of items, which change how a release is written but not what was
+        drawn; output, confidential, ledger, retention, collect, runner and memory_limit, which
+        decide where and under which budget, but not what.
         It also leaves out the content of the input files, whose identity the release key adds.
+
+        Args:
+            by_place: with absolute paths, as earlier versions had it.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
@@ -276,7 +285,10 @@ class SurveyConfig(Section):
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
         if content["model"]["epsilon_cap"] is None:
             del content["model"]["epsilon_cap"]
-        content["input"]["paths"] = sorted(set(self.input.paths))
+        counted = {} if by_place else self._counted
+        content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
+        if (table := content["privacy"]["epsilon_table"]) is not None:
+            content["privacy"]["epsilon_table"] = counted.get(table, table)
         _without_new_keys(content["input"], self._settled_design)
         defaults: dict[str, object] = {
             "look": None,
@@ -333,19 +345,29 @@ def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
         content["graph"] = GraphKind.DENSE
 
 
-def check_config(path: Path, content: Mapping[object, object], methods: Methods) -> SurveyConfig:
+def check_config(
+    path: Path,
+    content: Mapping[object, object],
+    methods: Methods,
+    base: Path | None = None,
+) -> SurveyConfig:
     """The job that `content`, read from the YAML file at `path`, describes.
 
     Args:
         path: path of the file, for messages and relative paths.
         content: its keys.
         methods: the methods that it may name.
+        base: a folder from which paths in it count for the identity of the job, where there is no
+            YAML file; None: the folder of that file.
 
     Raises:
         ConfigError: one of its values breaks a rule; one line for each problem found.
     """
-    context = {FOLDER: path.parent, METHODS: methods}
+    counted: dict[str, str] = {}
+    context = {FOLDER: path.parent, METHODS: methods, BASE: base, COUNTED: counted}
     try:
-        return SurveyConfig.model_validate(content, context=context)
+        config = SurveyConfig.model_validate(content, context=context)
+        config._counted = counted
+        return config
     except ValidationError as error:
         raise config_error(path, error, SurveyConfig) from None

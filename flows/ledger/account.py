@@ -23,7 +23,7 @@ correction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import StrEnum
@@ -61,6 +61,7 @@ class ReleaseState(StrEnum):
     ENDED = "ended"  # a stream of which no more night may be drawn
 
 
+UNKNOWN = frozenset({ReleaseState.NONE, ReleaseState.CANCELLED})
 OF_STREAM = frozenset({ReleaseState.RUNNING, ReleaseState.ENDED})
 
 MAY_FOLLOW = {
@@ -161,23 +162,25 @@ class Account:
         attempt = self.attempt(release_id)
         return ReleaseState.NONE if attempt is None else attempt.state
 
-    def nights(self, config_hash: str) -> dict[date, Attempt]:
+    def nights(self, config_hashes: Collection[str]) -> dict[date, Attempt]:
         """For each night, the last attempt of this configuration that was published.
 
         If none was published, the last attempt whose noise was drawn; if none was drawn, the last
         reservation. So a paid release stands even if a later run that ranks the night again fails.
         """
-        by_night = [(each.night, each) for each in self._of(config_hash) if each.night is not None]
+        by_night = [
+            (each.night, each) for each in self._of(config_hashes) if each.night is not None
+        ]
         standing: dict[date, Attempt] = {}
         for state in (ReleaseState.RESERVED, ReleaseState.DRAWN, ReleaseState.COMMITTED):
             standing |= {night: each for night, each in by_night if each.state is state}
         return standing
 
-    def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
+    def undrawn(self, config_hashes: Collection[str], night: date) -> tuple[str, ...]:
         """Releases of a night that hold budget but have not drawn noise."""
         return tuple(
             attempt.release_id
-            for attempt in self._of(config_hash)
+            for attempt in self._of(config_hashes)
             if attempt.night == night and attempt.state is ReleaseState.RESERVED
         )
 
@@ -208,9 +211,9 @@ class Account:
         """The attempts that use budget of `period`."""
         return [attempt for attempt in self.attempts if attempt.counts_in(period)]
 
-    def _of(self, config_hash: str) -> Iterator[Attempt]:
+    def _of(self, config_hashes: Collection[str]) -> Iterator[Attempt]:
         for attempt in self.attempts:
-            if attempt.config_hash == config_hash and attempt.state is not ReleaseState.CANCELLED:
+            if attempt.config_hash in config_hashes and attempt.state is not ReleaseState.CANCELLED:
                 yield attempt
 
 

@@ -1,21 +1,13 @@
 """The secret key beside a ledger; confidential things are named with it.
 
-The identity of a release or an input file is computed from paths, sizes and dates of confidential
-files. A plain hash would leak: somebody who knows all rows but one could try both possible sizes
-and learn from the published identity which one is true. So each name is an HMAC-SHA256 under 32
-random bytes from the operating system. They stand only in `ledger.jsonl.key`, beside the ledger.
+The identity of a release or an input file is computed from the content and the paths of
+confidential files. A plain hash would leak: somebody who knows all rows but one could try both
+possible contents and learn from the published identity which one is true. So each name is an
+HMAC-SHA256 under 32 random bytes from the operating system. They stand only in `ledger.jsonl.key`,
+beside the ledger.
 
 Without the key such a name looks random (HMAC is a pseudo-random function, [B06]). Each purpose has
-a function of its own.
-
-Inputs. With such names a ledger recognises an input that it saw before, even under another
-population's name. For each input the ledger keeps: the configured paths (so it recognises the next
-night's file in the same place), the real path of each file, and the size and modification time of
-each local file, with the id of a part that a collector wrote: it gives all parts of a night one
-time. A file keeps these when it is moved, linked, or copied with its dates (`cp -p`, `rsync -a`).
-No row is read, because a refusal must not depend on rows. So the ledger does not
-recognise a copy with a new date in another place, nor a part of the rows in a file of its own.
-A table in memory is named by a keyed digest of its rows (`flows.python.table_files`) instead.
+a function of its own. What is named, `flows.identity` says.
 
 References:
     [B06] Bellare. New proofs for NMAC and HMAC: security without collision-resistance. 2006.
@@ -25,8 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -36,8 +26,6 @@ from hushrank.flows.ledger.private_files import create_private, read_private, re
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
-from hushrank.transforms.storage.files import FileFormat, InputFile, is_remote
-from hushrank.transforms.storage.matches import part_id
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
@@ -53,6 +41,8 @@ class Purpose(StrEnum):
     CHECK = "key check"
     STREAM = "stream"
     ROWS = "rows of a table"
+    CONTENT = "content of a file"
+    DIGEST = "remembered digest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,41 +166,14 @@ class InputNames:
     Attributes:
         key: shows whether two of these objects were made with one key (`LedgerKey.check`).
         names: keyed names, ascending.
-        plain: the texts that were named; only for the confidential area.
+        plain: the texts that were named, those of `older` too; only for the confidential area.
+        contents: those of `names` that name the content of a file, wherever it lies.
+        older: names that earlier versions recorded of the same input, by which their entries know
+            it; they are not recorded again.
     """
 
     key: str
     names: tuple[str, ...]
     plain: tuple[str, ...] = ()
-
-
-def input_names(paths: Sequence[str], files: Sequence[InputFile], key: LedgerKey) -> InputNames:
-    """Compute the names of an input under the key of its ledger.
-
-    Args:
-        paths: paths as configured, absolute, patterns included; of tables in memory nothing.
-        files: the files that these paths name now, or copies of tables.
-        key: the ledger's key.
-    """
-    tables = {f"table {file.digest}" for file in files if file.digest}
-    found = [file for file in files if not file.digest]
-    local = [file for file in found if not is_remote(file.path)]
-    kinds = (
-        tables,
-        set[str]() if tables else {f"paths {path}" for path in paths},
-        {
-            f"file {file.path if is_remote(file.path) else os.path.realpath(file.path)}"
-            for file in found
-        },
-        {f"copy {file.size} {file.version} {_part_of(file)}".rstrip() for file in local},
-    )
-    chosen: dict[str, str] = {}
-    for texts in kinds:
-        named = sorted((key.tag(Purpose.INPUT, text), text) for text in texts)
-        chosen |= dict(named[:MOST_FILES])
-    names = tuple(sorted(chosen))
-    return InputNames(key.check, names, tuple(chosen[name] for name in names))
-
-
-def _part_of(file: InputFile) -> str:
-    return part_id(file.path) if file.format is FileFormat.PARQUET else ""
+    contents: frozenset[str] = frozenset()
+    older: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ is right. `rules` has these rules and others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -266,13 +266,13 @@ class Ledger:
         book = self.book()
         return tuple(attempt.spend for attempt in book.account.counted(book.period))
 
-    def nights(self, config_hash: str) -> dict[date, Attempt]:
+    def nights(self, config_hashes: Collection[str]) -> dict[date, Attempt]:
         """For each night, the attempt of this configuration that counts: see `Account.nights`."""
-        return self.book().account.nights(config_hash)
+        return self.book().account.nights(config_hashes)
 
-    def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
+    def undrawn(self, config_hashes: Collection[str], night: date) -> tuple[str, ...]:
         """Releases of a night that hold budget but have not drawn noise."""
-        return self.book().account.undrawn(config_hash, night)
+        return self.book().account.undrawn(config_hashes, night)
 
     def alert(self) -> tuple[float, ...]:
         """Record and return the fractions of the budget that are used and not yet reported."""
@@ -360,7 +360,7 @@ class Ledger:
         self.record(decide)
 
     def _sharing(self, book: Book, inputs: InputNames | None) -> tuple[Sharing, ...]:
-        names = () if inputs is None else inputs.names
+        names = () if inputs is None else (*inputs.names, *inputs.older)
         place = self.backend.place
         return sharing_of(book.chain.entries, self.terms, names, book.period, place)
 

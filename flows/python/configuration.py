@@ -18,7 +18,7 @@ from hushrank.flows.propose.sections import DEFAULT_METHODS
 from hushrank.flows.python.keywords import content_of, words_of_keywords
 from hushrank.flows.python.ledger import Ledger
 from hushrank.privacy.accounting import composed_epsilon
-from hushrank.transforms.storage.cloud_storage import is_cloud
+from hushrank.transforms.storage.cloud_storage import Place, is_cloud
 
 LABEL = Path("rank")  # what messages name in place of a YAML file
 IN_MEMORY = ("a table in memory",)  # stands for `input.paths` in the identity of a job
@@ -76,11 +76,13 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
     ledger = named if isinstance(named, Ledger) else Ledger(named or scratch() / "ledger.jsonl")
     _complete(content, ledger, paths)
     known = _fill_total(content, ledger)
-    config = checked(content, in_memory=paths is None)
+    config = checked(content, in_memory=paths is None, ledger=ledger.path)
     return Asked(config if known else _with_own_total(config), counted)
 
 
-def checked(content: dict[str, Any], *, in_memory: bool) -> SurveyConfig:
+def checked(
+    content: dict[str, Any], *, in_memory: bool, ledger: Place | None = None
+) -> SurveyConfig:
     """The configuration, with messages in the words of Python.
 
     Raises:
@@ -88,7 +90,8 @@ def checked(content: dict[str, Any], *, in_memory: bool) -> SurveyConfig:
     """
     try:
         keys = cast("Mapping[object, object]", content)
-        config = check_config(LABEL, keys, facts_of_methods())
+        base = ledger.parent if isinstance(ledger, Path) else scratch()  # where no path lies
+        config = check_config(LABEL, keys, facts_of_methods(), base)
     except ConfigError as error:
         raise words_of_keywords(error, LABEL) from None
     if not in_memory:

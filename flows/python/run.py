@@ -63,7 +63,7 @@ def rank(
         answers: a pandas, polars or Arrow table, a DuckDB relation, or any other table of Arrow's
             C stream or the data-frame protocol; a list of dicts; or paths, as in the YAML file.
         night: the day whose rows to rank, if `schedule` or a path selects nights.
-        again: with `night`: pay again if rows of that night came late.
+        again: draw afresh what was released before; this costs again.
         seed: draw all noise from this seed, for a test; needs `unsafe=True`.
         unsafe: allow a release that protects nobody: without a ledger, of a seed, or without noise.
             It is marked, and is not for publication.
@@ -120,9 +120,12 @@ def _released(
     again: bool,
     seed: int | None,
 ) -> Release:
-    if again and night is None:
-        raise ConfigError("again: goes with night; leave one out or add the other.")
     if _uncounted(survey, seed):
+        if again:
+            raise ConfigError(
+                "again: asks for a release that a ledger counts, and none counts this one; leave it"
+                " out. Nothing was read or spent."
+            )
         return Release.of(execute(prepare_job(survey, seed=seed, night=night)))
     return Release.of(run_night(survey, night, datetime.now(UTC), execute, again=again))
 

@@ -44,7 +44,7 @@ INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "su
 LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top")
 
 
-def check_output(output: Place, job: str, *, safe: bool = True) -> None:
+def check_output(output: Place, *jobs: str, safe: bool = True) -> None:
     """Refuse an output folder in which this job must not or cannot publish. Writes nothing.
 
     For a run to call before it reads or spends anything. A folder holds releases that protect
@@ -53,7 +53,7 @@ def check_output(output: Place, job: str, *, safe: bool = True) -> None:
 
     Args:
         output: the configured folder; it need not exist.
-        job: identity of the job's configuration.
+        jobs: identity of the job's configuration, in earlier versions too.
         safe: whether the release is to protect people.
 
     Raises:
@@ -61,11 +61,11 @@ def check_output(output: Place, job: str, *, safe: bool = True) -> None:
             this kind, or cannot be written.
     """
     if isinstance(output, CloudPath):
-        _check_objects(output, job, safe=safe)
+        _check_objects(output, jobs, safe=safe)
         return
     output = output.resolve()
     if output.exists():
-        _check_content(output, job, safe=safe)
+        _check_content(output, jobs, safe=safe)
     writable = next(folder for folder in (output, *output.parents) if folder.exists())
     if not writable.is_dir() or not os.access(writable, os.W_OK | os.X_OK):
         raise ConfigError(
@@ -81,6 +81,7 @@ def publish(
     *,
     certify: Certify | None = None,
     allow_unsafe: bool = False,
+    jobs: Sequence[str] = (),
 ) -> Place:
     """Keep `release.json`, `ranking.csv` and `report.html` in `output`, and show them there.
 
@@ -96,6 +97,7 @@ def publish(
         output: the folder; what it shows of the same job gives way, unless it is of a later day.
         certify: makes the certificate of the other files; None: without one.
         allow_unsafe: publish even a release that protects nobody (simulation, `--no-privacy`).
+        jobs: other identities of its job, under which `output` may hold releases.
 
     Returns:
         Where the files are shown: `output`, or the release's own folder in the archive.
@@ -117,7 +119,7 @@ def publish(
             " bits it was drawn; it was not published"
         )
     output = _resolved(output)
-    check_output(output, release.job, safe=release.safe)
+    check_output(output, release.job, *jobs, safe=release.safe)
     kept = find_archived(output, release.release_id)
     folder = kept or output / RELEASES / folder_name(release)
     try:
@@ -239,7 +241,7 @@ def _cell(value: float | str | None) -> str:
     return f"{value}" if isinstance(value, int) else f"{value:.6f}"
 
 
-def _check_content(output: Path, job: str, *, safe: bool) -> None:
+def _check_content(output: Path, jobs: Sequence[str], *, safe: bool) -> None:
     if not output.is_dir():
         raise ConfigError(f"output {output}: is a file; name a folder for releases")
     names = {path.name for path in output.iterdir() if not path.name.endswith(PARTIAL)}
@@ -253,10 +255,10 @@ def _check_content(output: Path, job: str, *, safe: bool) -> None:
         )
     shown = _shown(output)
     if shown is not None:
-        _check_shown(output, shown, job, safe=safe)
+        _check_shown(output, shown, jobs, safe=safe)
 
 
-def _check_objects(output: CloudPath, job: str, *, safe: bool) -> None:
+def _check_objects(output: CloudPath, jobs: Sequence[str], *, safe: bool) -> None:
     try:
         names = {found.path.key.removeprefix(f"{output.key}/") for found in output.objects()}
         shown = _shown(output)
@@ -269,12 +271,12 @@ def _check_objects(output: CloudPath, job: str, *, safe: bool) -> None:
             " kept in a folder of their own: name an empty or a new one"
         )
     if shown is not None:
-        _check_shown(output, shown, job, safe=safe)
+        _check_shown(output, shown, jobs, safe=safe)
 
 
-def _check_shown(output: Place, shown: Release, job: str, *, safe: bool) -> None:
+def _check_shown(output: Place, shown: Release, jobs: Sequence[str], *, safe: bool) -> None:
     """Refuse to publish beside releases of another job, or of the other kind."""
-    if shown.job != job:
+    if shown.job not in jobs:
         raise ConfigError(
             f"output {output}: holds the release of another job, or of this one as it was"
             " configured before; name another output, or move that release away"

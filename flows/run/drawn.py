@@ -211,7 +211,7 @@ def stored_drawn(
         "Delete it and run again: it is made again from the folder of the stream, at no cost."
         if of_stream
         else "Put a copy of it back, as it was after the draw, and run again, which costs nothing."
-        " Without a copy, delete it: running again then draws new noise and pays again."
+        " Without a copy, delete it: hushrank run --again then draws new noise and pays again."
     )
     raise EstimateError(
         f"estimate: {path} is damaged, or is not what was drawn for this release. The noise is"

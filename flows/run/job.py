@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -17,15 +16,15 @@ from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, require
 from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.identity.contents import Contents, contents_of
+from hushrank.flows.identity.input_names import input_names
+from hushrank.flows.identity.release_id import described, ids_of_old, known_or_new
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
-    TAG_DIGITS,
     InputNames,
     LedgerKey,
     Purpose,
     find_key,
-    input_names,
     ledger_key,
 )
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
@@ -34,7 +33,7 @@ from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
 from hushrank.flows.run.input_files import files_of, input_of, tables_of
-from hushrank.flows.run.stream_night import StreamNight
+from hushrank.flows.run.stream_night import StreamNight, told_as_input
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
@@ -44,7 +43,7 @@ from hushrank.transforms.storage.split import Head
 
 
 def code_version() -> str:
-    """Version of the installed distribution. It enters the release key: new version, new key."""
+    """Version of the installed distribution."""
     return version("hushrank")
 
 
@@ -67,6 +66,7 @@ class Job:
         heads: what their footers and headers say, row counts with it; None: nobody has looked yet.
         tables: further files that decide the result: the file of epsilons, if there is one.
         seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
+        again: whether a fresh draw is wanted of a release that was drawn before.
         night: the day whose rows are ranked; None if the configuration selects no nights.
         known_id: key of the release of that night or run, if the ledger knows it already.
         calibrated: method and mechanism of the release, calibrated once and then passed on; None if
@@ -80,6 +80,7 @@ class Job:
     tables: tuple[InputFile, ...] = ()
     seed: int | None = None
     night: date | None = None
+    again: bool = False
     known_id: str | None = None
     calibrated: Calibrated | None = None
     counted: bool = True
@@ -94,22 +95,39 @@ class Job:
 
     @cached_property
     def release_id(self) -> str:
-        """Release key, from configuration, night, the code's version and the input's identity.
+        """The id of the release (`flows.identity.release_id`).
 
-        The key is published, but the input's identity is confidential (a file's size tells how many
-        rows there are). So the key is a keyed name under the ledger's secret (`flows.ledger.key`);
-        this call makes the secret if there is none. A release that was drawn before keeps its key:
-        see `known_id`.
+        This call makes the ledger's secret if there is none, and reads the files unless their
+        digests are remembered.
 
         Raises:
-            LedgerError: the secret cannot be read or made.
+            LedgerError: the ledger or its secret cannot be used.
+            ConfigError: a file cannot be read.
         """
         if self.known_id is not None:
             return self.known_id
         if self.of_stream is not None:  # whatever its files are: a night is drawn once
             named = {"stream": self.of_stream.stream_id, "night": str(self.night)}
             return self._key.tag(Purpose.RELEASE, json.dumps(named, sort_keys=True))
-        return self._key.tag(Purpose.RELEASE, self._described())
+        with told_as_input():
+            text = described(
+                self.config.job_hash(),
+                contents_of(self.contents, self.files),
+                contents_of(self.contents, self.tables),
+                night=self.night,
+                seed=self.seed,
+            )
+        if not self.safe:
+            return self._key.tag(Purpose.RELEASE, text)
+        by_place = self.config.job_hash(by_place=True)
+        older = ids_of_old(self._key, by_place, self.files, self.tables, self.night)
+        account = ledger_of(self.config).book().account
+        return known_or_new(account, self._key, text, older, again=self.again)
+
+    @cached_property
+    def contents(self) -> Contents:
+        """The content of its files, which are read once at most."""
+        return Contents(self._key, self.config.confidential)
 
     @cached_property
     def of_stream(self) -> StreamNight | None:
@@ -118,11 +136,9 @@ class Job:
         Raises:
             LedgerError: the ledger's secret cannot be read or made.
         """
-        section, night = self.config.schedule.stream, self.night
-        if section is None or night is None:
+        if self.config.schedule.stream is None or self.night is None:
             return None
-        area, job_hash = self.config.confidential, self.config.job_hash()
-        return StreamNight.of(self._key, job_hash, section, night, area)
+        return StreamNight.of(self._key, self.config, self.night)
 
     @cached_property
     def inputs(self) -> InputNames:
@@ -131,7 +147,8 @@ class Job:
         Raises:
             LedgerError: the ledger's secret cannot be read or made.
         """
-        return input_names(self.config.input.paths, self.files, self._key)
+        with told_as_input():
+            return input_names(self.config.input.paths, self.files, self._key, self.contents.of)
 
     @cached_property
     def _key(self) -> LedgerKey:
@@ -140,25 +157,8 @@ class Job:
     @property
     def planned_inputs(self) -> InputNames:
         """The same before anything is written; without names if the ledger has no secret yet."""
-        return _planned_inputs(self.config, self.files)
-
-    @property
-    def unkeyed_id(self) -> str:
-        """The key that this release had while its ledger had no secret; no longer published."""
-        return hashlib.sha256(self._described().encode()).hexdigest()[:TAG_DIGITS]
-
-    def _described(self) -> str:
-        key = {
-            "job": self.config.job_hash(),
-            "code": code_version(),
-            "input": [file.identity() for file in self.files],
-            "seed": self.seed,
-        }
-        if self.tables:
-            key["tables"] = [file.identity() for file in self.tables]
-        if self.night is not None:
-            key["night"] = self.night.isoformat()
-        return json.dumps(key, sort_keys=True)
+        known = find_key(self.config.ledger.path)
+        return _unnamed_inputs(self.config, self.files) if known is None else self.inputs
 
     @property
     def drawn_by(self) -> Calibrated:
@@ -209,13 +209,14 @@ def prepare_job(
     *,
     seed: int | None = None,
     night: date | None = None,
+    again: bool = False,
     known_id: str | None = None,
 ) -> Job:
     """Check everything that can be checked without reading a row or spending budget.
 
     Args:
         survey: the configuration.
-        seed, night, known_id: see `Job`.
+        seed, night, again, known_id: see `Job`.
 
     Raises:
         NightWithoutFiles: an input path names no file for that night.
@@ -230,18 +231,18 @@ def prepare_job(
     files, heads, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
     audited_pairs(config)
-    job = Job(
+    return Job(
         config=config,
         files=files,
         heads=heads,
         tables=tables,
         seed=seed,
         night=night,
+        again=again,
         known_id=known_id,
         calibrated=calibrated,
         counted=survey.counted,
     )
-    return replace(job, known_id=known_id or _id_before_keys(job))
 
 
 def job_to_inspect(survey: Survey, night: date | None) -> Job:
@@ -272,19 +273,6 @@ def job_without_files(survey: Survey, night: date) -> Job:
     check_places(config)
     audited_pairs(config)
     return Job(config=config, files=(), tables=tables, night=night, calibrated=calibrated)
-
-
-def _id_before_keys(job: Job) -> str | None:
-    """The unkeyed id, if the release was drawn or reserved while the ledger had no secret.
-
-    Raises:
-        LedgerError: the ledger cannot be used.
-    """
-    if not job.safe or job.config.schedule.stream is not None:
-        return None
-    state = ledger_of(job.config).state(job.unkeyed_id)
-    known = state not in (ReleaseState.NONE, ReleaseState.CANCELLED)
-    return job.unkeyed_id if known else None
 
 
 @dataclass(frozen=True)
@@ -357,7 +345,7 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
         ConfigError: one of them breaks a rule, or what the engine needs is not installed.
     """
     safe = config.privacy.private and not unsafe
-    check_output(config.output, config.job_hash(), safe=safe)
+    check_output(config.output, *config.job_hashes(), safe=safe)
     if isinstance(config.runner, DataflowRunner):
         require("gcp", "runner: dataflow")
     check_confidential(config.confidential)
@@ -374,6 +362,8 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
     """What a ledger would record about the input of `config`, with files if no night is needed.
 
+    No file is read: their content is named only where a run has remembered it.
+
     Args:
         config: configuration of a job.
         make_key: make the ledger's secret if there is none; if False, there are no names then.
@@ -387,12 +377,18 @@ def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
         files = () if config.nightly else files_of(config, None)
     except (InputError, OSError):  # the files are missing now, but their paths are known
         files = ()
-    return _planned_inputs(config, files)
-
-
-def _planned_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
     key = find_key(config.ledger.path)
-    if key is None:  # the key only decides which of very many names are kept
-        plain = input_names(config.input.paths, files, LedgerKey(bytes(KEY_BYTES), "")).plain
-        return InputNames(NO_KEY_YET, (), plain)
-    return input_names(config.input.paths, files, key)
+    if key is None:
+        return _unnamed_inputs(config, files)
+    contents = Contents(key, config.confidential)
+    return input_names(config.input.paths, files, key, contents.remembered)
+
+
+def _unnamed_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
+    """What can be said of an input without a key, which only decides what is kept of very much."""
+    key = LedgerKey(bytes(KEY_BYTES), "")
+    return InputNames(NO_KEY_YET, (), input_names(config.input.paths, files, key, _unknown).plain)
+
+
+def _unknown(_file: InputFile) -> None:
+    return None

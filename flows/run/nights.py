@@ -81,7 +81,8 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
         survey: the configuration.
         night: the day whose rows to rank.
         now: the present moment, with a time zone.
-        again: rank a released night anew if its input changed; this costs again.
+        again: draw afresh for a night that is released, from its rows as they are now; this costs
+            again.
 
     Raises:
         NightOutOfTurn: it is a night of a stream, and others come first.
@@ -102,14 +103,13 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
         raise ConfigError(NOT_AGAIN)
     attempt = None
     if config.nightly and not again:
-        attempt = ledger_of(config).nights(config.job_hash()).get(night)
+        attempt = ledger_of(config).nights(config.job_hashes()).get(night)
+    if in_stream and not _is_drawn(attempt):
+        return prepare_in_turn(survey, night)
     if attempt is None or attempt.drawn_at is None:
-        return prepare_in_turn(survey, night) if in_stream else prepare_job(survey, night=night)
-    work = config.confidential / attempt.release_id
-    if attempt.of or finds_drawn(work, attempt.result):  # a stream has stored its noise besides
-        check_places(config)
-        return Job(config=config, files=(), night=night, known_id=attempt.release_id)
-    return prepare_job(survey, night=night, known_id=attempt.release_id)  # its noise is lost
+        return prepare_job(survey, night=night, again=again)
+    check_places(config)
+    return Job(config=config, files=(), night=night, known_id=attempt.release_id)
 
 
 def job_to_check(survey: Survey, now: datetime) -> Job:
@@ -153,7 +153,7 @@ def run_night(
         night: the day whose rows to rank; None if the configuration selects no nights.
         now: the present moment, with a time zone.
         execute: runs the job.
-        again: see `prepare_night`.
+        again: draw afresh for what was released before; this costs again.
 
     Raises:
         RunInProgress: another night is being ranked.
@@ -163,7 +163,7 @@ def run_night(
     ledger = ledger_of(config)
     with one_at_a_time(ledger, config.name):  # only under the lock see what there is to do
         if night is None:
-            return execute(prepare_job(survey))
+            return execute(prepare_job(survey, again=again))
         job = prepare_night(survey, night, now, again=again)
         _give_back_stale(ledger, job, night)
         return execute(job)
@@ -200,7 +200,7 @@ def due_nights(config: SurveyConfig, last: date) -> list[date]:
     Raises:
         LedgerError: the ledger cannot be used.
     """
-    known = ledger_of(config).nights(config.job_hash())
+    known = ledger_of(config).nights(config.job_hashes())
     if config.schedule.stream is not None:
         nights = nights_until(config.schedule.stream, last)
         return [night for night in nights if not _is_published(known.get(night))]
@@ -231,7 +231,7 @@ def rank_nights(
         prepare_job(survey, night=nights[0])  # says what is missing
     failures: list[str] = []
     for place, night in enumerate(nights):
-        attempt = ledger_of(config).nights(config.job_hash()).get(night)
+        attempt = ledger_of(config).nights(config.job_hashes()).get(night)
         if _is_published(attempt):
             yield NightResult(night, NightStatus.BEFORE)
             continue
@@ -293,7 +293,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
             " lists the releases; to use a reservation without noise, run again; to give it"
             " back, run hushrank ledger cancel. Nothing was spent."
         )
-    if attempt.config_hash != config.job_hash():
+    if attempt.config_hash not in config.job_hashes():
         raise ConfigError(
             f"{survey.path}: is another configuration than the one that release {release_id} was"
             " drawn under. Put that one back to publish it; output, confidential, ledger and the"
@@ -307,7 +307,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
         raise LedgerError(
             f"Release {release_id}: its noise was drawn, but {config.confidential / release_id}"
             f" holds no {DRAWN_FILE}: the mechanism failed, or somebody removed it."
-            " Its budget is spent. Running again draws new noise and pays again. Nothing was"
+            " Its budget is spent. hushrank run --again draws new noise and pays again. Nothing was"
             " spent now."
         )
     check_places(config)
@@ -332,13 +332,13 @@ def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
     if (work / FAILED_FILE).exists() and not (work / DRAWN_FILE).exists():
         raise DrawError(
             "draw: the mechanism failed before, and its budget is spent. hushrank run --date"
-            f" {attempt.night} tries again and pays again. {NOTHING_SPENT}"
+            f" {attempt.night} --again tries again and pays again. {NOTHING_SPENT}"
         )
 
 
 def _give_back_stale(ledger: Ledger, job: Job, night: date) -> None:
     """Cancel reservations of the job's night under other keys, unless a run uses them."""
-    for release_id in ledger.undrawn(job.config.job_hash(), night):
+    for release_id in ledger.undrawn(job.config.job_hashes(), night):
         if release_id != job.release_id:
             with ledger.run_lock(release_id):
                 abandon(job.config, ledger, release_id, alone=True)

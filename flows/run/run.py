@@ -17,8 +17,10 @@ from functools import partial
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import HushrankError, LedgerError, RunInProgress
-from hushrank.flows.ledger.account import Account, ReleaseState
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
+from hushrank.flows.ledger.budget_text import spend_text
 from hushrank.flows.ledger.entries import Cancel
+from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
 from hushrank.flows.recovery.witness import PAID
@@ -70,6 +72,50 @@ def engine_notes(job: Job) -> tuple[str, ...]:
     return restart_notes(runner.asked) if isinstance(runner, FlinkRunner) else ()
 
 
+def drawn_before(job: Job) -> Attempt | None:
+    """The draw that a run of `job` would publish again, at no cost; None: it would draw.
+
+    The ledger gets no key by this.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+        ConfigError: a file cannot be read.
+    """
+    if not job.safe or find_key(job.config.ledger.path) is None:
+        return None
+    attempt = ledger_of(job.config).attempt(job.release_id)
+    return None if attempt is None or attempt.drawn_at is None else attempt
+
+
+def input_notes(job: Job) -> tuple[str, ...]:
+    """What the ledger knows of the job's input: whoever is about to pay may not have meant to.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+        ConfigError: a file cannot be read.
+    """
+    if not job.safe or job.of_stream is not None or find_key(job.config.ledger.path) is None:
+        return ()
+    if (drawn := drawn_before(job)) is not None:
+        return (
+            f"The ledger knows this job with this input as release {job.release_id} of"
+            f" {drawn.reserved_at.date()}: it is published again, and costs nothing.",
+        )
+    account, names = ledger_of(job.config).book().account, job.inputs.contents
+    known = [
+        each
+        for each in account.attempts
+        if each.drawn_at is not None and each.night == job.night and names <= set(each.inputs)
+    ]
+    if not names or not known or account.state(job.release_id) is ReleaseState.RESERVED:
+        return ()
+    return (
+        f"The ledger knows this input as release {known[-1].release_id} of"
+        f" {known[-1].reserved_at.date()}; this {'draw' if job.again else 'release'} costs another"
+        f" {spend_text(job.terms.spend)}.",
+    )
+
+
 def log_note(note: str) -> None:
     """Tell of it where nobody is known who watches: Python shows warnings on standard error."""
     logging.getLogger(__name__).warning(note)
@@ -104,7 +150,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell) -> Outcome:
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
-    for note in engine_notes(job):
+    for note in (*engine_notes(job), *input_notes(job)):
         tell(note)
     with ledger.run_lock(job.release_id):
         standing = _draw_once(job, reducer, ledger, perform)

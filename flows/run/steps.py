@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 
 import numpy as np
@@ -70,6 +70,7 @@ from hushrank.flows.run.drawn import (
 )
 from hushrank.flows.run.job import Job, stated_version
 from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.stream_night import told_as_input
 from hushrank.flows.run.stream_steps import (
     draw_stream,
     reduce_stream,
@@ -101,6 +102,7 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         BudgetRefused: the ledger does not hold the cost.
         LedgerError: the ledger cannot be used.
         LookStopped: a look at its rows has stopped it before, and what was seen is not kept.
+        DrawError: its noise was drawn and is not kept, and no fresh draw was asked for.
     """
     attempt = ledger.attempt(job.release_id) if job.safe else None
     finish(job.work, attempt)
@@ -121,6 +123,8 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         )
     if stored:
         return Standing.DRAWN
+    if attempt is not None and paid and not job.again:
+        raise DrawError(lost_text(job.release_id, attempt.night, str(job.work)))
     require_remembered(job.config, ledger, job.inputs.plain)
     if night is not None:
         reserve_stream(job, night, ledger)
@@ -130,7 +134,7 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
             job.terms.spend,
             config_hash=job.config.job_hash(),
             night=job.night,
-            noise_lost=paid,  # and its result is not in the confidential area
+            noise_lost=paid,
             inputs=job.inputs,
         )
     keep_witness(job.config, ledger, job.inputs.plain)
@@ -150,6 +154,19 @@ def reduce(job: Job, reducer: Reducer) -> None:
     make_confidential(job.config.confidential, job.release_id)
     config, reduction = job.config, job.reduction(SecretKey.draw(job.bits()), job.work)
     reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
+    with told_as_input():
+        job.contents.require_unchanged()
+    job.contents.remember()
+
+
+def lost_text(release_id: str, night: date | None, work: str) -> str:
+    """Why a release is not drawn anew by itself: its noise was drawn, and is not in `work`."""
+    run = "hushrank run --again" if night is None else f"hushrank run --date {night} --again"
+    return (
+        f"draw: release {release_id} is paid for, but {work} holds no {DRAWN_FILE}: the mechanism"
+        f" failed, or somebody removed it. Put it back; or {run} draws new noise, which costs its"
+        " budget once more. Nothing was spent now."
+    )
 
 
 def draw(job: Job, ledger: Ledger) -> None:
@@ -278,7 +295,7 @@ def estimate(job: Job) -> Release:
         release_id=job.release_id,
         created=drawn.created,
         name=config.name,
-        job=config.job_hash(),
+        job=_recorded_hash(job),
         method=method.facts.name,
         night=job.night,
         code_version=drawn.code_version,
@@ -321,6 +338,14 @@ def _concluded(job: Job, drawn: Drawn) -> Conclusion:
         ) from None
 
 
+def _recorded_hash(job: Job) -> str:
+    """Identity of the job as the ledger has it for this release: an earlier version's may stay."""
+    hashes = job.config.job_hashes()
+    attempt = ledger_of(job.config).attempt(job.release_id) if job.safe else None
+    recorded = "" if attempt is None else attempt.config_hash
+    return recorded if recorded in hashes else hashes[0]
+
+
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     """Write the release, its report and its certificate into the output folder.
 
@@ -342,7 +367,14 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
         ledger_part(ledger_of(job.config), job.release_id) if job.safe else None,
         drawn.audit,
     )
-    return publish(release, report, output, certify=certify, allow_unsafe=not job.safe)
+    return publish(
+        release,
+        report,
+        output,
+        certify=certify,
+        allow_unsafe=not job.safe,
+        jobs=job.config.job_hashes(),
+    )
 
 
 def commit(job: Job, ledger: Ledger) -> None:

@@ -15,13 +15,16 @@ from datetime import date
 from functools import cached_property
 
 from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.ledger.account import UNKNOWN
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.key import LedgerKey, Purpose
 from hushrank.flows.ledger.streams import NightToPay
 from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.drawn import law_of, text_of_law
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.accounting import Spend
@@ -52,11 +55,22 @@ class StreamNight:
     area: Place
 
     @classmethod
-    def of(
-        cls, key: LedgerKey, job_hash: str, section: StreamConfig, night: date, area: Place
-    ) -> StreamNight:
-        """That of a job; the stream's terms are part of the job's hash."""
-        return cls(key.tag(Purpose.STREAM, job_hash), section, night, area)
+    def of(cls, key: LedgerKey, config: SurveyConfig, night: date) -> StreamNight:
+        """That of a job; the stream's terms are part of the job's hash.
+
+        Raises:
+            LedgerError: the ledger cannot be used.
+            ValueError: the job is no stream.
+        """
+        section = config.schedule.stream
+        if section is None:
+            raise ValueError("the job is no stream")
+        name, *older = (key.tag(Purpose.STREAM, each) for each in config.job_hashes())
+        for each in older:  # a stream that an earlier version began keeps its name
+            account = ledger_of(config).book().account
+            if account.state(name) in UNKNOWN and account.state(each) not in UNKNOWN:
+                name = each
+        return cls(name, section, night, config.confidential)
 
     @property
     def number(self) -> int:

@@ -92,11 +92,11 @@ def check_turn(job: Job, ledger: Ledger) -> None:
         NightOutOfTurn: it is not the turn of the night.
         BudgetRefused, LedgerError: as for `reserve_night`.
     """
-    section, config = job.config.schedule.stream, job.config
-    if section is None or job.night is None:
+    config = job.config
+    if job.night is None:
         raise ValueError("the job is no night of a stream")
     key = find_key(config.ledger.path) or LedgerKey(bytes(KEY_BYTES), "")  # then it is the first
-    night = StreamNight.of(key, config.job_hash(), section, job.night, config.confidential)
+    night = StreamNight.of(key, config, job.night)
     spend = job.terms.spend if night.stored is None else night.stored.spend
     check_night(ledger, night.to_pay(spend), job.planned_inputs)
 

@@ -104,12 +104,12 @@ def has_closed(account: Account, config: SurveyConfig) -> bool:
 
 
 def _reservation(account: Account, config: SurveyConfig) -> Attempt | None:
-    job_hash = config.job_hash()
+    job_hashes = config.job_hashes()
     known = [
         each
         for each in account.attempts
         if each.stream is not None
-        and each.config_hash == job_hash
+        and each.config_hash in job_hashes
         and each.state is not ReleaseState.CANCELLED
     ]
     return known[-1] if known else None

@@ -55,11 +55,16 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a listing says about one object."""
+    """What a listing says about one object.
+
+    Attributes:
+        md5: of its bytes, as the store states it; empty: an object of joined parts has none.
+    """
 
     path: CloudPath
     size: int
     generation: int
+    md5: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -225,7 +230,7 @@ class CloudPath:
             for blob in _client().list_blobs(self.bucket, prefix=start, **_how(PATIENCE)):
                 if not blob.name.endswith("/"):  # consoles make such objects to show empty folders
                     path = CloudPath(self.bucket, blob.name)
-                    yield Listed(path, int(blob.size), int(blob.generation))
+                    yield Listed(path, int(blob.size), int(blob.generation), blob.md5_hash or "")
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:

@@ -92,7 +92,9 @@ class NoFilesError(InputError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputFile:
-    """One file of a job. Path, size and version identify its content without reading it.
+    """One file of a job. `version` shows whether it changed since it was listed.
+
+    By its content it is identified in `flows.identity`.
 
     Tables: `table` is the file's part of a snapshot, or the table whose rows a service sends; None
     for a file that is its own.
@@ -110,6 +112,7 @@ class InputFile:
     header_rows: int = 1  # for CSV: how many rows come before the first answer
     partitions: Partitions = ()  # columns that folders of its path tell
     digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
+    md5: str = ""  # of the bytes of an object, where the store states it
     table: DataFile | ServedTable | None = field(default=None, compare=False)
 
     @property
@@ -122,12 +125,6 @@ class InputFile:
         """The most bytes that its content has, unpacked."""
         packing = packing_of(self.path)
         return self.size * (1 if packing is None else packing.ratio)
-
-    def identity(self) -> list[str | int]:
-        """The parts of it that enter the release key."""
-        if self.digest:  # wherever its copy was written
-            return ["table", self.digest]
-        return [self.path, self.size, self.version]
 
 
 def list_files(
@@ -182,7 +179,7 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
     # would not be empty.
     if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
         raise InputError(f"{name}: the file is empty (0 bytes). Remove it, or write it again.")
-    return InputFile(name, size, version, format_)
+    return InputFile(name, size, version, format_, md5=match.md5)
 
 
 def check_files(

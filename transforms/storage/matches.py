@@ -34,12 +34,14 @@ class Match:
     Attributes:
         path, size, version: together they identify the content.
         table: its part of a table; None: a file that is its own.
+        md5: of the bytes of an object, where the store states it.
     """
 
     path: str
     size: int
     version: str
     table: DataFile | ServedTable | None = None
+    md5: str = ""
 
 
 def matches(path: str, is_input: IsInput, times: str | None) -> list[Match]:
@@ -67,12 +69,9 @@ def matches(path: str, is_input: IsInput, times: str | None) -> list[Match]:
     if is_table(path):
         return [_match(path, part) for part in parts_of(path, times)]
     if is_cloud(path):
-        found = _cloud_matches(path, of_no_table)
-    elif is_object(path):
-        found = object_matches(path, of_no_table)
-    else:
-        found = _local_matches(path, of_no_table)
-    return [Match(*each) for each in found]
+        return list(_cloud_matches(path, of_no_table))
+    found = object_matches if is_object(path) else _local_matches
+    return [Match(*each) for each in found(path, of_no_table)]
 
 
 def check_table(path: str, *, stated: bool, partition: str | None) -> None:
@@ -165,10 +164,8 @@ def _files_in(folder: Path, is_input: IsInput) -> Iterator[Path]:
                 yield file
 
 
-def _cloud_matches(
-    url: str, is_input: Callable[[PurePosixPath], bool]
-) -> Iterator[tuple[str, int, str]]:
-    """Path, size and generation of the objects that `url` names.
+def _cloud_matches(url: str, is_input: Callable[[PurePosixPath], bool]) -> Iterator[Match]:
+    """The objects that `url` names; their generation is the version.
 
     Args:
         url: an object; or a folder, with or without a slash at its end, which stands for the
@@ -181,7 +178,7 @@ def _cloud_matches(
     """
     try:
         yield from (
-            (str(found.path), found.size, str(found.generation))
+            Match(str(found.path), found.size, str(found.generation), md5=found.md5)
             for found in _objects(url, is_input)
         )
     except InputError:

@@ -13,7 +13,9 @@ import pytest
 from hushrank.flows.collect.contents import content_of
 from hushrank.flows.collect.places import place_of_parts
 from hushrank.flows.collect.spool import Spool
-from hushrank.flows.ledger.key import LedgerKey, input_names
+from hushrank.flows.identity.contents import Contents
+from hushrank.flows.identity.input_names import input_names
+from hushrank.flows.ledger.key import LedgerKey
 from hushrank.transforms.storage.files import list_files
 from hushrank.transforms.storage.matches import part_id, stated_id
 from hushrank.transforms.storage.write import parquet_bytes
@@ -37,7 +39,10 @@ def collected(folder, terms, name="campus", **changes):
 
 
 def named(path):
-    return set(input_names([str(path.parent)], list_files([str(path)]), KEY).names)
+    contents = Contents(KEY, path.parent)
+    found = input_names([str(path.parent)], list_files([str(path)]), KEY, contents.of)
+    assert found.contents
+    return {*found.names, *found.older}
 
 
 @pytest.fixture

@@ -12,9 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from blake3 import blake3
 
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
+from hushrank.flows.identity.release_id import described, ids_of_old
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
     InputNames,
@@ -30,6 +34,7 @@ from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
+from tests.flows.conftest import answers
 from tests.ledgers import Clock, terms_of
 
 NO_LINKS = ("EPERM", "ENOTSUP", "ENOSYS", "EINVAL", "EXDEV", "EMLINK", "EIO")
@@ -38,10 +43,20 @@ OLD_LEDGER = Path(__file__).with_name("ledger_before_keys.jsonl")
 
 def guesses(job: Job) -> set[str]:
     """Digests that whoever knows all rows, and so all sizes and dates, can compute."""
-    identities = [file.identity() for file in job.files]
-    known = [job._described(), json.dumps(identities), *map(str, identities)]
-    known += [Path(file.path).read_bytes().hex() for file in job.files]
-    return {hashlib.sha256(text.encode()).hexdigest()[:16] for text in known} | {job.unkeyed_id}
+    contents = [Path(file.path).read_bytes() for file in job.files]
+    plain = [blake3(content).hexdigest() for content in contents]
+    told = described(job.config.job_hash(), plain, [], night=None, seed=None)
+    known = [told, *plain, *(content.hex() for content in contents)]
+    known += [json.dumps([file.path, file.size, file.version]) for file in job.files]
+    digests = {hashlib.sha256(text.encode()).hexdigest()[:16] for text in known}
+    return digests | {each[:16] for each in plain} | set(ids_before(job)[1:])
+
+
+def ids_before(job: Job) -> tuple[str, str]:
+    """The ids of version 0.1.0, with a key and without one."""
+    by_place = job.config.job_hash(by_place=True)
+    key = ledger_key(job.config.ledger.path)
+    return ids_of_old(key, by_place, job.files, job.tables, job.night)
 
 
 def test_nothing_published_is_a_digest_that_can_be_guessed(survey, command):
@@ -60,6 +75,8 @@ def test_ids_are_of_the_ledger_and_of_the_input(survey):
     assert other.release_id != job.release_id
     survey.set(ledger__path="ledger.jsonl")
     (survey.folder / "answers.parquet").touch()
+    assert prepare_job(read_survey(survey.config)).release_id == job.release_id
+    pq.write_table(answers(50, 9), survey.folder / "answers.parquet")
     assert prepare_job(read_survey(survey.config)).release_id != job.release_id
 
 
@@ -162,20 +179,28 @@ def test_an_old_ledger_is_read_as_it_was(tmp_path):
     assert [row.state for row in ledger.history()] == ["terms", "committed", "drawn"]
     ledger.check(Spend(epsilon=1.0), InputNames("any key", ("aa",)))
     ledger.commit("0011223344556677")
-    assert ledger.nights("ab" * 32) == {}
+    assert ledger.nights(["ab" * 32]) == {}
     assert path.read_bytes().startswith(OLD_LEDGER.read_bytes())
 
 
-@pytest.fixture
-def old_release(survey, command, monkeypatch) -> str:
-    """A release as hushrank made it while its ledger had no secret."""
+@pytest.fixture(params=["keyed", "without a key"])
+def old_release(request, survey, command, monkeypatch) -> str:
+    """A release of version 0.1.0, or of one whose ledgers had no secret."""
+    keyed = request.param == "keyed"
+    job = prepare_job(read_survey(survey.config))
+    id_ = ids_before(job)[0 if keyed else 1]
     with monkeypatch.context() as patch:
-        patch.setattr(Job, "release_id", property(lambda job: job.unkeyed_id))
-        patch.setattr(Job, "inputs", InputNames("", ()))
-        patch.setattr("hushrank.flows.run.steps.keep_witness", lambda *_: None)
+        patch.setattr(Job, "release_id", id_)
+        patch.setattr(SurveyConfig, "job_hashes", lambda config: (config.job_hash(),))
+        by_place = SurveyConfig.job_hash
+        patch.setattr(SurveyConfig, "job_hash", lambda config: by_place(config, by_place=True))
+        if not keyed:
+            patch.setattr(Job, "inputs", InputNames("", ()))
+            patch.setattr("hushrank.flows.run.steps.keep_witness", lambda *_: None)
         assert command("run", survey.config, "--direct")[0] == 0
-    assert not (survey.folder / "ledger.jsonl.key").exists()
-    return prepare_job(read_survey(survey.config)).unkeyed_id
+    if not keyed:
+        (survey.folder / "ledger.jsonl.key").unlink()
+    return id_
 
 
 def test_a_release_of_before_is_the_same_release_still(survey, command, old_release):
@@ -202,7 +227,7 @@ def test_a_new_release_of_an_old_ledger_has_a_keyed_id(survey, command, old_rele
     survey.set(privacy__epsilon=1.0, output="second")
     assert command("run", survey.config, "--direct")[0] == 0
     job = prepare_job(read_survey(survey.config))
-    assert job.release_id != job.unkeyed_id
+    assert job.release_id not in ids_before(job)
 
 
 def fail_to_link(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
