@@ -59,9 +59,12 @@ def test_what_is_over_its_time_is_listed_and_then_deleted(survey, command, relea
     assert (code, "nothing was spent now" in printed) == (0, True)
     survey.output.rename(survey.folder / "away")
     code, printed = command("run", survey.config, "--direct")
+    assert code == 1
+    assert "Put it back; or hushrank run --again draws new noise, which costs" in printed
+    code, printed = command("run", survey.config, "--direct", "--again")
     assert code == 0
+    assert "this draw costs another epsilon 2.00." in printed
     assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
-    assert "Its noise was drawn before and not kept, so it was paid for again." in printed
 
 
 def test_stored_noise_stays_while_the_published_files_are_not_as_they_were(
@@ -138,5 +141,5 @@ def test_rows_of_a_release_whose_mechanism_failed_go_and_the_mark_stays(
     age(survey.work, 31)
     assert command("clean", survey.config, "--delete")[0] == 0
     assert names(work) == {"draw-failed"}
-    assert command("run", survey.config, "--direct")[0] == 0  # pays again, and is published
+    assert command("run", survey.config, "--direct", "--again")[0] == 0  # pays, and is published
     assert {"drawn.npz", "diagnostics.json"} <= names(work)

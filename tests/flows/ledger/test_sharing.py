@@ -155,7 +155,7 @@ def test_of_many_files_enough_names_are_kept_to_know_a_part_again():
         found = input_names(["/other/*.csv"], part, KEY, _content)
         shares = not set(found.names).isdisjoint(whole.names)
         assert shares or len(part) == 1  # one of 2 000 may be missed
-    assert whole.names == input_names(["/data"], files[::-1], KEY).names
+    assert whole.names == input_names(["/data"], files[::-1], KEY, _content).names
 
 
 def test_names_of_files_say_nothing_without_the_key(survey, command):
@@ -164,5 +164,7 @@ def test_names_of_files_say_nothing_without_the_key(survey, command):
     assert "answers" not in content
     other = LedgerKey(b"\1" * 32, "")
     files = [InputFile("/a.csv", 1, "1", FileFormat.CSV)]
-    pairs = itertools.product(*(input_names(["/a"], files, key).names for key in (KEY, other)))
+    pairs = itertools.product(
+        *(input_names(["/a"], files, key, _content).names for key in (KEY, other))
+    )
     assert all(one != two for one, two in pairs)

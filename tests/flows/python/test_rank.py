@@ -126,7 +126,10 @@ def test_without_a_ledger_it_is_refused_or_unsafe(here: None, job: dict[str, Any
         ({"settings": {"privacy": {"lok": 1.0}}}, "Did you mean look?"),
         ({"user": "usr"}, "column usr not found"),
         ({"name": None}, "name: missing"),
-        ({"again": True}, "goes with night"),
+        (
+            {"again": True, "ledger": None, "unsafe": True},
+            "again: asks for a release that a ledger",
+        ),
         ({"schedule": {"partition": "date"}}, "a table in memory has none"),
     ],
 )

@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, input_names
+from hushrank.flows.identity.contents import Contents
+from hushrank.flows.identity.input_names import input_names
+from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from hushrank.flows.python.table_files import FOLDER, ROWS_AT_ONCE, table_file
 
 KEY, OTHER_KEY = LedgerKey(bytes(KEY_BYTES), ""), LedgerKey(bytes([1] * KEY_BYTES), "")
@@ -38,8 +40,8 @@ def test_its_identity_is_that_of_its_rows_under_the_key(tmp_path: Path):
     identities = []
     for table, key in ((TABLE, KEY), (TABLE.take([2, 0, 1]), KEY), (TABLE, OTHER_KEY)):
         with table_file(table.to_batches(), ROLES, tmp_path, key) as file:
-            identities.append(file.identity())
-            names = input_names(["anywhere"], [file], key)
+            identities.append(Contents(key, tmp_path).of(file))
+            names = input_names(["anywhere"], [file], key, Contents(key, tmp_path).of)
             assert names.plain == (f"table {file.digest}",)  # neither path nor size nor date
     same, moved, other = identities
     assert same == moved != other

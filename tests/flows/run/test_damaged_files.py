@@ -82,7 +82,10 @@ def test_a_damaged_result_is_told_of_and_published_when_it_is_restored(survey, c
 
 def test_without_a_copy_a_damaged_result_is_deleted_and_paid_for_again(survey, command, drawn):
     (drawn.work / "drawn.npz").unlink()
-    assert command("run", survey.config, "--direct")[0] == 0
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "hushrank run --again draws new noise, which costs" in printed) == (1, True)
+    assert ledger_of(drawn.config).balance().spent_epsilon == 2.0
+    assert command("run", survey.config, "--direct", "--again")[0] == 0
     assert ledger_of(drawn.config).balance().spent_epsilon == 4.0
 
 

@@ -276,7 +276,7 @@ def test_every_attempt_at_one_release_is_entered(survey, command, kept):
     shutil.rmtree(survey.output)
     (drawn,) = survey.work.glob("*/drawn.npz")
     drawn.unlink()
-    assert command("run", survey.config, "--direct")[0] == 0  # pays again
+    assert command("run", survey.config, "--direct", "--again")[0] == 0  # pays again
     if not kept:
         shutil.rmtree(survey.output)
     for path in (survey.folder / "budget").glob("ledger.jsonl*"):

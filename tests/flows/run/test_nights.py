@@ -286,10 +286,12 @@ def test_a_mechanism_that_fails_is_not_paid_for_every_night(nightly, command, mo
             with pytest.raises(ConfigError, match=r"Night 2024-11-16: draw: "):
                 list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     assert nights_drawn(nightly) == ["2024-11-16"]
-    with pytest.raises(ConfigError, match=r"hushrank run --date 2024-11-16 tries again and pays"):
+    with pytest.raises(ConfigError, match=r"run --date 2024-11-16 --again tries again and pays"):
         list(rank_nights(read_survey(nightly.config), DAYS[:2], NOW, execute))
     assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17"]  # it holds up no other
-    code, printed = command("run", nightly.config, "--direct", "--date", DAYS[0])
+    run = ("run", nightly.config, "--direct", "--date", DAYS[0])
+    assert command(*run)[0] == 1
+    code, printed = command(*run, "--again")
     assert code == 0, printed
     assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17", "2024-11-16"]
     (result,) = rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute)
@@ -360,6 +362,7 @@ def test_what_was_paid_for_is_published_though_a_run_to_rank_the_night_again_was
         raise OSError(28, "No space left on device")
 
     drawn = prepare_job(read_survey(nightly.config), night=DAYS[0])
+    drawn.release_id  # noqa: B018 - named while its files are as they were
     with monkeypatch.context() as patch:
         patch.setattr("hushrank.flows.release.archive.write_file", fail)
         with pytest.raises(PublishError):

@@ -1,0 +1,199 @@
+"""The same job again spends nothing: after a new file date, a copy, a move, an upgrade."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import hushrank as hr
+from hushrank.flows.identity.contents import Contents
+from hushrank.flows.run import run
+from tests.flows.conftest import ITEMS, Survey, answers
+
+
+def draws(survey: Survey) -> int:
+    return survey.ledger.read_text().count('"event":"draw"')
+
+
+def newer_date(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
+    (survey.folder / "answers.parquet").touch()
+    return survey
+
+
+def newer_version(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
+    for name in ("code_version", "stated_version"):
+        monkeypatch.setattr(f"hushrank.flows.run.job.{name}", lambda: "99.9.9")
+    return survey
+
+
+def copied(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
+    other = survey.folder.with_name(f"{survey.folder.name}-copy")
+    shutil.copytree(survey.folder, other, copy_function=shutil.copyfile)
+    for path in (other / "ledger.jsonl.key", other / "ledger.jsonl"):
+        path.chmod(0o600)
+    for path in other.rglob("*"):
+        if path.is_dir():
+            path.chmod(0o700)
+    return Survey(other, survey.settings)
+
+
+def moved(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
+    return Survey(survey.folder.rename(f"{survey.folder}-moved"), survey.settings)
+
+
+def written_otherwise(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
+    return survey.set(input__paths=[str(survey.folder / "answers.parquet")])
+
+
+CHANGES = [newer_date, newer_version, copied, moved, written_otherwise]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_same_job_again_spends_nothing(survey, command, monkeypatch, change):
+    survey.set(ledger__epsilon=3.0)  # a second draw would not even fit
+    assert command("run", survey.config, "--direct")[0] == 0
+    (first,) = survey.archived()
+    again = change(survey, monkeypatch)
+    code, printed = command("validate", again.config)
+    assert code == 0, printed
+    assert f"The ledger knows this job with this input as release {first.name[11:]}" in printed
+    code, printed = command("run", again.config, "--direct")
+    assert code == 0, printed
+    assert "nothing was spent now" in printed
+    assert draws(again) == 1
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_died_before_it_was_published_is_found_again(survey, command, monkeypatch, change):
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "publish_release", stop)
+        command("run", survey.config, "--direct")
+    again = change(survey, monkeypatch)
+    code, printed = command("run", again.config, "--direct")
+    assert code == 0, printed
+    assert "nothing was spent now" in printed
+    assert draws(again) == 1
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(answers(60, 1), "answers.parquet")
+    return tmp_path
+
+
+JOB = {
+    **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
+    **{"items": ITEMS, "epsilon": 2.0, "max_contributions": 6, "design": "balanced"},
+    **{"name": "zoo", "ledger": "zoo.jsonl", "progress": False},
+}
+
+
+@pytest.mark.parametrize("how", ["a table", "a file", "a file by its whole path"])
+def test_from_python_too(stored, monkeypatch, how):
+    rows = {
+        "a table": pq.read_table("answers.parquet"),
+        "a file": "answers.parquet",
+        "a file by its whole path": str(stored / "answers.parquet"),
+    }[how]
+    first = hr.rank(rows, **JOB)
+    (stored / "answers.parquet").touch()
+    newer_version(None, monkeypatch)
+    (stored / "below").mkdir()
+    monkeypatch.chdir(stored / "below")
+    if how == "a file":
+        rows = "../answers.parquet"
+    second = hr.rank(rows, **{**JOB, "ledger": "../zoo.jsonl"})
+    assert second.id == first.id
+
+
+def test_a_copy_under_another_name_is_refused(survey, command):
+    assert command("run", survey.config, "--direct")[0] == 0
+    shutil.copyfile(survey.folder / "answers.parquet", survey.folder / "copy.parquet")
+    survey.set(name="other", output="other", input__paths=["copy.parquet"])
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert code == 2
+        assert "zoo has read the same input" in printed
+
+
+def test_a_new_release_of_known_input_says_so_before_it_costs(survey, command):
+    assert command("run", survey.config, "--direct")[0] == 0
+    (first,) = survey.archived()
+    survey.set(privacy__epsilon=1.0, output="second", ledger__epsilon=10.0)
+    told = f"The ledger knows this input as release {first.name[11:]} of"
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert code == 0
+        assert told in printed
+        assert "; this release costs another epsilon 1.00." in printed
+
+
+def test_a_fresh_draw_is_asked_for_and_says_what_it_costs(survey, command):
+    survey.set(ledger__epsilon=10.0)
+    code, printed = command("run", survey.config, "--direct", "--again")
+    assert code == 0  # nothing was drawn before: a release as any other
+    assert "another" not in printed
+    first = json.loads((survey.output / "release.json").read_text())
+    code, printed = command("run", survey.config, "--direct", "--again")
+    assert code == 0
+    assert "this draw costs another epsilon 2.00." in printed
+    second = json.loads((survey.output / "release.json").read_text())
+    assert first["release_id"] != second["release_id"]
+    assert draws(survey) == 2
+    code, printed = command("run", survey.config, "--direct")  # the newest is found again
+    assert (code, "nothing was spent now" in printed) == (0, True)
+    assert json.loads((survey.output / "release.json").read_text()) == second
+    assert command("verify", survey.output, "--ledger", survey.ledger)[0] == 0
+
+
+def test_a_fresh_draw_that_died_before_it_was_published_is_not_drawn_again(
+    survey, command, monkeypatch
+):
+    survey.set(ledger__epsilon=10.0)
+    command("run", survey.config, "--direct")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "publish_release", stop)
+        command("run", survey.config, "--direct", "--again")
+    assert draws(survey) == 2
+    code, printed = command("run", survey.config, "--direct", "--again")
+    assert (code, "nothing was spent now" in printed) == (0, True)
+    assert draws(survey) == 2
+
+
+def test_a_fresh_draw_is_of_a_release_that_a_ledger_counts(survey, command):
+    for flags in (["--unsafe-seed", 7], ["--no-privacy"]):
+        code, printed = command("run", survey.config, "--direct", "--again", *flags)
+        assert (code, "--again asks for a release that the ledger counts" in printed) == (2, True)
+
+
+def test_a_file_that_changes_between_its_digest_and_its_rows_costs_nothing(
+    survey, command, monkeypatch
+):
+    """Its size and its modification time stay, so only the digest tells."""
+    path, compare = survey.folder / "answers.parquet", Contents.require_unchanged
+
+    def changed(contents: Contents) -> None:
+        content, status = bytearray(path.read_bytes()), path.stat()
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        compare(contents)
+
+    monkeypatch.setattr(Contents, "require_unchanged", changed)
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "changed during the run" in printed) == (2, True)
+    assert draws(survey) == 0
+    assert "epsilon 5.00" in command("ledger", "show", survey.config)[1]
