@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hushrank.flows.errors import ConfigError as ConfigError
     from hushrank.flows.errors import HushrankError as HushrankError
     from hushrank.flows.errors import LedgerError as LedgerError
+    from hushrank.flows.errors import RunInProgress as RunInProgress
     from hushrank.flows.python.ledger import Ledger as Ledger
     from hushrank.flows.python.planning import Inspection as Inspection
     from hushrank.flows.python.planning import Plan as Plan
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {  # the module of each name; a test compares them with the imports above
     "hushrank.flows.errors": (
         *("ArchiveError", "BudgetRefused", "ConfigError", "HushrankError", "LedgerError"),
+        "RunInProgress",
     ),
     "hushrank.flows.python.ledger": ("Ledger",),
     "hushrank.flows.python.planning": ("Inspection", "Plan", "inspect", "plan"),
@@ -68,6 +70,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "Plan",
     "Release",
     "Report",
+    "RunInProgress",
     "Table",
     "__version__",
     "estimation",

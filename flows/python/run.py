@@ -40,6 +40,7 @@ OTHER_TOTAL = (
     "The total is what the ledger recorded, or what the first release cost; total_epsilon=...,"
     " decided before you look at any result, sets another."
 )
+WAIT = 600.0
 NO_NOISE = (
     "epsilon: inf adds no noise, so it protects nobody. Set a finite epsilon; or, for a simulation,"
     " add unsafe=True."
@@ -54,6 +55,7 @@ def rank(
     again: bool = False,
     seed: int | None = None,
     unsafe: bool = False,
+    wait: float = WAIT,
     progress: bool | None = None,
     **asked: Unpack[Keywords],
 ) -> Release:
@@ -67,12 +69,15 @@ def rank(
         seed: draw all noise from this seed, for a test; needs `unsafe=True`.
         unsafe: allow a release that protects nobody: without a ledger, of a seed, or without noise.
             It is marked, and is not for publication.
+        wait: for how many seconds at most to wait where another thread or process is at the same
+            release, whose draw is then shared, or at another night of these people.
         progress: show each step; None: in a notebook or at a terminal.
         **asked: see `Keywords`.
 
     Raises:
         ConfigError: a keyword, a column or the table breaks a rule. Nothing was spent.
         BudgetRefused: the ledger does not hold what this would cost. No row was counted.
+        RunInProgress: another one went on for longer than `wait`. Nothing was spent.
         HushrankError: anything else; the text says whether budget was spent.
     """
     paths = paths_of(answers)
@@ -82,9 +87,9 @@ def rank(
     survey = Survey(LABEL, job.config, counted=job.counted)
     check_places(survey.config, unsafe=_uncounted(survey, seed))
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
-    with running(progress) as execute, held(survey, answers, paths) as ready:
+    with running(progress, wait) as execute, held(survey, answers, paths) as ready:
         try:
-            return _released(ready, _day(night), execute, again=again, seed=seed)
+            return _released(ready, _day(night), execute, again=again, seed=seed, wait=wait)
         except BudgetRefused as error:
             if asked.get("total_epsilon") is None:
                 raise BudgetRefused(f"{text_of(error)} {OTHER_TOTAL}") from None
@@ -99,6 +104,7 @@ def run(
     again: bool = False,
     seed: int | None = None,
     unsafe: bool = False,
+    wait: float = WAIT,
     progress: bool | None = None,
 ) -> Release:
     """Run the job of a YAML file, as `hushrank run` does; the other arguments as for `rank`.
@@ -108,8 +114,8 @@ def run(
     """
     read = read_survey(Path(survey), no_privacy=unsafe and seed is None)
     _check_unsafe(private=read.config.privacy.private, counted=True, seed=seed, unsafe=unsafe)
-    with running(progress) as execute:
-        return _released(read, _day(night), execute, again=again, seed=seed)
+    with running(progress, wait) as execute:
+        return _released(read, _day(night), execute, again=again, seed=seed, wait=wait)
 
 
 def _released(
@@ -119,6 +125,7 @@ def _released(
     *,
     again: bool,
     seed: int | None,
+    wait: float,
 ) -> Release:
     if _uncounted(survey, seed):
         if again:
@@ -127,7 +134,10 @@ def _released(
                 " out. Nothing was read or spent."
             )
         return Release.of(execute(prepare_job(survey, seed=seed, night=night)))
-    return Release.of(run_night(survey, night, datetime.now(UTC), execute, again=again))
+    if night is None:
+        return Release.of(execute(prepare_job(survey, again=again)))
+    now = datetime.now(UTC)
+    return Release.of(run_night(survey, night, now, execute, again=again, wait=wait))
 
 
 def _uncounted(survey: Survey, seed: int | None) -> bool:
@@ -179,7 +189,7 @@ def _further(config: SurveyConfig) -> list[str]:
 
 
 @contextmanager
-def running(progress: bool | None) -> Iterator[Callable[[Job], Outcome]]:
+def running(progress: bool | None, wait: float) -> Iterator[Callable[[Job], Outcome]]:
     """Yield a function that runs jobs, with a child process that reads the rows.
 
     Raises:
@@ -196,7 +206,7 @@ def running(progress: bool | None) -> Iterator[Callable[[Job], Outcome]]:
 
         def execute(job: Job) -> Outcome:
             perform = StepDisplay(console, job).perform if visible else directly
-            outcome = run_job(job, reducer, perform, tell if visible else log_note)
+            outcome = run_job(job, reducer, perform, tell if visible else log_note, wait)
             if visible:
                 show_alerts(console, outcome)
             return outcome

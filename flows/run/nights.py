@@ -141,7 +141,13 @@ def job_to_check(survey: Survey, now: datetime) -> Job:
 
 
 def run_night(
-    survey: Survey, night: date | None, now: datetime, execute: Execute, *, again: bool = False
+    survey: Survey,
+    night: date | None,
+    now: datetime,
+    execute: Execute,
+    *,
+    again: bool = False,
+    wait: float = 0.0,
 ) -> Outcome:
     """Rank a night, or the whole input, while no other night of the population is being ranked.
 
@@ -154,6 +160,7 @@ def run_night(
         now: the present moment, with a time zone.
         execute: runs the job.
         again: draw afresh for what was released before; this costs again.
+        wait: for how many seconds at most to wait for another night.
 
     Raises:
         RunInProgress: another night is being ranked.
@@ -161,7 +168,7 @@ def run_night(
     """
     config = survey.config
     ledger = ledger_of(config)
-    with one_at_a_time(ledger, config.name):  # only under the lock see what there is to do
+    with one_at_a_time(ledger, config.name, wait):  # only under the lock see what there is to do
         if night is None:
             return execute(prepare_job(survey, again=again))
         job = prepare_night(survey, night, now, again=again)
@@ -170,13 +177,18 @@ def run_night(
 
 
 @contextmanager
-def one_at_a_time(ledger: Ledger, population: str) -> Iterator[None]:
+def one_at_a_time(ledger: Ledger, population: str, wait: float = 0.0) -> Iterator[None]:
     """Keep other nights of the population out, until the block or the process ends.
+
+    Args:
+        ledger: whose lock is used.
+        population: the name.
+        wait: for how many seconds at most to wait for another night.
 
     Raises:
         RunInProgress: another night is being ranked.
     """
-    lock = ledger.run_lock(f"nights-of-{population}")
+    lock = ledger.run_lock(f"nights-of-{population}", wait)
     try:
         lock.__enter__()
     except RunInProgress:

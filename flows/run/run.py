@@ -122,7 +122,11 @@ def log_note(note: str) -> None:
 
 
 def run_job(
-    job: Job, reducer: Reducer, perform: Perform = directly, tell: Tell = log_note
+    job: Job,
+    reducer: Reducer,
+    perform: Perform = directly,
+    tell: Tell = log_note,
+    wait: float = 0.0,
 ) -> Outcome:
     """Release the job once, or publish again what it released before.
 
@@ -131,20 +135,23 @@ def run_job(
         reducer: the running child process that will read the rows.
         perform: carries out each step.
         tell: shows a person what speaks against the run, before anything is reserved for it.
+        wait: for how many seconds at most to wait for another run of the release, whose draw this
+            one then publishes too.
 
     Raises:
+        RunInProgress: another run of the release goes on.
         BudgetRefused: the ledger does not hold the cost. No row was read.
         HushrankError: anything else that a person can act on; the text says whether budget was
             spent.
     """
     observer = observer_of(job)
     with observer.run() as ended:
-        outcome = _run(job, reducer, observer.watch(perform), tell)
+        outcome = _run(job, reducer, observer.watch(perform), tell, wait)
         ended(outcome)
     return outcome
 
 
-def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell) -> Outcome:
+def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) -> Outcome:
     ledger = ledger_of(job.config)
     sweep(job.config, ledger)
     if (done := published(job.config.output, job.release_id)) is not None:
@@ -152,7 +159,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell) -> Outcome:
         return Outcome(*done, spent=None, balance=ledger.balance())
     for note in (*engine_notes(job), *input_notes(job)):
         tell(note)
-    with ledger.run_lock(job.release_id):
+    with ledger.run_lock(job.release_id, wait):
         standing = _draw_once(job, reducer, ledger, perform)
         drawn_now = standing is Standing.RESERVED and job.safe
         return _publish(job, ledger, perform, spent=cost_of(job) if drawn_now else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,8 +13,10 @@ import pytest
 
 import hushrank as hr
 from hushrank.flows.identity.contents import Contents
+from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run import run
-from tests.flows.conftest import ITEMS, Survey, answers
+from tests.flows.conftest import ITEMS, InProcessReducer, Survey, answers
+from tests.ledgers import terms_of
 
 
 def draws(survey: Survey) -> int:
@@ -197,3 +200,38 @@ def test_a_file_that_changes_between_its_digest_and_its_rows_costs_nothing(
     assert (code, "changed during the run" in printed) == (2, True)
     assert draws(survey) == 0
     assert "epsilon 5.00" in command("ledger", "show", survey.config)[1]
+
+
+def at_once(jobs: list[dict]) -> list[hr.Release | hr.HushrankError]:
+    """What `hr.rank` returns or raises in a thread for each of the jobs."""
+
+    def rank(job: dict) -> hr.Release | hr.HushrankError:
+        try:
+            return hr.rank(pq.read_table("answers.parquet"), **job)
+        except hr.HushrankError as error:
+            return error
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(rank, jobs))
+
+
+def test_threads_that_ask_for_one_release_get_its_one_draw(stored):
+    found = at_once([JOB] * 4)
+    assert len({release.id for release in found}) == 1
+    assert (stored / "zoo.jsonl").read_text().count('"event":"draw"') == 1
+
+
+def test_threads_that_ask_for_different_releases_get_them(stored):
+    jobs = [{**JOB, "epsilon": each, "total_epsilon": 20.0} for each in (1.0, 2.0)]
+    found = at_once([{**job, "out": f"out-{place}"} for place, job in enumerate(jobs)])
+    assert [getattr(each, "epsilon", each) for each in found] == [1.0, 2.0]
+
+
+def test_whoever_does_not_wait_is_told_that_another_is_at_it(stored, monkeypatch):
+    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    release = hr.rank("answers.parquet", **JOB)
+    ledger = Ledger(stored / "zoo.jsonl", terms_of())
+    shutil.rmtree(stored / "out")
+    with ledger.run_lock(release.id), pytest.raises(hr.RunInProgress, match="Another run of"):
+        hr.rank("answers.parquet", wait=0, **JOB)
+    assert hr.rank("answers.parquet", wait=0, **JOB).id == release.id

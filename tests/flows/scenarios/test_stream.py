@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
@@ -754,3 +755,28 @@ def test_an_earlier_stream_whose_types_nobody_knows_waits_for_the_operators_word
         code, printed = run(command, stream, number)
         assert code == 0, printed
         assert wins_so_far(stream, number) == 100
+
+
+@pytest.mark.parametrize("how", ["copied", "moved", "begun by an earlier version", "new output"])
+def test_a_stream_goes_on_elsewhere_and_pays_nothing(stream, command, monkeypatch, how):
+    """After three nights; the copy is of everything, with the dates of today."""
+    with monkeypatch.context() as patched:
+        if how == "begun by an earlier version":
+            by_place = SurveyConfig.job_hash
+            patched.setattr(SurveyConfig, "job_hash", lambda job, **_: by_place(job, by_place=True))
+        for number in range(3):
+            assert run(command, stream, number)[0] == 0
+    cost, other = spent(stream), stream
+    if how == "copied":
+        other = Survey(stream.folder.with_name(f"{stream.folder.name}-copy"), stream.settings)
+        shutil.copytree(stream.folder, other.folder, copy_function=shutil.copy)
+    if how == "moved":
+        other = Survey(stream.folder.rename(f"{stream.folder}-moved"), stream.settings)
+    if how == "new output":
+        stream.set(output="second")
+    for number in (3, 4):
+        code, printed = run(command, other, number)
+        assert code == 0, printed
+    assert spent(other) == cost
+    assert sum(event["event"] == "reserve" for event in events(other)) == 1 + 5
+    assert command("validate", other.config)[0] == 0
