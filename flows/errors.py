@@ -126,6 +126,12 @@ class ArchiveError(HushrankError):
     """A published release is not as it was published."""
 
 
+class BackupError(HushrankError):
+    """A backup cannot be made or put back; the text says whether anything was written."""
+
+    exit_code = 2
+
+
 LEAST_ADDRESS_SPACE = 768 << 20  # bytes, of which the libraries take most
 
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|can't start new thread")

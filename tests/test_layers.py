@@ -47,7 +47,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("methods", "recovery", "report", "survey", "lineage"),
         ("certificate",),
         ("run", "plan", "collect"),
-        ("audit", "display", "documents"),
+        ("audit", "backup", "display", "documents"),
         ("prefect",),
         ("propose",),
         ("cli",),

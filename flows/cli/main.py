@@ -24,6 +24,7 @@ from hushrank.flows.cli.arguments import (
     ThroughPrefect,
 )
 from hushrank.flows.cli.attack_command import attack, audit
+from hushrank.flows.cli.backup_commands import backup, restore
 from hushrank.flows.cli.clean_command import clean
 from hushrank.flows.cli.history_commands import export, history, verify_release
 from hushrank.flows.cli.inspect_command import inspect
@@ -247,6 +248,8 @@ COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the hel
         "verify": verify_release,
         "resume": resume,
         "clean": clean,
+        "backup": backup,
+        "restore": restore,
         "support": support,
     },
     TOOLS: {
@@ -353,7 +356,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _after_failure(words: Sequence[str]) -> str:
-    """What is left after the machine refused something; collecting and its page reserve nothing."""
+    """What is left after the machine refused something; only runs reserve budget."""
+    if words[:1] == ["backup"]:
+        return "Nothing was backed up, and what was there is unchanged. Run the same command again."
+    if words[:1] == ["restore"]:
+        return "The backup is unchanged. Nothing was spent. Run the same command again."
     if words[:1] == ["collect"]:
         return "Answers that were acknowledged are kept. Run the same command again."
     if words[:1] == ["survey"] and words[1:2] != ["demo"]:

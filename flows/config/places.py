@@ -88,6 +88,24 @@ def anchor_place(anchor: str) -> Place:
     return CloudPath.parse(anchor) if is_cloud(anchor) else Path(anchor.removeprefix(GIT_PREFIX))
 
 
+def place_argument(text: str, name: str) -> Place:
+    """The place that a command line names; a relative path starts at the working directory.
+
+    Raises:
+        ConfigError: it is neither a local path nor a gs:// folder; `name` is that of the argument.
+    """
+    try:
+        if is_cloud(text) and (place := CloudPath.parse(text)).key:
+            return place
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    if "://" in text or not text:
+        raise ConfigError(
+            f"{name}: must be a local folder or {CLOUD_PREFIX}bucket/folder, got {text!r}"
+        )
+    return Path(os.path.abspath(Path(text).expanduser()))
+
+
 def contains(outer: Place, inner: Place) -> bool:
     """Whether `inner` is `outer` or is in it, links followed."""
     if isinstance(outer, CloudPath):

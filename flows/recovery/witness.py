@@ -128,6 +128,19 @@ def keep_witness(
     _write(config.confidential, [*(each for each in found if each not in mine), now])
 
 
+def add_witnesses(area: Place, content: bytes) -> None:
+    """Add the witnesses in `content`, a copy of `WITNESS_FILE`, to those of a confidential area.
+
+    Raises:
+        LedgerError: the file in the area is damaged.
+        OSError: it cannot be written.
+    """
+    found = witnesses(area)
+    more = [each for each in _WITNESSES.validate_json(content) if each not in found]
+    if more:
+        _write(area, [*found, *more])
+
+
 def witnesses(area: Place) -> tuple[Witness, ...]:
     """All witnesses that runs have left in a confidential area.
 

@@ -155,13 +155,21 @@ def keep(folder: Place, contents: Contents, certify: Certify | None = None) -> N
         kept |= {name: _created(folder / name, made) for name, made in more(kept).items()}
         (folder / SUMS).create(_digests(kept))
         return
-    partial = folder.with_name(f".{folder.name}{PARTIAL}")
     contents = {**contents, **more(contents)}
-    sums = _digests(contents)
+    make_whole(folder, {**contents, SUMS: _digests(contents)})
+
+
+def make_whole(folder: Path, contents: Contents) -> None:
+    """Make a local folder with these read-only files: whole and on disk, or not at all.
+
+    Raises:
+        OSError: the files cannot be written; then nothing is left behind.
+    """
+    partial = folder.with_name(f".{folder.name}{PARTIAL}")
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by a killed run
         partial.mkdir(parents=True)
-        for name, content in {**contents, SUMS: sums}.items():
+        for name, content in contents.items():
             write_file(partial / name, content)
             (partial / name).chmod(READ_ONLY)
         flush(partial)

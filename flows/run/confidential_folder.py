@@ -168,7 +168,7 @@ def store_unmarked(work: Place, content: bytes) -> str:
         OSError: it cannot be written.
     """
     digest = hashlib.sha256(content).hexdigest()
-    path = _unmarked(work, digest)
+    path = unmarked_path(work, digest)
     if isinstance(path, CloudPath):
         path.write(content)
     else:
@@ -187,7 +187,7 @@ def finish_drawn(work: Place, digest: str) -> None:
         LedgerError: another run has stored other noise for the same release.
         OSError: it cannot be written.
     """
-    unmarked, drawn = _unmarked(work, digest), work / DRAWN_FILE
+    unmarked, drawn = unmarked_path(work, digest), work / DRAWN_FILE
     if not isinstance(unmarked, CloudPath):
         unmarked.replace(str(drawn))
         return
@@ -221,13 +221,14 @@ def is_unfinished(work: Place, digest: str | None) -> bool:
     if digest is None:
         return False
     try:
-        content = _unmarked(work, digest).read_bytes()
+        content = unmarked_path(work, digest).read_bytes()
     except FileNotFoundError:
         return False
     return hashlib.sha256(content).hexdigest() == digest
 
 
-def _unmarked(work: Place, digest: str) -> Place:
+def unmarked_path(work: Place, digest: str) -> Place:
+    """Where `store_unmarked` puts the noisy result with that digest."""
     return work / f".{DRAWN_FILE}.{digest[:_DIGEST_SHOWN]}"
 
 
@@ -272,7 +273,7 @@ def releases_with_strays(area: Place) -> list[str]:
     A job on a remote engine may outlive the run that started it, and write its results after the
     release was drawn or given up. A killed run leaves temporary files.
     """
-    found = _names_by_release(area).items()
+    found = names_by_release(area).items()
     return sorted(release_id for release_id, names in found if _strays(names))
 
 
@@ -300,8 +301,8 @@ def _strays(names: set[str]) -> list[str]:
     return [name for name in left if not (needed and _is_result(name))]
 
 
-def _names_by_release(area: Place) -> dict[str, set[str]]:
-    """Names of the files directly in each release's folder."""
+def names_by_release(area: Place) -> dict[str, set[str]]:
+    """Names of the files directly in each release's folder, by release."""
     if not isinstance(area, CloudPath):
         works = area.iterdir() if area.exists() else ()
         return {work.name: set(_names(work)) for work in works if _RELEASE.fullmatch(work.name)}

@@ -188,7 +188,7 @@ def one_at_a_time(ledger: Ledger, population: str, wait: float = 0.0) -> Iterato
     Raises:
         RunInProgress: another night is being ranked.
     """
-    lock = ledger.run_lock(f"nights-of-{population}", wait)
+    lock = ledger.run_lock(lock_of_nights(population), wait)
     try:
         lock.__enter__()
     except RunInProgress:
@@ -200,6 +200,11 @@ def one_at_a_time(ledger: Ledger, population: str, wait: float = 0.0) -> Iterato
         yield
     finally:
         lock.__exit__(None, None, None)
+
+
+def lock_of_nights(population: str) -> str:
+    """Name of the lock that a night holds from its beginning to its end."""
+    return f"nights-of-{population}"
 
 
 def due_nights(config: SurveyConfig, last: date) -> list[date]:

@@ -242,6 +242,32 @@ def files_of(parent: str) -> list[str]:
     return [str(path) for path in Path(parent).rglob("*") if path.is_file()]
 
 
+def needed_later(folder: str, drawn: int) -> list[str]:
+    """Files of a stream that its later nights are drawn from, by their names below its folder.
+
+    That is everything but half-written files and what was counted for a night without noise: the
+    next run counts that night again. A night whose noise is stored, but not marked as drawn, stays
+    whole, because the next run takes it up.
+
+    Args:
+        folder: of the stream; no run may be writing there.
+        drawn: how many nights are marked as drawn.
+    """
+    stored = {night for night, _ in nights_of(folder, RELEASED)}
+    found = []
+    for path in files_of(folder):
+        name = path[len(folder) + 1 :]
+        kind, _, rest = name.partition("/")
+        if kind == COUNTING or TEMPORARY_NAME.fullmatch(name.rpartition("/")[2]):
+            continue
+        if kind in KINDS:
+            night = int(rest.partition("/")[0].partition(".")[0])
+            if night >= drawn and night not in stored:
+                continue
+        found.append(name)
+    return sorted(found)
+
+
 def delete_others(parent: str, needed: set[str]) -> None:
     """Delete the files below a folder that are not needed, and folders that are empty then."""
     for path in files_of(parent):

@@ -1,0 +1,258 @@
+"""A backup in a folder of its own: files, `manifest.json`, and `SHA256SUMS`, which comes last.
+
+A place holds one folder for each backup, named by population and moment. `SHA256SUMS` names every
+file with its digest, in the format of `sha256sum --check`; the manifest is one of them and says how
+many there are. So a backup without `SHA256SUMS` is unfinished, and no byte can change unnoticed by
+accident. Whoever can write there can make another backup: against that, sign the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from hushrank.flows.errors import BackupError, ConfigError
+from hushrank.flows.guarantee.record import Record
+from hushrank.flows.integrity.head import Head
+from hushrank.flows.release.archive import SUMS
+from hushrank.transforms.storage.cloud_storage import CloudPath, Place
+from hushrank.transforms.storage.write import make_folder, write_flushed
+
+MANIFEST = "manifest.json"
+PARTIAL = ".partial"  # ending of a local backup that is being written
+_MOMENT = "%Y-%m-%dT%H%M%SZ"
+_MOMENT_NAME = r"\d{4}-\d\d-\d\dT\d{6}Z"
+_NAME = re.compile(r"(\.?[A-Za-z0-9][A-Za-z0-9._-]*/)*\.?[A-Za-z0-9][A-Za-z0-9._-]*")
+_LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
+UNTOUCHED = "Nothing was put back."
+
+
+class Manifest(Record):
+    """What a backup is of.
+
+    Attributes:
+        made: when, UTC.
+        code_version: version of hushrank that made it.
+        population: whose budget the ledger counts for this job.
+        job: hash of the job's configuration (`SurveyConfig.job_hash`).
+        ledger: where the ledger was.
+        line, hash: number and hash of the ledger's last line.
+        anchor: what the ledger's anchor held; None: there was no anchor, or it held nothing.
+        files: number of files, without this one.
+    """
+
+    hushrank_backup: Literal[1] = 1
+    made: datetime
+    code_version: str
+    population: str
+    job: str
+    ledger: str
+    line: int = Field(ge=1)
+    hash: str
+    anchor: Head | None = None
+    files: int = 0
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A whole backup.
+
+    Attributes:
+        folder: where it is.
+        digests: SHA-256 of each file, by name.
+        manifest: what it is of.
+    """
+
+    folder: Place
+    digests: Mapping[str, str]
+    manifest: Manifest
+
+    def names(self, start: str) -> list[str]:
+        """Names of files that begin with `start`."""
+        return [name for name in self.digests if name.startswith(start)]
+
+    def read(self, name: str) -> bytes:
+        """The content of a file.
+
+        Raises:
+            BackupError: it is missing or not as it was written.
+        """
+        return _read(self.folder, name, self.digests[name])
+
+
+def require_private(place: Path) -> None:
+    """Refuse a local folder for backups that other users can open or replace.
+
+    Raises:
+        ConfigError: it is a file, belongs to another user, or others can open it.
+    """
+    if not place.is_dir():
+        raise ConfigError(f"PLACE: {place} is a file; name a folder.")
+    status = place.stat()
+    if status.st_uid != os.geteuid():
+        raise ConfigError(
+            f"PLACE: {place} belongs to another user (number {status.st_uid}), who could open"
+            " backups. Name a folder of your own."
+        )
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(
+            f"PLACE: {place} is open to other users of this machine, and a backup holds keys and"
+            f" confidential files. Run: chmod 700 {place}; or name a new folder, on a file system"
+            " that keeps permissions."
+        )
+
+
+def write_bundle(place: Place, manifest: Manifest, files: Iterator[tuple[str, bytes]]) -> Place:
+    """Write a backup, whole or not at all, for its owner alone.
+
+    Args:
+        place: the folder of backups; it is made if it is missing.
+        manifest: what it is of; `files` is counted here.
+        files: name and content of each; names are relative, with slashes.
+
+    Returns:
+        The folder of this backup.
+
+    Raises:
+        BackupError: a backup of this moment is there already.
+        ConfigError: the place is open to others.
+        OSError: it cannot be written; nothing is left behind.
+    """
+    folder = place / f"{manifest.population}-{manifest.made.astimezone(UTC).strftime(_MOMENT)}"
+    if (folder / SUMS).exists():
+        raise BackupError(f"{folder} exists already. A backup is never replaced: run again.")
+    if isinstance(folder, CloudPath):
+        _write_objects(folder, manifest, files)
+        return folder
+    make_folder(folder.parent)
+    require_private(folder.parent)
+    partial = folder.with_name(f".{folder.name}{PARTIAL}")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # left by a killed backup
+        for name, content in _with_digests(manifest, files):
+            make_folder((partial / name).parent)
+            write_flushed(partial / name, content)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _write_objects(
+    folder: CloudPath, manifest: Manifest, files: Iterator[tuple[str, bytes]]
+) -> None:
+    made: list[CloudPath] = []
+    try:
+        for name, content in _with_digests(manifest, files):
+            made.append(folder / name)
+            made[-1].create(content)
+    except BaseException:
+        for path in made:
+            with suppress(OSError):
+                path.delete()
+        raise
+
+
+def _with_digests(
+    manifest: Manifest, files: Iterator[tuple[str, bytes]]
+) -> Iterator[tuple[str, bytes]]:
+    """The files, then the manifest that counts them, then the digests of all."""
+    lines: list[str] = []
+    for name, content in files:
+        if _NAME.fullmatch(name) is None:
+            raise BackupError(f"{name!r}: a file of this name cannot be backed up; rename it.")
+        lines.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
+        yield name, content
+    told = manifest.model_copy(update={"files": len(lines)}).model_dump_json(indent=1).encode()
+    lines.append(f"{hashlib.sha256(told).hexdigest()}  {MANIFEST}\n")
+    yield MANIFEST, told
+    yield SUMS, "".join(lines).encode()
+
+
+def find_bundle(place: Place, population: str) -> Bundle:
+    """The backup at `place`, or the newest one of a population in it; every byte is checked.
+
+    Raises:
+        BackupError: there is none, the newest is unfinished, or one of its files was changed.
+    """
+    folder = place
+    if not any((place / name).exists() for name in (SUMS, MANIFEST)):
+        names = _backups(place, population)
+        if not names:
+            raise BackupError(
+                f"PLACE: {place} holds no backup of {population}. Name a folder that hushrank"
+                f" backup wrote, or the one that it is in. {UNTOUCHED}"
+            )
+        folder = place / names[-1]
+    try:
+        sums = (folder / SUMS).read_bytes()
+    except FileNotFoundError:
+        raise BackupError(
+            f"{folder}: is unfinished, because {SUMS} is missing, which is written last. Delete it"
+            f" and name an earlier backup, or make another one. {UNTOUCHED}"
+        ) from None
+    digests = _parsed(folder, sums)
+    for name, digest in digests.items():
+        _read(folder, name, digest)
+    return Bundle(folder, digests, _manifest(folder, digests))
+
+
+def _backups(place: Place, population: str) -> list[str]:
+    """Names of the folders of a population's backups, the newest last."""
+    if isinstance(place, CloudPath):
+        objects = place.objects(prefix=f"{population}-")
+        found = {each.path.key[len(place.key) + 1 :].partition("/")[0] for each in objects}
+    else:
+        found = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    pattern = re.compile(re.escape(population) + f"-{_MOMENT_NAME}")
+    return sorted(filter(pattern.fullmatch, found))
+
+
+def _parsed(folder: Place, sums: bytes) -> dict[str, str]:
+    text = sums.decode("ascii", errors="replace")
+    lines = [_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]
+    digests = {found[2]: found[1] for found in lines if found and _NAME.fullmatch(found[2])}
+    if len(digests) != len(lines) or not text.endswith("\n") or MANIFEST not in digests:
+        raise _damaged(folder, SUMS)
+    return digests
+
+
+def _manifest(folder: Place, digests: Mapping[str, str]) -> Manifest:
+    try:
+        found = Manifest.model_validate_json(_read(folder, MANIFEST, digests[MANIFEST]))
+    except ValidationError:
+        raise BackupError(
+            f"{folder / MANIFEST}: another version of hushrank wrote it, and this one cannot read"
+            f" it. Use that version. {UNTOUCHED}"
+        ) from None
+    if found.files != len(digests) - 1:
+        raise _damaged(folder, SUMS)
+    return found
+
+
+def _read(folder: Place, name: str, digest: str) -> bytes:
+    try:
+        content = (folder / name).read_bytes()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise _damaged(folder, name) from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise _damaged(folder, name)
+    return content
+
+
+def _damaged(folder: Place, name: str) -> BackupError:
+    return BackupError(
+        f"{folder / name}: is missing or not as it was written, so this backup is not used. Name"
+        f" an earlier backup, or copy this one again from where it came. {UNTOUCHED}"
+    )
