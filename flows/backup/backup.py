@@ -1,9 +1,10 @@
 """`hushrank backup`: one consistent copy, made while no night and no release is in the middle.
 
-The archive is listed first, then the ledger is read, then the files are copied: so every release in
-the copy is one that its ledger knows. Meanwhile the copy holds the locks of the nights of all
-populations in the ledger, and of every release that is reserved, or drawn and not published. A
-release that begins after the ledger was read is not in the copy, nor is its line.
+The archive is listed first, with the record of how far the ledger was; then the ledger is read, and
+then the files are copied. So whatever the copy knows of its ledger, that ledger holds. Meanwhile
+the locks are held of the nights of all populations in the ledger, and of every release that is
+reserved, or drawn and not published. A release that begins after the ledger was read is not in the
+copy, nor is its line.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hushrank.flows.backup.bundle import Manifest, write_bundle
-from hushrank.flows.backup.contents import contents_of
+from hushrank.flows.backup.contents import KeptBefore, contents_of
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, ConfigError, RunInProgress
@@ -24,7 +25,6 @@ from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.ledger.account import Account, ReleaseState, account_of
 from hushrank.flows.ledger.book import Book
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.release.archive import archived
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import code_version
 from hushrank.flows.run.nights import lock_of_nights
@@ -78,7 +78,7 @@ def back_up(
     guards = Guards.of(config.ledger)
     ledger = ledger_of(config, guards)
     with _at_rest(ledger, wait):
-        kept = archived(config.output)
+        before = KeptBefore.of(config)
         latest = None if guards.anchor is None else guards.anchor.latest()
         book = ledger.book()
         accounts = _accounts(book, ledger)
@@ -92,7 +92,7 @@ def back_up(
             hash=book.chain.last_hash,
             anchor=None if latest is None else latest.head,
         )
-        files = contents_of(path, config, book.snapshot.content, accounts, kept)
+        files = contents_of(path, config, before, book.snapshot.content, accounts)
         folder = write_bundle(place, manifest, files)
     running = [
         attempt
@@ -100,7 +100,7 @@ def back_up(
         for attempt in account.attempts
         if attempt.state is ReleaseState.RUNNING
     ]
-    return Made(folder, manifest, len(kept), len(running))
+    return Made(folder, manifest, len(before.releases), len(running))
 
 
 @contextmanager

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.account import Account, Attempt
 from hushrank.flows.ledger.key import key_path
 from hushrank.flows.recovery.witness import WITNESS_FILE
-from hushrank.flows.release.archive import ALL_FILES, SUMS
+from hushrank.flows.release.archive import ALL_FILES, SUMS, archived
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
@@ -35,17 +36,40 @@ YAML, AREA, ARCHIVE = "survey.yaml", "confidential", "output"
 Files = Iterator[tuple[str, bytes]]
 
 
+@dataclass(frozen=True, slots=True)
+class KeptBefore:
+    """What a ledger must hold that is read after it was seen.
+
+    Attributes:
+        releases: folders of the archive.
+        witness: the record of how far the ledger was; empty: there is none.
+    """
+
+    releases: Sequence[Place]
+    witness: bytes
+
+    @classmethod
+    def of(cls, config: SurveyConfig) -> KeptBefore:
+        """What there is now."""
+        found = dict(_existing(config.confidential, AREA, [WITNESS_FILE]))
+        return cls(archived(config.output), found.get(f"{AREA}/{WITNESS_FILE}", b""))
+
+
 def contents_of(
-    path: Path, config: SurveyConfig, lines: bytes, accounts: Sequence[Account], kept: list[Place]
+    path: Path,
+    config: SurveyConfig,
+    before: KeptBefore,
+    lines: bytes,
+    accounts: Sequence[Account],
 ) -> Files:
     """Name and content of every file of a backup.
 
     Args:
         path: the YAML file.
         config: its content.
+        before: what was seen before the ledger was read.
         lines: of the ledger.
         accounts: of all populations in it, of the same moment.
-        kept: folders of the archive.
 
     Raises:
         OSError: a file cannot be read.
@@ -56,13 +80,14 @@ def contents_of(
     if config.ledger.signing_key is not None:
         yield SIGNING_KEY, config.ledger.signing_key.read_bytes()
     yield YAML, path.read_bytes()
+    if before.witness:
+        yield f"{AREA}/{WITNESS_FILE}", before.witness
     yield from _of_area(config.confidential, accounts)
-    for folder in kept:
+    for folder in before.releases:
         yield from _existing(folder, f"{ARCHIVE}/{folder.name}", (*ALL_FILES, SUMS))
 
 
 def _of_area(area: Place, accounts: Sequence[Account]) -> Files:
-    yield from _existing(area, AREA, [WITNESS_FILE])
     names = names_by_release(area)
     for account in accounts:
         for attempt in map(account.attempt, account.latest):
