@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hushrank.flows.backup import backup
 from hushrank.flows.errors import BackupError
+from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import lock_of_nights
+from hushrank.flows.run.job import Job, read_survey
+from hushrank.flows.run.nights import lock_of_nights, prepare_night
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.flows.backup.conftest import CLOUD, LOCAL, OTHER_CLOUD, elsewhere, everything
-from tests.flows.conftest import Survey
+from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.scenarios.test_stream import DAYS, stream_of
 
 DONE = 2  # nights before the backup
@@ -46,7 +47,10 @@ def night(command, survey: Survey, number: int) -> None:
 
 def checks(command, survey: Survey) -> None:
     """All that says whether releases and ledger are right."""
+    config = read_survey(survey.config).config
+    here = isinstance(config.output, Path)
     for words in (
+        *([["verify", config.output, "--ledger", config.ledger.path]] if here else []),
         ["ledger", "verify", survey.config],
         ["history", survey.config, "--verify"],
         ["validate", survey.config],
@@ -65,7 +69,7 @@ MOVES = {
 
 @pytest.mark.parametrize(("before", "after", "cloudy"), MOVES.values(), ids=MOVES)
 def test_a_stream_goes_on_and_pays_nothing(survey, command, store, tmp_path, before, after, cloudy):
-    here = stream_of(survey).set(**before)
+    here = stream_of(survey).set(**before, privacy__rho=0.5)
     for number in range(DONE):
         night(command, here, number)
     place = "gs://backups/zoo" if cloudy else tmp_path / "backups"
@@ -85,39 +89,42 @@ def test_a_stream_goes_on_and_pays_nothing(survey, command, store, tmp_path, bef
     checks(command, there)
 
 
-def test_a_release_that_was_not_published_is_published_elsewhere(
-    survey, command, monkeypatch, tmp_path
-):
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr("hushrank.flows.run.run.publish_release", stop)
-        command("run", survey.config, "--direct")
-    assert command("backup", survey.config, tmp_path / "backups")[0] == 0
+
+def restored(command, survey: Survey, folder: Path) -> Survey:
+    """The survey elsewhere, from a backup that is made now."""
+    assert command("backup", survey.config, folder / "backups")[0] == 0
     there = elsewhere(survey)
-    assert command("restore", tmp_path / "backups", there.config)[0] == 0
+    code, printed = command("restore", folder / "backups", there.config)
+    assert code == 0, printed
+    return there
+
+
+@pytest.mark.parametrize("where", ["run.publish_release", "steps.finish_drawn"])
+def test_a_release_that_died_after_its_draw_is_published_elsewhere(
+    survey, command, monkeypatch, tmp_path, where
+):
+    """Before it was published, or before its noise had its final name."""
+    with monkeypatch.context() as patched:
+        patched.setattr(f"hushrank.flows.run.{where}", stop)
+        command("run", survey.config, "--direct")
+    assert bool(list(survey.work.rglob("drawn.npz"))) == (where == "run.publish_release")
+    there = restored(command, survey, tmp_path)
     code, printed = command("run", there.config, "--direct")
     assert (code, "nothing was spent now" in printed) == (0, True), printed
     assert draws(there) == 1
     checks(command, there)
 
 
-def test_a_draw_that_died_after_the_mark_is_finished_elsewhere(
-    survey, command, monkeypatch, tmp_path
-):
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("hushrank.flows.run.steps.finish_drawn", stop)
-        command("run", survey.config, "--direct")
-    assert not list(survey.work.rglob("drawn.npz"))
-    assert command("backup", survey.config, tmp_path / "backups")[0] == 0
-    there = elsewhere(survey)
-    assert command("restore", tmp_path / "backups", there.config)[0] == 0
-    assert command("run", there.config, "--direct")[0] == 0
-    assert draws(there) == 1
+def die_at_night(survey: Survey, number: int) -> Job:
+    """A night is reserved and counted, and then its machine loses its power."""
+    checked = read_survey(survey.config)
+    job = prepare_night(checked, DAYS[number], datetime.now(UTC))
+    steps.reserve(job, ledger_of(checked.config))
+    steps.reduce(job, InProcessReducer())
+    return job
 
 
 def test_a_night_whose_noise_was_stored_before_its_mark_is_not_drawn_again(
@@ -126,47 +133,29 @@ def test_a_night_whose_noise_was_stored_before_its_mark_is_not_drawn_again(
     """What is stored first is the night's noise; its release elsewhere shows that very noise."""
     here = stream_of(survey)
     night(command, here, 0)
-
-    def die(*_: object) -> None:
-        os._exit(9)  # as a machine that loses its power: nothing is given back
-
-    pid = os.fork()
-    if not pid:
-        monkeypatch.setattr("hushrank.flows.run.stream_steps.store_unmarked", die)
-        command("run", here.config, "--direct", "--date", DAYS[1])
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    job = die_at_night(here, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("hushrank.flows.run.stream_steps.store_unmarked", stop)
+        with pytest.raises(KeyboardInterrupt):
+            steps.draw(job, ledger_of(job.config))
     (noise,) = here.work.glob("stream-*/released/00001.npz")
-    assert command("backup", here.config, tmp_path / "backups")[0] == 0
-    there = elsewhere(here)
-    assert command("restore", tmp_path / "backups", there.config)[0] == 0
+    there = restored(command, here, tmp_path)
     night(command, there, 1)
     (again,) = there.work.glob("stream-*/released/00001.npz")
     assert again.read_bytes() == noise.read_bytes()
     assert draws(there) == 2
 
 
-def test_exact_counts_of_a_run_that_died_are_not_copied(survey, command, monkeypatch, tmp_path):
+def test_exact_counts_of_a_run_that_died_are_not_copied(survey, command, tmp_path):
     here = stream_of(survey)
     night(command, here, 0)
-
-    def die(*_: object) -> None:
-        os._exit(9)
-
-    pid = os.fork()
-    if not pid:
-        monkeypatch.setattr("hushrank.flows.run.stream_steps.draw_night", die)
-        command("run", here.config, "--direct", "--date", DAYS[1])
-        os._exit(1)
-    os.waitpid(pid, 0)
+    die_at_night(here, 1)
     assert list(here.work.glob("stream-*/cells/00001.npz"))
-    assert command("backup", here.config, tmp_path / "backups")[0] == 0
+    there = restored(command, here, tmp_path)
     names = everything(tmp_path / "backups")
     assert [name for name in names if "/people/00000/" in name]
     kinds = ("exact.npz", "diagnostics.json", "bits.json", "rejects", "counting", "/00001")
     assert [name for name in names if any(kind in name for kind in kinds)] == []
-    there = elsewhere(here)
-    assert command("restore", tmp_path / "backups", there.config)[0] == 0
     night(command, there, 1)
     assert paid(there) == paid(here)
 
@@ -244,11 +233,8 @@ def test_a_release_that_begins_meanwhile_is_not_half_in_the_copy(
         return copy(*given)
 
     monkeypatch.setattr(backup, "contents_of", meanwhile)
-    assert command("backup", survey.config, tmp_path / "backups")[0] == 0
+    there = restored(command, survey, tmp_path)
     assert draws(survey) == 2
-    there = elsewhere(survey)
-    code, printed = command("restore", tmp_path / "backups", there.config)
-    assert code == 0, printed
     assert ledger_text(there) == lines
     assert len(there.archived()) == 1
     checks(command, there)
