@@ -1,9 +1,10 @@
 """Which files a survey goes on from, and what they are called in a backup.
 
-Copied are: the ledger, its key and the key that signs it; the noisy results and the streams that
-the ledger knows; the record of how far the ledger was (`ledgers.json`); the archive of releases;
-and the YAML file, for people. Not copied are: input files, rejected rows, row counts, digests of
-inputs, and exact counts, but for those of earlier nights from which a stream draws its later ones.
+Copied are: the ledger and its key; the noisy results and the streams that the ledger knows; the
+record of how far the ledger was (`ledgers.json`); the archive of releases; and the YAML file, for
+people. Not copied are: input files, rejected rows, row counts, digests of inputs, and exact counts,
+but for those of earlier nights from which a stream draws its later ones. Nor is the key that signs
+a ledger: whoever had the copy could sign in its owner's place.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import read_whole
 from hushrank.transforms.streams.stream_folder import needed_later
 
-LEDGER, KEY, SIGNING_KEY = "ledger.jsonl", "ledger.jsonl.key", "signing_key.pem"
+LEDGER, KEY = "ledger.jsonl", "ledger.jsonl.key"
 YAML, AREA, ARCHIVE = "survey.yaml", "confidential", "output"
 
 Files = Iterator[tuple[str, bytes]]
@@ -77,8 +78,6 @@ def contents_of(
     yield LEDGER, lines
     with suppress(FileNotFoundError):  # only a ledger of an early version has none
         yield KEY, key_path(config.ledger.path).read_bytes()
-    if config.ledger.signing_key is not None:
-        yield SIGNING_KEY, config.ledger.signing_key.read_bytes()
     yield YAML, path.read_bytes()
     if before.witness:
         yield f"{AREA}/{WITNESS_FILE}", before.witness

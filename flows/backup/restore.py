@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushrank.flows.backup.bundle import UNTOUCHED, Bundle, find_bundle
-from hushrank.flows.backup.contents import ARCHIVE, AREA, KEY, LEDGER, SIGNING_KEY
+from hushrank.flows.backup.contents import ARCHIVE, AREA, KEY, LEDGER
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, LedgerError
 from hushrank.flows.integrity.guards import Guards
@@ -77,31 +77,25 @@ def restore(place: Place, config: SurveyConfig) -> Bundle:
     """
     bundle = find_bundle(place, config.name)
     _require_same_job(bundle, config)
+    guards = Guards.of(config.ledger)
+    if guards.anchor is not None:
+        guards.anchor.latest()  # if it cannot be read, nothing is written
     lines = bundle.read(LEDGER)
     _check_target(bundle, config, lines)
     copies = list(_of_area(bundle, config.confidential))
     archive = list(_of_archive(bundle, config.output))
     for copy in [*copies, *archive]:
         _require_replaceable(bundle, copy)
-    unguarded = ledger_of(config, Guards())  # the key that signs may not be there yet
+    unguarded = ledger_of(config, Guards())  # the lines are signed and anchored already
     with one_at_a_time(unguarded, config.name):
-        _put_keys(bundle, config)
-        if f"{AREA}/{WITNESS_FILE}" in bundle.digests:
-            add_witnesses(config.confidential, bundle.read(f"{AREA}/{WITNESS_FILE}"))
-        for copy in copies:
-            if not _is_there(bundle, copy):
-                write_whole(str(copy.target), bundle.read(copy.name))
+        _put_confidential(bundle, config, copies)
         _put_archive(bundle, archive)
         if kept := archived(config.output):
             show(kept[-1], config.output)
-        found = unguarded.backend.read()
-        rest = lines[len(found.content) :]
-        if rest and not unguarded.backend.append(found.token, rest):
-            raise BackupError(
-                f"{config.ledger.path}: another process wrote to it just now. Stop what runs there"
-                " and repeat the command."
-            )
-        _begin_anchor(bundle, config)
+        _put_ledger(unguarded, lines)
+        head = bundle.manifest.anchor
+        if guards.anchor is not None and head is not None and guards.anchor.latest() is None:
+            guards.anchor.put(head, head.record(guards.signer))  # it goes on where the other was
     _require_runnable(config)
     return bundle
 
@@ -142,17 +136,12 @@ def _check_target(bundle: Bundle, config: SurveyConfig, lines: bytes) -> None:
             f" and {config.ledger.path}.key by hand, and run hushrank ledger recover, which enters"
             f" what is known to be spent since then. {UNTOUCHED}"
         )
-    if SIGNING_KEY in bundle.digests and config.ledger.signing_key is None:
-        raise BackupError(
-            "ledger.signing_key: missing, and the ledger of this backup is signed. Name a file for"
-            f" the key; hushrank restore puts it there. {UNTOUCHED}"
-        )
-    for name, path in _keys(bundle, config):
+    if KEY in bundle.digests:
         with suppress(FileNotFoundError):
-            if path.read_bytes() != bundle.read(name):
+            if (path := key_path(config.ledger.path)).read_bytes() != bundle.read(KEY):
                 raise BackupError(
                     f"{path}: is another key than that of the backup. Move it away if it is not"
-                    f" needed; without it nobody can go on with what it belongs to. {UNTOUCHED}"
+                    f" needed; nobody can go on without it with what it belongs to. {UNTOUCHED}"
                 )
 
 
@@ -177,13 +166,6 @@ def _require_shorter(found: Snapshot, lines: bytes, place: str) -> None:
         " such ledgers forgets what the other has spent. Name another place, or move it away."
         f" {UNTOUCHED}"
     )
-
-
-def _keys(bundle: Bundle, config: SurveyConfig) -> Iterator[tuple[str, Place]]:
-    if KEY in bundle.digests:
-        yield KEY, key_path(config.ledger.path)
-    if SIGNING_KEY in bundle.digests and config.ledger.signing_key is not None:
-        yield SIGNING_KEY, config.ledger.signing_key
 
 
 def _of_area(bundle: Bundle, area: Place) -> Iterator[_Copy]:
@@ -235,13 +217,36 @@ def _is_there(bundle: Bundle, copy: _Copy) -> bool:
         return False
 
 
-def _put_keys(bundle: Bundle, config: SurveyConfig) -> None:
-    for name, path in _keys(bundle, config):
+def _put_confidential(bundle: Bundle, config: SurveyConfig, copies: list[_Copy]) -> None:
+    """Put back the key of the ledger, the record of how far it was, and then the rest."""
+    if KEY in bundle.digests:
+        path = key_path(config.ledger.path)
         if isinstance(path, CloudPath):
-            path.create(bundle.read(name))
+            path.create(bundle.read(KEY))
         else:
             make_folder(path.parent)
-            create_private(path, bundle.read(name))
+            create_private(path, bundle.read(KEY))
+    if f"{AREA}/{WITNESS_FILE}" in bundle.digests:
+        add_witnesses(config.confidential, bundle.read(f"{AREA}/{WITNESS_FILE}"))
+    for copy in copies:
+        if not _is_there(bundle, copy):
+            write_whole(str(copy.target), bundle.read(copy.name))
+
+
+def _put_ledger(ledger: Ledger, lines: bytes) -> None:
+    """Add the lines that are not there yet.
+
+    Raises:
+        BackupError: others were added since the places were checked.
+    """
+    found = ledger.backend.read()
+    rest = lines.removeprefix(found.content)
+    behind = found.content + rest == lines
+    if not behind or (rest and not ledger.backend.append(found.token, rest)):
+        raise BackupError(
+            f"{ledger.backend.place}: another process wrote to it just now, so its lines are not"
+            " those of the backup. Stop what runs there and repeat the command."
+        )
 
 
 def _put_archive(bundle: Bundle, archive: list[_Copy]) -> None:
@@ -255,14 +260,6 @@ def _put_archive(bundle: Bundle, archive: list[_Copy]) -> None:
                 (folder / name).create(contents[name])
         elif not folder.exists():
             make_whole(folder, contents)
-
-
-def _begin_anchor(bundle: Bundle, config: SurveyConfig) -> None:
-    """Have an empty anchor begin where that of the backup was; one with a head stays as it is."""
-    guards = Guards.of(config.ledger)
-    head = bundle.manifest.anchor
-    if guards.anchor is not None and head is not None and guards.anchor.latest() is None:
-        guards.anchor.put(head, head.record(guards.signer))
 
 
 def _require_runnable(config: SurveyConfig) -> None:

@@ -8,10 +8,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hushrank.flows.backup.restore import restore
+from hushrank.flows.backup import restore as module
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.run.budget import check_ledger, ledger_of
 from hushrank.flows.run.job import inputs_of, read_survey
@@ -70,7 +71,7 @@ def test_a_restore_that_dies_is_repeated_and_no_run_gets_ahead_of_it(
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", full)
             try:
-                restore(folder, config)
+                module.restore(folder, config)
                 break
             except (OSError, HushrankError):
                 pass
@@ -198,6 +199,22 @@ def test_another_ledger_is_never_replaced(survey, command, tmp_path):
     there = elsewhere(survey)
     assert command("run", there.config, "--direct")[0] == 0
     assert "is another ledger than that of the backup" in refused(command, folder, there)
+
+
+def test_a_ledger_that_begins_meanwhile_is_kept(survey, command, monkeypatch, tmp_path):
+    folder = backed_up(command, survey, tmp_path / "backups")
+    there, put = elsewhere(survey), module._put_archive
+
+    def meanwhile(*given: Any) -> None:
+        put(*given)
+        config = read_survey(there.config).config
+        ledger_of(config).reserve("abc", read_survey(there.config).calibrated.spend)
+
+    monkeypatch.setattr(module, "_put_archive", meanwhile)
+    code, printed = command("restore", folder, there.config)
+    assert (code, "another process wrote to it just now" in printed) == (2, True)
+    assert '"release_id":"abc"' in there.ledger.read_text()
+    assert '"event":"draw"' not in there.ledger.read_text()
 
 
 def test_another_job_or_population_is_refused(survey, command, tmp_path):

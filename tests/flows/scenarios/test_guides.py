@@ -129,6 +129,24 @@ def test_the_guide_of_a_stream_is_true(checkout: Path, tmp_path: Path, programs:
         assert len([*tmp_path.glob(f"nights/{folder}/releases/*")]) == 9
 
 
+def test_the_drill_of_a_backup_is_true(checkout: Path, tmp_path: Path, programs: Path) -> None:
+    page = (checkout / "docs" / "backup.md").read_text()
+    _, drill = page.split("## A drill")
+    assert missing(drill.replace("/home/ada", str(tmp_path)), tmp_path, programs) == []
+    ledger, before = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        for path in (
+            tmp_path / "server" / ".hushrank" / "ledger.jsonl",
+            tmp_path / "laptop" / ".hushrank" / "ledger.jsonl",
+        )
+    )
+    assert ledger[: len(before)] == before
+    added = [line for line in ledger[len(before) :] if line["event"] == "reserve"]
+    assert len(added) == 2
+    assert all(line["of"] for line in added)  # paid for with the stream
+    assert len([*tmp_path.glob("server/out/releases/*")]) == 5
+
+
 def test_a_line_that_is_not_printed_is_found(tmp_path: Path) -> None:
     page = "```\n$ echo '1  Bo  +0.3'\n1=  Ada  -0.7\n1  Ada\n```\n"
     assert missing(page, tmp_path) == ["echo '1  Bo  +0.3': PLACE ITEM"]
