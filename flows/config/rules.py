@@ -87,6 +87,11 @@ def _problems_of_places(config: Sections) -> Problems:
             "must not be in confidential: clearing that folder would forget what was spent;"
             " move it",
         )
+    if any(contains(output, each) or contains(each, output) for each in config.supersedes):
+        yield (
+            "supersedes",
+            "names the folder of an earlier job, and output is this job's own; name another output",
+        )
     yield from _problems_of_guards(config)
     if config.name in config.ledger.other_people:
         yield "ledger.other_people", f"must not name {config.name} itself; remove it"

@@ -89,6 +89,9 @@ class SurveyConfig(Section):
         top_k: how many of the best items to name; some methods require it.
         report: how scores are written.
         output: folder for public files, and nothing else.
+        supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
+            bounds or something else changed: history, export and report then show their releases
+            too, and where the job changed.
         confidential: folder for files that must stay private; made for its owner only.
         ledger: the privacy budget.
         schedule: which rows a night ranks, and when.
@@ -114,6 +117,9 @@ class SurveyConfig(Section):
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
     report: ReportConfig = Field(default_factory=ReportConfig, examples=["{scale: elo}"])
     output: AnyPlace = Field(examples=["out/campus"])
+    supersedes: Annotated[tuple[AnyPlace, ...], Field(strict=False)] = Field(
+        default=(), examples=["[out/campus-2025]"]
+    )
     confidential: AnyPlace = Field(examples=[".hushrank/work"])
     ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
     schedule: ScheduleConfig = Field(
@@ -269,8 +275,8 @@ class SurveyConfig(Section):
         privacy, method, model (of public exposures the numbers) and top_k, with defaults as if
         written out, and how rows are assigned to nights. It leaves out: the date of the night;
         report and the labels of items, which change how a release is written but not what was
-        drawn; output, confidential, ledger, retention, collect, runner and memory_limit, which
-        decide where and under which budget, but not what.
+        drawn; output, supersedes, confidential, ledger, retention, collect, runner and
+        memory_limit, which decide where and under which budget, but not what.
         It also leaves out the content of the input files, whose identity the release key adds.
 
         Args:

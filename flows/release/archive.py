@@ -98,18 +98,25 @@ def check_intact(folder: Place) -> None:
             raise ArchiveError(f"{path}: was changed after it was published. {_way_out(folder)}")
 
 
-def release_before(release: Release, output: Place) -> Release | None:
-    """The release in `output` just before `release`; None for the first one.
+def release_before(release: Release, *outputs: Place) -> Release | None:
+    """The release of the population in `outputs` just before `release`; None for the first one.
 
     Releases that protect nobody are only compared with each other. A release that cannot be read or
     was changed is skipped, because a report is no place to stop at it.
     """
+    found = (_before_in(output, release) for output in outputs)
+    earlier = [each for each in found if each is not None]
+    return max(earlier, key=lambda each: each.moment, default=None)
+
+
+def _before_in(output: Place, release: Release) -> Release | None:
     for folder in reversed(archived(output)):
         if folder.name[:10] > str(release.day) or folder.name == folder_name(release):
             continue
         with suppress(ArchiveError, ConfigError):
             earlier = load_archived(folder)
-            if earlier.safe == release.safe and earlier.moment < release.moment:
+            alike = (earlier.name, earlier.safe) == (release.name, release.safe)
+            if alike and earlier.moment < release.moment:
                 return earlier
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -57,12 +58,13 @@ SCHEMA = pa.schema(
         ("p_best", pa.float64()),
         ("p_top", pa.float64()),
         ("top", pa.int64()),
+        ("job", pa.string()),
     ]
 )
 
 
 def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfig]) -> list[Place]:
-    """Output folders: those of YAML files, which `load_config` reads, and those named directly.
+    """Output folders: those of YAML files, earlier jobs first, and those that are named directly.
 
     Raises:
         ConfigError: a YAML file breaks a rule, or a folder does not exist.
@@ -72,7 +74,8 @@ def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfi
         if is_cloud(source):
             outputs.append(_cloud_path(source))
         elif source.endswith((".yaml", ".yml")):
-            outputs.append(load_config(Path(source)).output)
+            config = load_config(Path(source))
+            outputs += [*config.supersedes, config.output]
         elif Path(source).is_dir():
             outputs.append(Path(source))
         else:
@@ -104,6 +107,18 @@ def read_history(outputs: Sequence[Place]) -> list[Release]:
             f" ({', '.join(names)}); name those of one"
         )
     return sorted(releases.values(), key=lambda release: release.moment)
+
+
+def changed_jobs(
+    outputs: Sequence[Place], releases: Sequence[Release]
+) -> list[tuple[Release, Release]]:
+    """Each two releases in a row of which the second is in another folder, of another job."""
+    home = {folder.name[11:]: output for output in outputs for folder in archived(output)}
+    return [
+        (before, release)
+        for before, release in itertools.pairwise(releases)
+        if before.job != release.job and home[before.release_id] != home[release.release_id]
+    ]
 
 
 def apart(releases: Sequence[Release]) -> tuple[list[Release], list[Release]]:
@@ -176,6 +191,7 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         "day": release.day,
         "created": release.created,
         "release_id": release.release_id,
+        "job": release.job,
         "name": release.name,
         "method": release.method,
         "epsilon": release.privacy.epsilon,

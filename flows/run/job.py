@@ -29,6 +29,7 @@ from hushrank.flows.ledger.key import (
 )
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate, load_config
+from hushrank.flows.release.archive import archived
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
@@ -346,6 +347,12 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
     """
     safe = config.privacy.private and not unsafe
     check_output(config.output, *config.job_hashes(), safe=safe)
+    for earlier in config.supersedes:
+        if not archived(earlier):
+            raise ConfigError(
+                f"supersedes: {earlier} holds no release. Name the output folder of an earlier job,"
+                " or leave it out. Nothing was read or spent."
+            )
     if isinstance(config.runner, DataflowRunner):
         require("gcp", "runner: dataflow")
     check_confidential(config.confidential)

@@ -38,7 +38,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
-from hushrank.flows.release.archive import nights_before, release_before
+from hushrank.flows.release.archive import find_archived, nights_before, release_before
 from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, build_release
@@ -355,8 +355,10 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     from hushrank.flows.report.page import render_report  # draws plots: slow to load
 
     output = job.config.output
-    before, earlier = release_before(release, output), nights_before(release, output)
-    report = render_report(release, balance, before, earlier)
+    before = release_before(release, output, *job.config.supersedes)
+    continued = before is not None and find_archived(output, before.release_id) is None
+    earlier = nights_before(release, output)
+    report = render_report(release, balance, before, earlier, continued=continued)
     drawn = _stored(job)
     certify = certifier(
         release,
