@@ -211,7 +211,7 @@ def prepare_job(
     night: date | None = None,
     known_id: str | None = None,
 ) -> Job:
-    """Check everything that can be checked without reading a row or spending budget.
+    """Check everything that can be checked without opening an input file or spending budget.
 
     Args:
         survey: the configuration.
@@ -227,13 +227,12 @@ def prepare_job(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
-    files, heads, tables = input_of(path, config, night, survey.held)
+    files, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
     audited_pairs(config)
     job = Job(
         config=config,
         files=files,
-        heads=heads,
         tables=tables,
         seed=seed,
         night=night,
@@ -252,10 +251,8 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         ConfigError: the configuration or an input file breaks a rule.
     """
     config, calibrated = survey.config, survey.calibrated
-    files, heads, tables = input_of(survey.path, config, night, survey.held)
-    return Job(
-        config=config, files=files, heads=heads, tables=tables, night=night, calibrated=calibrated
-    )
+    files, tables = input_of(survey.path, config, night, survey.held)
+    return Job(config=config, files=files, tables=tables, night=night, calibrated=calibrated)
 
 
 def job_without_files(survey: Survey, night: date) -> Job:

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
@@ -25,6 +26,7 @@ from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.publish import published
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import forget_exact, forget_unmarked
+from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
@@ -106,6 +108,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell) -> Outcome:
         return Outcome(*done, spent=None, balance=ledger.balance())
     for note in engine_notes(job):
         tell(note)
+    job = replace(job, heads=heads_of(job.files, job.config, reducer.reader))
     with ledger.run_lock(job.release_id):
         standing = _draw_once(job, reducer, ledger, perform)
         drawn_now = standing is Standing.RESERVED and job.safe
