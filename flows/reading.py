@@ -29,7 +29,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Never, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hushrank.flows.errors import ConfigError, HushrankError, problem_of_machine
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY, hard_limit
@@ -97,10 +97,8 @@ class Reader:
         except BaseException:  # no counts may appear after the clean-up that follows
             self._stop()
             raise
-        if answer[0] == "done":
-            result: T = answer[1]
-            return result
-        _raise_answer(answer, files)
+        result: T = result_of(answer, files)
+        return result
 
     def restart(self) -> None:
         """End the child and start another one."""
@@ -161,8 +159,11 @@ def _end_of(code: int | None, files: _Files) -> HushrankError:
     )
 
 
-def _raise_answer(answer: tuple[Any, ...], files: _Files) -> Never:
+def result_of(answer: tuple[Any, ...], files: _Files) -> Any:
+    """The result that a child sent; or raise the error that it sent in its place."""
     kind, *what = answer
+    if kind == "done":
+        return what[0]
     if kind == "refused":
         raise what[0](what[1])
     if kind == "machine":
@@ -173,8 +174,9 @@ def _raise_answer(answer: tuple[Any, ...], files: _Files) -> Never:
             f"The process that reads the rows needs more memory than it may have{reading}. Raise"
             f" memory_limit. {NOTHING_SPENT}"
         )
+    which = f"{files}" or "The input"
     raise ReadingError(
-        f"{files or 'The input'}: reading failed ({what[0]}). The text of the error may quote a"
+        f"{which}: reading failed ({what[0]}). The text of the error may quote a"
         f" row, so it is not shown. {NOTHING_SPENT}"
     )
 

@@ -14,7 +14,7 @@ MOST_MEMORY = 1 << 50  # more than any machine has: a typing error
 
 _ENGINE = 640 << 20  # libraries, and the batches of readers
 _WORK_BYTES = 200  # bytes of a row that is being bounded: itself, hashes, orders, copies
-_BESIDE = 768 << 20  # bytes that allocators hold beside what a plan counts; measured: 350 MiB
+_BESIDE = 512 << 20  # bytes of allocators and copies; 20 million rows took 150 MiB at most
 _THREAD = 16 << 20  # bytes of the stacks of a processor's threads
 _CELL_BYTES = 64  # of a matrix, with its copies while it is summed
 _AT_ONCE_ELSEWHERE = 2  # partitions that one worker process of an engine may bound at once

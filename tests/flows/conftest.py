@@ -21,6 +21,7 @@ import typer.main
 import yaml
 from filelock import FileLock
 
+from hushrank.flows import reading
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.plan import groups as planned_groups
@@ -55,10 +56,9 @@ class InProcessReader:
         pass
 
     def call(self, work: Callable[..., Any], *arguments: Any, **_: int) -> Any:
-        try:
-            return work(*arguments)
-        except InputError as error:
-            raise ConfigError(str(error)) from None
+        answers: list[tuple[Any, ...]] = []
+        reading._answer(lambda *answer: answers.append(answer), work, arguments)
+        return reading.result_of(answers[0], reading._Files())
 
 
 class InProcessReducer:

@@ -20,11 +20,20 @@ def report_to(report: Report) -> None:
 
 @contextmanager
 def being_read(name: str) -> Iterator[None]:
-    """Report that the file `name` is read as long as the block lasts."""
+    """Report that the file `name` is read as long as the block lasts.
+
+    After an error in the block its end is not reported, so that whoever tells of it knows the file.
+    """
     for report in _reports:
         report(name, True)
     try:
         yield
-    finally:
-        for report in _reports:
-            report(name, False)
+    except GeneratorExit:  # whoever read the block's rows wants no more of them
+        _end(name)
+        raise
+    _end(name)
+
+
+def _end(name: str) -> None:
+    for report in _reports:
+        report(name, False)
