@@ -31,7 +31,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, TypeVar
 
-from hushrank.flows.errors import ConfigError, HushrankError, problem_of_machine
+from hushrank.flows.errors import ConfigError, HushrankError, is_of_memory
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY, hard_limit
 
 T = TypeVar("T")
@@ -254,10 +254,10 @@ def _answer(
     except MemoryError:
         send("memory")
     except Exception as error:  # the trust boundary: no unforeseen text may cross it
-        if isinstance(error, OSError) and error.errno and error.errno != errno.ENOMEM:
+        if isinstance(error, OSError) and error.errno not in (None, errno.ENOMEM):
             name = error.filename
             send("machine", error.errno, name if isinstance(name, str | None) else None)
-        elif problem_of_machine(error):
+        elif is_of_memory(error):
             send("memory")
         else:
             send("failed", type(error).__name__)
