@@ -155,7 +155,7 @@ def problem_of_machine(error: BaseException) -> str | None:
     Returns:
         None: the error is not the machine's but the program's.
     """
-    if isinstance(error, MemoryError):
+    if is_of_memory(error):
         return _TOO_LITTLE_MEMORY
     if isinstance(error, RecursionError):
         return "Something in the configuration or the input is nested too deeply to be read."
@@ -163,7 +163,12 @@ def problem_of_machine(error: BaseException) -> str | None:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             who = "This process" if error.errno == errno.EMFILE else "This machine"
             return _TOO_FEW_FILES.format(who)
-        if error.errno == errno.ENOMEM:
-            return _TOO_LITTLE_MEMORY
         return f"{error.filename or 'hushrank'}: {error.strerror}."
-    return _TOO_LITTLE_MEMORY if _NO_MEMORY.search(str(error).lower()) else None
+    return None
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether the machine gave too little memory; libraries wrap that in all kinds of errors."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or bool(_NO_MEMORY.search(str(error).lower()))

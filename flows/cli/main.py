@@ -135,9 +135,13 @@ def validate(
     of the last earlier night that has files.
     """
     night, console = _night(day), Console()
-    with nullcontext() if as_json else console.status(f"checking {config}"):
+    from hushrank.flows.reading import Reader
+
+    shown = nullcontext() if as_json else console.status(f"checking {config}")
+    with shown, Reader() as reader:  # started first, because it loads as long as all the rest
         from hushrank.flows.display import check_notes, show_checks
         from hushrank.flows.run.budget import check_ledger, ledger_of
+        from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.run import drawn_before
@@ -148,6 +152,7 @@ def validate(
             job = job_to_check(survey, datetime.now(UTC))
         else:
             job = prepare_job(survey, night=night)
+        heads_of(job.files, job.config, reader)
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
             in_stream = survey.config.schedule.stream is not None
@@ -208,9 +213,14 @@ def run(
 def _show_stages(
     config: Path, night: date | None, no_privacy: bool, seed: int | None, as_json: bool
 ) -> None:
-    from hushrank.flows.run.job import prepare_job, read_survey
+    from hushrank.flows.reading import Reader
 
-    job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
+    with Reader() as reader:
+        from hushrank.flows.run.input_files import heads_of
+        from hushrank.flows.run.job import prepare_job, read_survey
+
+        job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
+        heads_of(job.files, job.config, reader)
     if as_json:
         from hushrank.flows.documents.runs import print_document, stages_document
 

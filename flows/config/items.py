@@ -25,8 +25,13 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, mod
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.reading import read_apart
+from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.plain_text import hidden_character, read_cell
+from hushrank.transforms.common.schema import TOO_LARGE, InputError
+from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 
 PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
@@ -190,6 +195,28 @@ def _cells(header: list[str], lines: list[list[str]], column: str) -> list[str]:
 
 
 def _read_parquet(path: Path) -> _Read:
+    try:
+        return read_apart(_parse_parquet, path, memory=LEAST_MEMORY)
+    except HushrankError as error:
+        raise ValueError(f"{error}") from None
+
+
+def _parse_parquet(path: Path) -> _Read:
+    """As `_read_parquet`, in the process that parses; raises InputError."""
+    try:
+        with being_read(f"{path}"):
+            return _columns_of_parquet(path)
+    except MemoryError:
+        raise InputError(TOO_LARGE.format(path)) from None
+    except (pa.ArrowException, OSError) as error:  # Arrow's own of a damaged file has no number
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InputError(f"{path} is damaged; write it again") from None
+    except ValueError as error:  # it shows no more than the rule: all of this is public
+        raise InputError(f"{error}") from None
+
+
+def _columns_of_parquet(path: Path) -> _Read:
     item, label = _columns(path, pq.read_schema(path).names)
     names = _values(path, item)
     if None in names:

@@ -30,6 +30,7 @@ from hushrank.flows.propose.sections import (
 )
 from hushrank.flows.propose.texts import choose, line, scalar
 from hushrank.flows.propose.values import text_of
+from hushrank.flows.reading import read_apart
 from hushrank.transforms.storage.packing import without_packing
 from hushrank.transforms.tables.names import is_table
 
@@ -83,7 +84,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
     Raises:
         ConfigError: `source` cannot be read.
     """
-    head = read_head(source)
+    head = read_apart(read_head, source)
     if Path(head.file or source).suffix.lower() in PREFLIB_ENDINGS:
         if isinstance(source, str):
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")

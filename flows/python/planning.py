@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from hushrank.flows import reading
 from hushrank.flows.cli.inspect_command import inspect_job
 from hushrank.flows.cli.inspect_texts import show_look
 from hushrank.flows.config.schedule import day_of
@@ -33,7 +34,7 @@ from hushrank.flows.python.run import held, paths_of
 from hushrank.flows.python.table import Table
 from hushrank.flows.run.job import Survey
 from hushrank.flows.terminal import text_console
-from hushrank.pipelines.inspect.look import Look
+from hushrank.pipelines.inspect.found import Look
 from hushrank.privacy.randomness import system_bits
 
 TEXT_WIDTH = 110
@@ -188,7 +189,8 @@ def inspect(
 
 
 def _looked(survey: Survey, night: date | None) -> Inspection:
-    job, found = inspect_job(survey, night)
+    with reading.Reader() as reader:
+        job, found = inspect_job(survey, night, reader)
     return Inspection(job.config, night, found)
 
 

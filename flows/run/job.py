@@ -200,6 +200,12 @@ class Job:
             return self.config.confidential / NO_ID_YET
         return self.work
 
+    def with_heads(self, heads: tuple[Head, ...]) -> Job:
+        """The same job with what headers and footers say; its files are not read anew for names."""
+        job = replace(self, heads=heads)
+        job.__dict__["contents"] = self.contents
+        return job
+
     def bits(self) -> RandomBits:
         """Source of every random choice of the run."""
         return system_bits() if self.seed is None else seeded_bits(self.seed)
@@ -213,7 +219,7 @@ def prepare_job(
     again: bool = False,
     known_id: str | None = None,
 ) -> Job:
-    """Check everything that can be checked without reading a row or spending budget.
+    """Check everything that can be checked without opening an input file or spending budget.
 
     Args:
         survey: the configuration.
@@ -229,13 +235,12 @@ def prepare_job(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
-    files, heads, tables = input_of(path, config, night, survey.held)
+    files, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
     audited_pairs(config)
     return Job(
         config=config,
         files=files,
-        heads=heads,
         tables=tables,
         seed=seed,
         night=night,
@@ -254,10 +259,8 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         ConfigError: the configuration or an input file breaks a rule.
     """
     config, calibrated = survey.config, survey.calibrated
-    files, heads, tables = input_of(survey.path, config, night, survey.held)
-    return Job(
-        config=config, files=files, heads=heads, tables=tables, night=night, calibrated=calibrated
-    )
+    files, tables = input_of(survey.path, config, night, survey.held)
+    return Job(config=config, files=files, tables=tables, night=night, calibrated=calibrated)
 
 
 def job_without_files(survey: Survey, night: date) -> Job:

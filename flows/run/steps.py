@@ -148,7 +148,7 @@ def reduce(job: Job, reducer: Reducer) -> None:
 
     Raises:
         ConfigError: the input breaks a rule.
-        ReductionError: anything else went wrong.
+        ReadingError: anything else went wrong.
     """
     if job.of_stream is not None:
         reduce_stream(job, job.of_stream, reducer)

@@ -26,6 +26,13 @@ class InputError(ValueError):
     """An input that the job cannot read. The text says which file, which rule and how to fix it."""
 
 
+# Of a file. It may be larger in memory than on disk: what is stored once may stand in many rows.
+TOO_LARGE = (
+    "{}: reading it takes more memory than the process may have. Write it with smaller row groups,"
+    " stripes or batches and without very long texts, or raise memory_limit."
+)
+
+
 class Ties(StrEnum):
     """What becomes of a comparison without a winner."""
 

@@ -19,10 +19,12 @@ import pyarrow.parquet as pq
 
 from hushrank.transforms.common.schema import (
     RANKING,
+    TOO_LARGE,
     Columns,
     InputError,
     check_schema,
 )
+from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.avro_rows import avro_schema
@@ -307,15 +309,18 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
     """A readable, seekable stream of a file; an empty one of a table whose rows a service sends.
 
     Raises:
-        InputError: as `open_bytes`.
+        InputError: as `open_bytes`; or what reads the stream in the block lacks memory.
     """
     opened: IO[bytes] | None = None
     if isinstance(file.table, ServedTable):
         opened = io.BytesIO()
     elif file.table is not None and is_remote(file.path):
         opened = open_data_file(file.table)
-    with opened or open_bytes(file.path, file.name) as stream:
-        yield stream
+    with being_read(file.name), opened or open_bytes(file.path, file.name) as stream:
+        try:
+            yield stream
+        except MemoryError:
+            raise InputError(TOO_LARGE.format(file.name)) from None
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 from hushrank.transforms.engine import in_process
+from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.avro_rows import read_avro
 from hushrank.transforms.storage.cells import as_rejects, is_string, set_unreadable_apart
@@ -143,7 +144,8 @@ def _head_of(file: InputFile, columns: Columns) -> Head:
     reader = READERS[file.format]
     if reader.head is None or _misses_night(file):
         return Head(read_schema(file, columns))
-    head = reader.head(file)
+    with being_read(file.name):
+        head = reader.head(file)
     # Notes on the whole, as pandas writes them, differ with a file's rows, and nobody reads them.
     return replace(head, schema=with_fields(head.schema, file.partitions).remove_metadata())
 
