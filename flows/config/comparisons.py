@@ -19,8 +19,7 @@ from hushrank.flows.config.section import (
     WordsSection,
 )
 from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.schema import Feature, Ties
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.schema import Feature, Ties, Words
 
 MOST_WORDS = 3  # that a message lists of one meaning
 FIRST = "shown first"  # name of the effect

@@ -13,6 +13,7 @@ All of this is public, so messages may show it.
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.local_files import MostBytes, open_to_read, read_local
 from hushrank.transforms.common.plain_text import hidden_character, read_cell
 from hushrank.transforms.storage import preflib
 
@@ -168,12 +170,13 @@ def _distinct(names: tuple[str, ...], labels: list[str]) -> dict[str, str]:
 
 
 def _read_text(path: Path) -> _Read:
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    lines = read_local(path, MostBytes.LIST).decode("utf-8-sig").splitlines()
     return [line for line in lines if line.strip()], []
 
 
 def _read_csv(path: Path) -> _Read:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    opened = open_to_read(path, MostBytes.LIST)
+    with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream)
         header = next(rows, [])
         item, label = _columns(path, header)
@@ -190,7 +193,8 @@ def _cells(header: list[str], lines: list[list[str]], column: str) -> list[str]:
 
 
 def _read_parquet(path: Path) -> _Read:
-    item, label = _columns(path, pq.read_schema(path).names)
+    with open_to_read(path, MostBytes.LIST) as stream:
+        item, label = _columns(path, pq.read_schema(stream).names)
     names = _values(path, item)
     if None in names:
         raise ValueError(f"{path} has an entry without a name")
@@ -199,7 +203,8 @@ def _read_parquet(path: Path) -> _Read:
 
 
 def _values(path: Path, column: str) -> list[str | None]:
-    values = pq.read_table(path, columns=[column])[column]
+    with open_to_read(path, MostBytes.LIST) as stream:
+        values = pq.read_table(stream, columns=[column])[column]
     if not (
         pa.types.is_integer(values.type)
         or pa.types.is_string(values.type)
@@ -210,7 +215,7 @@ def _values(path: Path, column: str) -> list[str | None]:
 
 
 def _read_preflib(path: Path) -> _Read:
-    with path.open("rb") as stream:
+    with open_to_read(path, MostBytes.LIST) as stream:
         return list(preflib.read_header(str(path), stream.read(preflib.HEADER_BYTES)).names), []
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
-from hushrank.flows.config.places import anchor_place, contains
+from hushrank.flows.config.places import anchor_place, conflicts, contains, named_places
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
@@ -46,9 +47,18 @@ _NO_PERSONAL_EPSILON = (
 )
 
 
-def problems_of_job(config: Sections, methods: Methods) -> Problems:
-    """Key and text of the rules that sections break together. Keys start at the file's root."""
-    yield from _problems_of_places(config)
+def problems_of_job(config: Sections, methods: Methods, survey: Path | None = None) -> Problems:
+    """Key and text of the rules that sections break together. Keys start at the file's root.
+
+    Args:
+        config: the sections.
+        methods: the methods that exist.
+        survey: the YAML file; None: there is none.
+    """
+    special = list(_problems_of_places(config))
+    told = {key for key, _ in special}
+    yield from special
+    yield from (each for each in conflicts(named_places(config, survey)) if each[0] not in told)
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
     yield from _problems_of_items(config)
@@ -90,13 +100,6 @@ def _problems_of_places(config: Sections) -> Problems:
     yield from _problems_of_guards(config)
     if config.name in config.ledger.other_people:
         yield "ledger.other_people", f"must not name {config.name} itself; remove it"
-    for key, path in config.observability.places().items():
-        if contains(output, path) or contains(ledger, path):
-            yield (
-                f"observability.{key}",
-                "must be neither in output nor the ledger, which nothing else may write;"
-                " name another place",
-            )
 
 
 def _problems_of_guards(config: Sections) -> Problems:

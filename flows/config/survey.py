@@ -31,7 +31,7 @@ from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.places import FOLDER, AnyPlace
+from hushrank.flows.config.places import FOLDER, SURVEY, AnyPlace
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
@@ -161,7 +161,7 @@ class SurveyConfig(Section):
     def _check_together(self, info: ValidationInfo) -> Self:
         methods = methods_of(info)
         self._settled_design = methods[self.method].design or Design.ANY
-        problems = list(problems_of_job(self, methods))
+        problems = list(problems_of_job(self, methods, (info.context or {}).get(SURVEY)))
         if self.collect is not None:
             problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
         if problems:
@@ -344,7 +344,7 @@ def check_config(path: Path, content: Mapping[object, object], methods: Methods)
     Raises:
         ConfigError: one of its values breaks a rule; one line for each problem found.
     """
-    context = {FOLDER: path.parent, METHODS: methods}
+    context = {FOLDER: path.parent, SURVEY: path, METHODS: methods}
     try:
         return SurveyConfig.model_validate(content, context=context)
     except ValidationError as error:

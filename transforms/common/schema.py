@@ -17,13 +17,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.words import Words
 
 MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
 
 
 class InputError(ValueError):
     """An input that the job cannot read. The text says which file, which rule and how to fix it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Texts and the values that they mean; case and surrounding blanks do not count.
+
+    They are public settings, never learned from rows.
+
+    Attributes:
+        meanings: pairs of a text and its value; no text occurs twice.
+    """
+
+    meanings: tuple[tuple[str, int], ...]
 
 
 class Ties(StrEnum):

@@ -17,6 +17,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.transforms.common.local_files import UnfitFile, require_regular
 from hushrank.transforms.common.schema import (
     RANKING,
     Columns,
@@ -154,7 +155,7 @@ def list_files(
     for path in paths:
         if is_table(path):
             check_table(path, stated=format_ is not None, partition=partition)
-        matched = matches(path, _is_input, times)
+        matched = matches(path, is_input_name, times)
         if partition is not None:
             matched = [match for match in matched if partition in match.path.split("/")[:-1]]
         if not matched:
@@ -172,12 +173,21 @@ def list_files(
     return sorted(found.values())
 
 
+def _unfit(name: str, error: OSError) -> InputError:
+    return InputError(f"{name}: cannot be read ({error.strerror}). Name a file. Nothing was read.")
+
+
 def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
     name, size, version, table = match.path, match.size, match.version, match.table
     if table is not None:
         kind = FileFormat.PARQUET if isinstance(table, DataFile) else Service.BIGQUERY
         return InputFile(name, size, version, kind, table=table)
     format_ = format_ or _format_of(name)
+    if not is_remote(name):
+        try:
+            require_regular(name)
+        except (UnfitFile, IsADirectoryError) as error:
+            raise _unfit(name, error) from None
     # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
     # would not be empty.
     if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
@@ -338,6 +348,8 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
             stream = stack.enter_context(_opened(path, name))
         except PermissionError:
             raise InputError(f"{name}: no permission to read it.") from None
+        except (UnfitFile, IsADirectoryError) as error:
+            raise _unfit(name, error) from None
         except FileNotFoundError:
             raise InputError(f"{name}: no such file.") from None
         yield stack.enter_context(unpacked(path, stream))
@@ -346,7 +358,10 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
 def _opened(path: str, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     if is_object(path):
         return open_object(path, name)
-    return CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
+    if is_remote(path):
+        return CloudPath.parse(path).open()
+    require_regular(path)
+    return pa.OSFile(path)
 
 
 def ending_of(path: str | PurePath) -> str:
@@ -380,7 +395,8 @@ def any_remote(files: Iterable[InputFile]) -> bool:
     return any(is_remote(file.path) for file in files)
 
 
-def _is_input(relative: PurePath) -> bool:
+def is_input_name(relative: PurePath) -> bool:
+    """Whether a folder of the input stands for the file at this path below it."""
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
     return not hidden and ending_of(relative) in ENDINGS
 

@@ -14,8 +14,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
-from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.schema import ComparisonColumns, Words
 
 CONTRACT = """\
 name: campus-choice                # population in the ledger
