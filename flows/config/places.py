@@ -203,10 +203,10 @@ def conflicts(places: Sequence[NamedPlace]) -> Iterator[tuple[str, str]]:
     for one, other in itertools.combinations(places, 2):
         if one.key == other.key or (one.key, other.key) in seen:
             continue
-        written, second = (one, other) if one.is_written else (other, one)
-        if not written.is_written:
+        if not one.is_written and not other.is_written:
             continue
-        for clash in (_clash(written, second), _clash(second, written)):
+        inner, outer = (other, one) if other.is_written else (one, other)
+        for clash in (_clash(inner, outer), _clash(outer, inner)):
             if clash is not None:
                 seen.add((one.key, other.key))
                 yield clash
@@ -218,10 +218,7 @@ def _clash(inner: NamedPlace, outer: NamedPlace) -> tuple[str, str] | None:
     if outer.use is Use.INPUT:
         if inner.key == "collect.folder" or not _is_read(inner, str(outer.place)):
             return None
-        return (
-            inner.key,
-            f"would be read as an answer file of {outer.key} ({outer.place}); {_NEVER}",
-        )
+        return inner.key, f"would be read as a file of {outer.key} ({outer.place}); {_NEVER}"
     if isinstance(outer.place, str):
         return None
     if inner.use is Use.INPUT:
@@ -271,9 +268,9 @@ def _as_pattern(path: str) -> str:
 def _is_read(written: NamedPlace, path: str) -> bool:
     """Whether an input path stands for a file that hushrank writes."""
     place = written.place
+    if isinstance(place, str) or written.use is Use.SHARED_FOLDER:
+        return False  # files of a shared folder have no ending of an input
     files = [place / name for name in _LEFT_BEHIND.get(written.key, ())] or [place]
-    if written.use is Use.SHARED_FOLDER:
-        files = []  # its files have no ending of an input
     base, wanted = _base_of(path), re.compile(as_regex(_as_pattern(_without_table(path))))
     wild = MAGIC.search(_as_pattern(path)) is not None
     for file in files:
@@ -319,9 +316,7 @@ def check_files_apart(places: Sequence[NamedPlace], files: Iterable[str]) -> Non
     folders = [(each.key, os.path.realpath(str(each.place))) for each in own]
     real = cache(os.path.realpath)
     for file in files:
-        where = (
-            os.path.realpath(file) if os.path.islink(file) else f"{real(os.path.dirname(file))}/"
-        )
+        where = real(file) if os.path.islink(file) else real(os.path.dirname(file))
         inside = (key for key, folder in folders if f"{where}/".startswith(f"{folder}/"))
         with suppress(OSError):
             found = os.stat(file)
@@ -432,8 +427,8 @@ def check_can_be_written(key: str, file: Path) -> None:
         require_regular(file)
     except OSError as error:
         raise ConfigError(
-            f"{key}: {file} cannot be written ({error.strerror}); name another file, or remove the"
-            " key. Nothing was read or spent."
+            f"{key}: {file} cannot be written ({error.strerror}); name another file. Nothing was"
+            " read or spent."
         ) from None
 
 

@@ -55,10 +55,17 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
         methods: the methods that exist.
         survey: the YAML file; None: there is none.
     """
-    special = list(_problems_of_places(config))
-    told = {key for key, _ in special}
-    yield from special
-    yield from (each for each in conflicts(named_places(config, survey)) if each[0] not in told)
+    places = list(_problems_of_places(config))
+    others = list(_problems_of_sections(config, methods))
+    told = {key for key, _ in others}
+    yield from places
+    yield from others
+    if not places:
+        shared = conflicts(named_places(config, survey))
+        yield from (each for each in shared if each[0] not in told)
+
+
+def _problems_of_sections(config: Sections, methods: Methods) -> Problems:
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
     yield from _problems_of_items(config)

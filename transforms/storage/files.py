@@ -361,7 +361,8 @@ def _opened(path: str, name: str) -> contextlib.AbstractContextManager[IO[bytes]
     if is_remote(path):
         return CloudPath.parse(path).open()
     require_regular(path)
-    return pa.OSFile(path)
+    opened: IO[bytes] = pa.OSFile(path)
+    return opened
 
 
 def ending_of(path: str | PurePath) -> str:
