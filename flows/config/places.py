@@ -62,7 +62,7 @@ def _local_path(value: object, info: ValidationInfo) -> object:
         path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
         path.resolve()
     except (OSError, RuntimeError):  # RuntimeError: links in a circle, or ~ of an unknown user
-        refuse(("", "leads nowhere: its links go round in a circle; name another place"))
+        refuse(("", f"{value}: its links go round in a circle; name another place"))
     return path
 
 
@@ -99,7 +99,12 @@ def contains(outer: Place, inner: Place) -> bool:
     """Whether `inner` is `outer` or is in it, links followed."""
     if isinstance(outer, CloudPath):
         return isinstance(inner, CloudPath) and outer.contains(inner)
-    return isinstance(inner, Path) and inner.resolve().is_relative_to(outer.resolve())
+    return isinstance(inner, Path) and _real(inner).is_relative_to(_real(outer))
+
+
+def _real(path: Path) -> Path:
+    """The path with its links followed, as far as they lead anywhere."""
+    return Path(os.path.realpath(path))
 
 
 class Use(Enum):
@@ -242,7 +247,7 @@ def _is_same(one: Place, other: Place) -> bool:
         return one == other
     with suppress(OSError):  # one does not exist
         return one.samefile(other)
-    return one.resolve() == other.resolve()
+    return _real(one) == _real(other)
 
 
 def _base_of(path: str) -> Place | None:
@@ -276,9 +281,9 @@ def _is_read(written: NamedPlace, path: str) -> bool:
     for file in files:
         if not wild and base is not None and _is_same(base, file):
             return True
-        texts = {str(file)} if isinstance(file, CloudPath) else {str(file), str(file.resolve())}
+        texts = {str(file)} if isinstance(file, CloudPath) else {str(file), str(_real(file))}
         if not wild and isinstance(base, Path):
-            wanted = re.compile(as_regex(glob.escape(str(base.resolve()))))
+            wanted = re.compile(as_regex(glob.escape(str(_real(base)))))
         if any(_stands_for(wanted, text) for text in texts):
             return True
     return False

@@ -15,6 +15,7 @@ from hushrank.flows.ledger.private_files import sync_folder, write_all
 from hushrank.flows.signals import signals_held
 from hushrank.transforms.common.local_files import (
     MostBytes,
+    UnfitFile,
     open_local,
     open_to_read,
     read_local,
@@ -125,4 +126,6 @@ def is_newer(head: Head, before: Anchored | None, place: str) -> bool:
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, UnfitFile | IsADirectoryError):
+        return f"{error.filename}: {error.strerror}"
     return error.strerror or type(error).__name__

@@ -285,7 +285,7 @@ def _read_all(descriptor: int) -> bytes:
 def _unreadable(path: Path, error: OSError) -> LedgerError:
     if isinstance(error, UnfitFile | IsADirectoryError):
         return LedgerError(
-            f"{path}: the ledger cannot be read ({_reason(error)}). Put the ledger's own file back"
+            f"{path}: the ledger cannot be read ({error.strerror}). Put the ledger's own file back"
             " there, or set ledger.path to another file. Nothing was spent."
         )
     return LedgerError(
@@ -302,4 +302,6 @@ def _no_lock(runs: Path, why: str) -> LedgerError:
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, UnfitFile | IsADirectoryError):
+        return f"{error.filename}: {error.strerror}"
     return error.strerror or type(error).__name__

@@ -29,7 +29,7 @@ def require_own_folder(path: Path) -> None:
     If `path` is a link, the folder that it leads to is checked too. A folder that does not exist
     yet passes: the ledger makes it for its owner alone.
     """
-    for folder in {path.parent, path.resolve().parent}:
+    for folder in {path.parent, Path(os.path.realpath(path)).parent}:
         try:
             found = folder.stat()
         except (FileNotFoundError, NotADirectoryError):

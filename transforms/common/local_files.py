@@ -41,7 +41,7 @@ class MostBytes(IntEnum):
 
 
 class UnfitFile(OSError):  # noqa: N818 - what the file is, is the fault
-    """A path names what is no regular file, or a file that is too large; `strerror` says which."""
+    """A path that names no regular file, or one that is too large; `strerror` says which."""
 
 
 def open_local(
@@ -98,14 +98,18 @@ def require_regular(path: LocalName, *, follow_links: bool = True) -> None:
     """Refuse what is no regular file, before anything opens or replaces it; nothing there passes.
 
     Raises:
-        UnfitFile: it is a FIFO, a device or a socket.
+        UnfitFile: it is a FIFO, a device or a socket, or its links go round in a circle.
         IsADirectoryError: it is a folder.
-        OSError: nobody can tell, for example because its links go round in a circle.
+        OSError: nobody can tell.
     """
     try:
         found = os.stat(path, follow_symlinks=follow_links)
     except FileNotFoundError:
         return
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UnfitFile(errno.ELOOP, "its links go round in a circle", os.fspath(path)) from None
     if not stat.S_ISLNK(found.st_mode):  # whoever opens a link with O_NOFOLLOW is told so
         _require_regular(path, found)
 
