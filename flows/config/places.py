@@ -230,7 +230,7 @@ def _clash(inner: NamedPlace, outer: NamedPlace) -> tuple[str, str] | None:
         if outer.use is not Use.OWN_FOLDER:
             return None
         base = _base_of(str(inner.place))
-        if base is None or not contains(outer.place, base):
+        if base is None or not (contains(outer.place, base) or _is_same(outer.place, base)):
             return None
         return inner.key, f"({inner.place}) is in {outer.key}, which only hushrank writes; {_NEVER}"
     if isinstance(inner.place, str):
