@@ -3876,13 +3876,9 @@ def read_file(path: Path) -> bytes:
         raise OSError(0, "is no regular file; name the file itself", str(path))
     if found.st_size > MOST_BYTES:
         raise OSError(0, f"is larger than {MOST_BYTES >> 30} GiB, so it is none", str(path))
-    with open(path, "rb", opener=open_at_once) as file:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
         return file.read()
-
-
-def open_at_once(name: str, flags: int) -> int:
-    """Open without waiting: what is at `name` may have changed since it was looked at."""
-    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:

@@ -126,6 +126,7 @@ PLACES = (
     Place("ledger.jsonl", {}, ("verify", "out", "--ledger", "ledger.jsonl"), says="out"),
     Place(f"out/releases/{NIGHT}/release.json", {}, ("verify", f"out/releases/{NIGHT}")),
     Place("signer.pem", {}, ("ledger", "verify", "survey.yaml", "--public-key", "signer.pem")),
+    Place("reproduced", {}, ("reproduce", "beyond", "--out", "reproduced"), fit=A_FOLDER),
     Place("reproduced/beyond/results.csv", {}, ("reproduce", "beyond", "--out", "reproduced"),
           fit=GROWING),
 )  # fmt: skip
