@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hushrank.flows.collect.parts import PlaceOfPart
-from hushrank.flows.config.places import NamedPlace, Use, conflicts, named_places
+from hushrank.flows.config.apart import NamedPlace, Use, conflicts, named_places
 from hushrank.flows.config.schedule import date_formats, reads
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError

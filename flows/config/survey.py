@@ -26,8 +26,7 @@ from pydantic import (
 
 from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
-from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.groups import GroupsConfig
+from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig

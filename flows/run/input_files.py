@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from hushrank.flows.config.places import check_files_apart, named_places
+from hushrank.flows.config.apart import check_files_apart, named_places
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import full_version
-from hushrank.flows.config.places import Use, check_can_be_made, check_can_be_written, named_places
+from hushrank.flows.config.apart import check_written_places
+from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, require
@@ -369,9 +370,7 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
     ):
         if isinstance(place, Path):
             check_can_be_made(key, place)
-    for named in named_places(config):
-        if named.use is Use.WRITTEN and named.key.startswith("observability."):
-            check_can_be_written(named.key, Path(str(named.place)))
+    check_written_places(config)
 
 
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:

@@ -18,12 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.transforms.common.local_files import UnfitFile, require_regular
-from hushrank.transforms.common.schema import (
-    RANKING,
-    Columns,
-    InputError,
-    check_schema,
-)
+from hushrank.transforms.common.schema import RANKING, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.avro_rows import avro_schema
@@ -173,21 +168,12 @@ def list_files(
     return sorted(found.values())
 
 
-def _unfit(name: str, error: OSError) -> InputError:
-    return InputError(f"{name}: cannot be read ({error.strerror}). Name a file. Nothing was read.")
-
-
 def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
     name, size, version, table = match.path, match.size, match.version, match.table
     if table is not None:
         kind = FileFormat.PARQUET if isinstance(table, DataFile) else Service.BIGQUERY
         return InputFile(name, size, version, kind, table=table)
     format_ = format_ or _format_of(name)
-    if not is_remote(name):
-        try:
-            require_regular(name)
-        except (UnfitFile, IsADirectoryError) as error:
-            raise _unfit(name, error) from None
     # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
     # would not be empty.
     if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
@@ -345,24 +331,22 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
     name = name or path
     with contextlib.ExitStack() as stack:
         try:
+            if not is_remote(path):
+                require_regular(path)
             stream = stack.enter_context(_opened(path, name))
         except PermissionError:
             raise InputError(f"{name}: no permission to read it.") from None
-        except (UnfitFile, IsADirectoryError) as error:
-            raise _unfit(name, error) from None
         except FileNotFoundError:
             raise InputError(f"{name}: no such file.") from None
+        except (UnfitFile, IsADirectoryError) as error:
+            raise InputError(f"{name}: cannot be read ({error.strerror}); name a file.") from None
         yield stack.enter_context(unpacked(path, stream))
 
 
 def _opened(path: str, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     if is_object(path):
         return open_object(path, name)
-    if is_remote(path):
-        return CloudPath.parse(path).open()
-    require_regular(path)
-    opened: IO[bytes] = pa.OSFile(path)
-    return opened
+    return CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
 
 
 def ending_of(path: str | PurePath) -> str:

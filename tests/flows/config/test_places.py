@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from hushrank.flows.config import places
-from hushrank.flows.config.places import (
+from hushrank.flows.config.apart import (
     SURVEY_FILE,
     USES,
     NamedPlace,
