@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -67,6 +68,8 @@ _LEFT_BEHIND = {
     "output": ("release.json", "ranking.csv", "releases/2026-11-20-0123456789abcdef/ranking.csv"),
     "confidential": ("0123456789abcdef/rejects/part.parquet", "ledgers.json"),
 }
+_DATE = re.compile(r"\{date(?::([^{}]+))?\}")
+ANY_NIGHT = date(2026, 11, 20)  # others differ in their digits
 _NEVER = "what is written must never be what is read; name another place"
 
 
@@ -174,7 +177,7 @@ def _is_same(one: Place, other: Place) -> bool:
 def _base_of(path: str) -> Place | None:
     """The place at which an input path begins, before its first wildcard; None: it is elsewhere."""
     path = _without_table(path)
-    magic = MAGIC.search(_as_pattern(path))
+    magic = MAGIC.search(path.replace("{date", "*"))
     start = path if magic is None else path[: magic.start()].rpartition("/")[0]
     if is_cloud(path):
         with suppress(ValueError):  # whoever lists it says so
@@ -187,9 +190,14 @@ def _without_table(path: str) -> str:
     return path.removeprefix(DELTA).partition("?version=")[0] if path.startswith(DELTA) else path
 
 
-def _as_pattern(path: str) -> str:
-    """An input path with a wildcard for the date of the night."""
-    return re.sub(r"\{date[^{}]*\}", "*", path)
+def _pattern_of(path: str) -> str:
+    """The regular expression of the names that an input path matches, whatever the night is."""
+    text, *others = _DATE.split(path)
+    parts = [as_regex(text)]
+    for code, text in zip(others[::2], others[1::2], strict=True):
+        example = re.escape(ANY_NIGHT.strftime(code or "%Y-%m-%d"))
+        parts += [re.sub(r"\d+", r"\\d+", example), as_regex(text)]
+    return "".join(parts)
 
 
 def _is_read(written: NamedPlace, path: str) -> bool:
@@ -198,13 +206,15 @@ def _is_read(written: NamedPlace, path: str) -> bool:
     if isinstance(place, str) or base is None or written.use is Use.SHARED_FOLDER:
         return False  # files of a shared folder have no ending of an input
     files = [place / name for name in _LEFT_BEHIND.get(written.key, ())] or [place]
-    pattern = _as_pattern(_without_table(path))
-    if MAGIC.search(pattern) is None:
+    pattern = _without_table(path)
+    if MAGIC.search(pattern) is None and "{date" not in pattern:
         if any(_is_same(base, file) for file in files):
             return True
+        if isinstance(base, Path) and base.is_file():
+            return False
         pattern = glob.escape(str(base if isinstance(base, CloudPath) else real_path(base)))
     try:
-        wanted = re.compile(as_regex(pattern))
+        wanted = re.compile(_pattern_of(pattern))
     except re.error:  # whoever lists the files says so
         return False
     real = [file if isinstance(file, CloudPath) else real_path(file) for file in files]
