@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
 from hushrank.flows.config.method import Problems, Sections
@@ -73,7 +73,7 @@ ANY_NIGHT = date(2026, 11, 20)  # others differ in their digits
 _NEVER = "what is written must never be what is read; name another place"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NamedPlace:
     """A place of the YAML file.
 
@@ -91,6 +91,32 @@ class NamedPlace:
     def is_written(self) -> bool:
         """Whether hushrank writes there."""
         return self.use not in (Use.INPUT, Use.READ)
+
+    @cached_property
+    def real(self) -> Place | None:
+        """The place with its links followed; of the input where its path begins; None: a table."""
+        place = _base_of(self.place) if isinstance(self.place, str) else self.place
+        return real_path(place) if isinstance(place, Path) else place
+
+    @cached_property
+    def number(self) -> tuple[int, int] | None:
+        """Device and number of what is there, which hard links share; None: nothing is."""
+        if isinstance(self.real, Path):
+            with suppress(OSError):
+                found = os.stat(self.real)
+                return found.st_dev, found.st_ino
+        return None
+
+    def is_at(self, other: NamedPlace) -> bool:
+        """Whether both are one place."""
+        same = self.real is not None and self.real == other.real
+        return same or (self.number is not None and self.number == other.number)
+
+    def is_in(self, other: NamedPlace) -> bool:
+        """Whether it is `other`, or below it."""
+        if isinstance(other.real, CloudPath):
+            return isinstance(self.real, CloudPath) and other.real.contains(self.real)
+        return isinstance(self.real, Path) and f"{self.real}/".startswith(f"{other.real}/")
 
 
 def named_places(config: object, survey: Path | None = None) -> list[NamedPlace]:
@@ -145,33 +171,19 @@ def conflicts(places: Sequence[NamedPlace]) -> Iterator[tuple[str, str]]:
 def _clash(inner: NamedPlace, outer: NamedPlace) -> tuple[str, str] | None:
     """What is wrong if `inner` is `outer`, is in it, or would be read as part of it."""
     if outer.use is Use.INPUT:
-        if inner.key == "collect.folder" or not _is_read(inner, str(outer.place)):
+        if inner.key == "collect.folder" or not _is_read(inner, outer):
             return None
         return inner.key, f"would be read as a file of {outer.key} ({outer.place}); {_NEVER}"
-    if isinstance(outer.place, str):
-        return None
     if inner.use is Use.INPUT:
-        if outer.use is not Use.OWN_FOLDER:
-            return None
-        base = _base_of(str(inner.place))
-        if base is None or not (contains(outer.place, base) or _is_same(outer.place, base)):
+        own = outer.use is Use.OWN_FOLDER
+        if not own or not (inner.is_in(outer) or inner.is_at(outer)):
             return None
         return inner.key, f"({inner.place}) is in {outer.key}, which only hushrank writes; {_NEVER}"
-    if isinstance(inner.place, str):
-        return None
-    if _is_same(inner.place, outer.place):
+    if inner.is_at(outer):
         return inner.key, f"and {outer.key} are one place; {_NEVER}"
-    if outer.use is Use.SHARED_FOLDER or not contains(outer.place, inner.place):
+    if outer.use is Use.SHARED_FOLDER or not inner.is_in(outer):
         return None
     return inner.key, f"is in {outer.key}, in which nothing else may be; name another place"
-
-
-def _is_same(one: Place, other: Place) -> bool:
-    if isinstance(one, CloudPath) or isinstance(other, CloudPath):
-        return one == other
-    with suppress(OSError):  # one does not exist
-        return one.samefile(other)
-    return real_path(one) == real_path(other)
 
 
 def _base_of(path: str) -> Place | None:
@@ -200,25 +212,25 @@ def _pattern_of(path: str) -> str:
     return "".join(parts)
 
 
-def _is_read(written: NamedPlace, path: str) -> bool:
+def _is_read(written: NamedPlace, rows: NamedPlace) -> bool:
     """Whether an input path stands for a file that hushrank writes."""
-    place, base = written.place, _base_of(path)
-    if isinstance(place, str) or base is None or written.use is Use.SHARED_FOLDER:
+    place, real, base = written.place, written.real, rows.real
+    if isinstance(place, str) or real is None or base is None or written.use is Use.SHARED_FOLDER:
         return False  # files of a shared folder have no ending of an input
-    files = [place / name for name in _LEFT_BEHIND.get(written.key, ())] or [place]
-    pattern = _without_table(path)
+    pattern = _without_table(str(rows.place))
     if MAGIC.search(pattern) is None and "{date" not in pattern:
-        if any(_is_same(base, file) for file in files):
+        if rows.is_at(written):
             return True
         if isinstance(base, Path) and base.is_file():
             return False
-        pattern = glob.escape(str(base if isinstance(base, CloudPath) else real_path(base)))
+        pattern = glob.escape(str(base))
     try:
         wanted = re.compile(_pattern_of(pattern))
     except re.error:  # whoever lists the files says so
         return False
-    real = [file if isinstance(file, CloudPath) else real_path(file) for file in files]
-    return any(_stands_for(wanted, str(file)) for file in (*files, *real))
+    names = _LEFT_BEHIND.get(written.key, ("",))
+    files = (str(each / name) if name else str(each) for each in {place, real} for name in names)
+    return any(_stands_for(wanted, file) for file in files)
 
 
 def _stands_for(wanted: re.Pattern[str], file: str) -> bool:
@@ -243,14 +255,9 @@ def check_files_apart(places: Sequence[NamedPlace], files: Iterable[str]) -> Non
     Raises:
         ConfigError: one is a file that is written, or lies in a folder of hushrank's own.
     """
-    written = [each for each in places if each.use is Use.WRITTEN and isinstance(each.place, Path)]
-    numbers = {}
-    for each in written:
-        with suppress(OSError):
-            found = os.stat(str(each.place))
-            numbers[found.st_dev, found.st_ino] = each.key
-    own = [each for each in places if each.use is Use.OWN_FOLDER and isinstance(each.place, Path)]
-    folders = [(each.key, os.path.realpath(str(each.place))) for each in own]
+    numbers = {each.number: each.key for each in places if each.use is Use.WRITTEN}
+    own = [each for each in places if each.use is Use.OWN_FOLDER]
+    folders = [(each.key, str(each.real)) for each in own]
     real = cache(os.path.realpath)
     for file in files:
         where = real(file) if os.path.islink(file) else real(os.path.dirname(file))
