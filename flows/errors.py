@@ -10,6 +10,8 @@ import re
 import resource
 from typing import ClassVar
 
+from hushrank.transforms.common.local_files import UnfitFile
+
 
 class HushrankError(Exception):
     """A failure that explains itself: the command line prints its text without a traceback.
@@ -58,8 +60,14 @@ def require(extra: str, where: str) -> None:
 
 
 def refusal_of(error: BaseException) -> ConfigError | None:
-    """The same refusal, where a place met what is not installed; None: it is another error."""
-    if not isinstance(error, OSError) or error.errno != errno.ENOSYS:
+    """The refusal of what is not installed or is no regular file; None: it is another error."""
+    if not isinstance(error, OSError):
+        return None
+    if isinstance(error, UnfitFile | IsADirectoryError):
+        fix = "Put a regular file there, or name another place."
+        notes = notes_of(error)
+        return ConfigError(f"{error.filename}: {error.strerror}. {fix} {notes}".rstrip())
+    if error.errno != errno.ENOSYS:
         return None
     from hushrank.transforms.common.extras import LibraryMissing  # loads Arrow
 

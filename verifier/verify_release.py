@@ -40,8 +40,9 @@ import io
 import itertools
 import json
 import math
-import os.path
+import os
 import re
+import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -3868,24 +3869,38 @@ def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
     return all((left[i] * right[2] - right[i] * left[2]) % P == 0 for i in (0, 1))
 
 
+def read_file(path: Path) -> bytes:
+    """The content of a regular file; a FIFO would be waited for, and a device may have no end."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(0, "is no regular file; name the file itself", str(path))
+    if found.st_size > MOST_BYTES:
+        raise OSError(0, f"is larger than {MOST_BYTES >> 30} GiB, so it is none", str(path))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        return file.read()
+
+
 def read_folder(folder: Path) -> dict[str, bytes]:
     """The files of a release in a folder; a link could show something else tomorrow."""
     found = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for path in found:
         if path.is_symlink():
             raise OSError(0, "is a link; put the file itself there", str(path))
-    return {path.name: path.read_bytes() for path in found if path.is_file()}
+    return {path.name: read_file(path) for path in found if path.is_file()}
 
 
 def read_anchor(place: Path) -> bytes:
     """The heads of an anchor: a file; a folder of a git repository that holds the file; or a folder
     with copies of its objects, whose names sort as they do."""
     if not place.is_dir():
-        return place.read_bytes()
+        return read_file(place)
     in_git = place / "hushrank-anchor.jsonl"
     objects = [in_git] if in_git.exists() else sorted(place.glob("*.json"))
-    return b"".join(each.read_bytes() for each in objects)
+    return b"".join(map(read_file, objects))
 
+
+MOST_BYTES = 1 << 32  # most bytes of a file of a release, a ledger or an anchor
 
 VERDICTS = {
     0: "Nothing is wrong.",
@@ -3907,7 +3922,7 @@ def main() -> int:
     try:
         files = read_folder(given.folder)
         others = sorted({path.name for path in given.folder.iterdir()} - files.keys())
-        ledger, key = (each and each.read_bytes() for each in (given.ledger, given.public_key))
+        ledger, key = (each and read_file(each) for each in (given.ledger, given.public_key))
         anchor = given.anchor and read_anchor(given.anchor)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)

@@ -281,7 +281,9 @@ def audit(
 def _check_out(path: Path) -> None:
     """Before minutes pass, not after."""
     folder = path.absolute().parent
-    if not (folder.is_dir() and os.access(folder, os.W_OK)) or path.is_dir():
+    if not (folder.is_dir() and os.access(folder, os.W_OK)) or (
+        path.exists() and not path.is_file()
+    ):
         raise ConfigError(f"--out: {path} cannot be written; name a file in a folder of yours")
 
 

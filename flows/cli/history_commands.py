@@ -13,6 +13,7 @@ from rich.text import Text
 from hushrank.flows.cli.arguments import AsJson
 from hushrank.flows.errors import ArchiveError, ConfigError, require
 from hushrank.flows.terminal import Console, print_records
+from hushrank.transforms.common.local_files import open_to_write, require_regular
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
@@ -321,7 +322,9 @@ def _write(path: Path, content: bytes) -> None:
     """Write the whole file or nothing."""
     partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_bytes(content)
+        require_regular(path)
+        with open_to_write(partial) as file:
+            file.write(content)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ All of this is public, so messages may show it.
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from hushrank.flows.errors import HushrankError
 from hushrank.flows.reading import read_apart
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.local_files import MostBytes, open_to_read, read_local
 from hushrank.transforms.common.plain_text import hidden_character, read_cell
 from hushrank.transforms.common.schema import TOO_LARGE, InputError
 from hushrank.transforms.engine.being_read import being_read
@@ -173,12 +175,13 @@ def _distinct(names: tuple[str, ...], labels: list[str]) -> dict[str, str]:
 
 
 def _read_text(path: Path) -> _Read:
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    lines = read_local(path, MostBytes.LIST).decode("utf-8-sig").splitlines()
     return [line for line in lines if line.strip()], []
 
 
 def _read_csv(path: Path) -> _Read:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    opened = open_to_read(path, MostBytes.LIST)
+    with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream)
         header = next(rows, [])
         item, label = _columns(path, header)
@@ -217,7 +220,8 @@ def _parse_parquet(path: Path) -> _Read:
 
 
 def _columns_of_parquet(path: Path) -> _Read:
-    item, label = _columns(path, pq.read_schema(path).names)
+    with open_to_read(path, MostBytes.LIST) as stream:
+        item, label = _columns(path, pq.read_schema(stream).names)
     names = _values(path, item)
     if None in names:
         raise ValueError(f"{path} has an entry without a name")
@@ -226,7 +230,8 @@ def _columns_of_parquet(path: Path) -> _Read:
 
 
 def _values(path: Path, column: str) -> list[str | None]:
-    values = pq.read_table(path, columns=[column])[column]
+    with open_to_read(path, MostBytes.LIST) as stream:
+        values = pq.read_table(stream, columns=[column])[column]
     if not (
         pa.types.is_integer(values.type)
         or pa.types.is_string(values.type)
@@ -237,7 +242,7 @@ def _values(path: Path, column: str) -> list[str | None]:
 
 
 def _read_preflib(path: Path) -> _Read:
-    with path.open("rb") as stream:
+    with open_to_read(path, MostBytes.LIST) as stream:
         return list(preflib.read_header(str(path), stream.read(preflib.HEADER_BYTES)).names), []
 
 

@@ -26,12 +26,11 @@ from pydantic import (
 
 from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
-from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.groups import GroupsConfig
+from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.places import BASE, COUNTED, FOLDER, AnyPlace
+from hushrank.flows.config.places import BASE, COUNTED, FOLDER, SURVEY, AnyPlace
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
@@ -168,7 +167,7 @@ class SurveyConfig(Section):
     def _check_together(self, info: ValidationInfo) -> Self:
         methods = methods_of(info)
         self._settled_design = methods[self.method].design or Design.ANY
-        problems = list(problems_of_job(self, methods))
+        problems = list(problems_of_job(self, methods, (info.context or {}).get(SURVEY)))
         if self.collect is not None:
             problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
         if problems:
@@ -370,7 +369,10 @@ def check_config(
         ConfigError: one of its values breaks a rule; one line for each problem found.
     """
     counted: dict[str, str] = {}
-    context = {FOLDER: path.parent, METHODS: methods, BASE: base, COUNTED: counted}
+    context = {
+        **{FOLDER: path.parent, SURVEY: path, METHODS: methods},
+        **{BASE: base, COUNTED: counted},
+    }
     try:
         config = SurveyConfig.model_validate(content, context=context)
         config._counted = counted

@@ -18,9 +18,9 @@ from pathlib import Path
 import yaml
 
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.local_files import MostBytes, UnfitFile, read_local
 from hushrank.transforms.common.plain_text import hidden_character
 
-MOST_BYTES = 16 << 20  # most bytes of the file; a longer list of items goes into a file of its own
 MOST_LEVELS = 20  # most nested sections and lists; a job has four
 INTEGERS = range(-(2**63), 2**63)
 
@@ -143,13 +143,7 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ConfigError(
-                f"{path}: is larger than {MOST_BYTES >> 20} MiB; name a job's YAML file, and put a"
-                " long list of items into a file of its own (items.file)"
-            )
+        content = read_local(path, MostBytes.SETTINGS)
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         raise ConfigError(
@@ -161,6 +155,11 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path}: no permission to read it") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+    except UnfitFile as error:
+        raise ConfigError(
+            f"{path}: {error.strerror}; name a job's YAML file, and put a long list of items into a"
+            " file of its own (items.file)"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
         raise ConfigError(f"{path}: cannot be read ({_reason(error)}); name another file") from None
 

@@ -30,6 +30,7 @@ from hushrank.flows.plan.survey import (
 from hushrank.flows.plan.ties import orders_by_ties, with_ties
 from hushrank.flows.plan.world import World, design_text, world_of
 from hushrank.privacy.units import Unit
+from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.common.schema import Ties
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -297,6 +298,7 @@ def _draw(
     }
     formula = [predicted(config, each, world) for each, _ in first]
     try:
-        request.plot.write_bytes(accuracy_plot(config.name, curves, formula, request.plot.suffix))
+        with open_to_write(request.plot) as file:
+            file.write(accuracy_plot(config.name, curves, formula, request.plot.suffix))
     except OSError as error:
         raise ConfigError(f"{request.plot}: cannot be written: {error.strerror}") from None

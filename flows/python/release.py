@@ -36,7 +36,9 @@ from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import text_console
 from hushrank.privacy.accounting import Spend
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+from hushrank.transforms.storage.write import read_whole
 
 TEXT_WIDTH = 110
 REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
@@ -183,7 +185,7 @@ class Release:
         """
         path = self.folder / REPORT
         try:
-            return Report(path, path.read_bytes().decode())
+            return Report(path, read_whole(path, MostBytes.RELEASE).decode())
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
 

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.release.release import Release, load_release
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
+from hushrank.transforms.storage.write import flush_folder, read_whole
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
 EFFECTS = "effects.csv"  # of a job that has effects of covariates
@@ -89,7 +91,7 @@ def check_intact(folder: Place) -> None:
     for name in files_of(folder):
         path = folder / name
         try:
-            content = path.read_bytes()
+            content = read_whole(path, MostBytes.RELEASE)
         except FileNotFoundError:
             raise ArchiveError(f"{path}: is missing. {_way_out(folder)}") from None
         except OSError as error:
@@ -171,9 +173,9 @@ def keep(folder: Place, contents: Contents, certify: Certify | None = None) -> N
         for name, content in {**contents, SUMS: sums}.items():
             write_file(partial / name, content)
             (partial / name).chmod(READ_ONLY)
-        flush(partial)
+        flush_folder(partial)
         partial.rename(folder)
-        flush(folder.parent)
+        flush_folder(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -200,14 +202,6 @@ def write_file(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def flush(folder: Path) -> None:
-    """Flush the names in `folder` to disk, if its file system can do that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    with suppress(OSError):  # some network file systems refuse it for folders
-        os.fsync(descriptor)
-    os.close(descriptor)
-
-
 def damages(output: Place, check: Callable[[Place], Iterator[str]] | None = None) -> Iterator[str]:
     """Find releases of the archive that are not as published; one sentence for each.
 
@@ -232,7 +226,7 @@ def _recorded(folder: Place) -> dict[str, str]:
     """The digest of each file, as recorded at publication."""
     path = folder / SUMS
     try:
-        lines = path.read_text(encoding="ascii").splitlines()
+        lines = read_whole(path, MostBytes.SETTINGS).decode("ascii").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ArchiveError(
             f"{path}: is missing or damaged, so nobody can tell whether this release was changed."

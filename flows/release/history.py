@@ -26,8 +26,10 @@ from hushrank.flows.release.archive import (
     load_archived,
 )
 from hushrank.flows.release.release import Release, load_release
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+from hushrank.transforms.storage.write import read_whole
 
 SCHEMA = pa.schema(
     [
@@ -253,7 +255,7 @@ def export_bytes(table: pa.Table, target: Path) -> bytes:
 
 def _content(path: Place) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_whole(path, MostBytes.RELEASE)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -300,7 +302,7 @@ def bytes_of(source: str, what: str) -> bytes:
     """
     place = _cloud_path(source) if is_cloud(source) else Path(source)
     try:
-        return place.read_bytes()
+        return read_whole(place, MostBytes.RECORDS)
     except OSError as error:
         raise ConfigError(f"{what} {source}: cannot be read: {error.strerror}") from None
 
@@ -310,7 +312,7 @@ def _files_in(place: Place) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name in (*ALL_FILES, SUMS):
         try:
-            found[name] = (place / name).read_bytes()
+            found[name] = read_whole(place / name, MostBytes.RELEASE)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:

@@ -29,7 +29,6 @@ from hushrank.flows.release.archive import (
     check_intact,
     files_of,
     find_archived,
-    flush,
     folder_name,
     keep,
     load_archived,
@@ -37,8 +36,10 @@ from hushrank.flows.release.archive import (
 )
 from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.release import Release, load_release
+from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
+from hushrank.transforms.storage.write import flush_folder, read_whole
 
 INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
 LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top")
@@ -171,7 +172,7 @@ def show(folder: Place, output: Place) -> Place:
         unsafe_on_top = not shown.safe and load_release(folder / RELEASE).safe
         if not unsafe_on_top:  # as versions have left it that mixed the two
             return folder
-    contents = {name: (folder / name).read_bytes() for name in files_of(folder)}
+    contents = _contents_in(folder)
     if not all(_holds(output / name, content) for name, content in contents.items()):
         try:
             _replace(output, contents)
@@ -179,8 +180,7 @@ def show(folder: Place, output: Place) -> Place:
             before = None if shown is None else find_archived(output, shown.release_id)
             if before is not None:
                 with suppress(ArchiveError, OSError):
-                    of_before = {name: (before / name).read_bytes() for name in files_of(before)}
-                    _replace(output, of_before)
+                    _replace(output, _contents_in(before))
             if not (output / RELEASE).exists():  # half of a release is none
                 for name in ALL_FILES:
                     (output / name).unlink(missing_ok=True)
@@ -314,8 +314,13 @@ def _shown(output: Place) -> Release | None:
     return load_release(kept[-1] / RELEASE) if kept else None
 
 
+def _contents_in(folder: Place) -> dict[str, bytes]:
+    """The files of a release in the archive, by name."""
+    return {name: read_whole(folder / name, MostBytes.RELEASE) for name in files_of(folder)}
+
+
 def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
+    return path.is_file() and read_local(path, MostBytes.RELEASE) == content
 
 
 def _replace(output: Path, contents: dict[str, bytes]) -> None:
@@ -330,7 +335,7 @@ def _replace(output: Path, contents: dict[str, bytes]) -> None:
                 (output / name).unlink(missing_ok=True)
         for name, path in partial.items():
             path.rename(output / name)
-        flush(output)
+        flush_folder(output)
     finally:
         for path in partial.values():
             path.unlink(missing_ok=True)

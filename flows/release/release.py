@@ -47,7 +47,9 @@ from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.sure import chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.privacy.bits_used import BitsUsed
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import read_whole
 
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: the noise that protects people is as large"
@@ -212,7 +214,7 @@ def load_release(path: Place) -> Release:
         ConfigError: the file is missing, unreadable or no release.
     """
     try:
-        return with_unit(Release.model_validate_json(path.read_bytes()))
+        return with_unit(Release.model_validate_json(read_whole(path, MostBytes.RELEASE)))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:

@@ -45,7 +45,7 @@ from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.write import npz_arrays
+from hushrank.transforms.storage.write import npz_arrays, read_whole
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
@@ -202,7 +202,7 @@ def stored_drawn(
     of_stream = any(each.of for each in mine)  # its file may have been made again
     marks = {each.result for each in mine if each.result and not of_stream}
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
         if not marks or hashlib.sha256(content).hexdigest() in marks:
             return drawn_of(npz_arrays(content), config)
     except (ValueError, KeyError, IsADirectoryError):

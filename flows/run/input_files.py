@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from hushrank.flows.config.apart import check_files_apart, named_places
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM
@@ -47,6 +48,9 @@ def input_of(
     check_night(path, config, night)
     try:
         files = files_of(config, night, held)
+        if held is None:
+            local = (file.path for file in files if file.path.startswith("/"))
+            check_files_apart(named_places(config), local)
         _check_workers(config, files)
         return files, tables_of(path, config)
     except NoFilesError as error:
@@ -146,7 +150,7 @@ def tables_of(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:
     table = config.privacy.epsilon_table
     if table is None:
         return ()
-    if not table.is_file():
+    if not table.exists():
         raise ConfigError(
             f"{path}: privacy.epsilon_table: {table}: no such file; relative paths start at the"
             " YAML file"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import full_version
+from hushrank.flows.config.apart import check_written_places
 from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
@@ -367,6 +368,7 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
     ):
         if isinstance(place, Path):
             check_can_be_made(key, place)
+    check_written_places(config)
 
 
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.words import Words
 
 MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
 
@@ -31,6 +30,19 @@ TOO_LARGE = (
     "{}: reading it takes more memory than the process may have. Write it with smaller row groups,"
     " stripes or batches and without very long texts, or raise memory_limit."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Texts and the values that they mean; case and surrounding blanks do not count.
+
+    They are public settings, never learned from rows.
+
+    Attributes:
+        meanings: pairs of a text and its value; no text occurs twice.
+    """
+
+    meanings: tuple[tuple[str, int], ...]
 
 
 class Ties(StrEnum):
