@@ -49,6 +49,7 @@ class Ledger:
         anchor: a second place that knows how far the ledger was (docs/ledger_integrity.md).
     """
 
+    @plainly
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -128,6 +129,7 @@ class Ledger:
         """
         return sum(1 for _ in self._entries())
 
+    @plainly
     def terms_for(self, name: str) -> dict[str, Any]:
         """Total, delta and renewal of a population: those given here, or else the recorded ones."""
         given = {key: value for key, value in self._terms.items() if value is not None}

@@ -16,14 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.plain_text import hidden_character
+from hushrank.transforms.common.plain_text import hidden_character, short, short_list, short_message
 from hushrank.transforms.common.words import Words
 
 MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
 
 
 class InputError(ValueError):
-    """An input that the job cannot read. The text says which file, which rule and how to fix it."""
+    """An input that the job cannot read. The text says which file, which rule and how to fix it.
+
+    The text has an end, whatever names it holds.
+    """
+
+    def __init__(self, text: object = "") -> None:
+        """Args: the text."""
+        super().__init__(short_message(str(text)))
 
 
 class Ties(StrEnum):
