@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.text import Text
@@ -28,13 +28,7 @@ from hushrank.flows.cli.clean_command import clean
 from hushrank.flows.cli.history_commands import export, history, verify_release
 from hushrank.flows.cli.inspect_command import inspect
 from hushrank.flows.cli.ledger_commands import cancel, forecast, key, recover, show, verify
-from hushrank.flows.cli.night_commands import (
-    AFTER_FAILURE,
-    backfill,
-    catch_up,
-    execution,
-    resume,
-)
+from hushrank.flows.cli.night_commands import backfill, catch_up, execution, resume
 from hushrank.flows.cli.plan_command import plan
 from hushrank.flows.cli.privatize_command import privatize
 from hushrank.flows.cli.reproduce_command import reproduce
@@ -45,6 +39,7 @@ from hushrank.flows.cli.survey_demo import demo
 from hushrank.flows.errors import (
     ConfigError,
     HushrankError,
+    Interrupted,
     notes_of,
     problem_of_machine,
     refusal_of,
@@ -52,12 +47,19 @@ from hushrank.flows.errors import (
 )
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
+from hushrank.transforms.common.plain_text import short, short_message
 
 if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
 NEW_OBJECTS = 20_000  # between two looks for garbage; Python's own number is a tenth of it, or less
+MOST_USAGE = 300  # characters of what is wrong with the arguments, in a box with the usage
+RESERVING = (["run"], ["backfill"], ["catch-up"], ["resume"], ["serve"], ["survey", "demo"])
+AFTER_FAILURE = (
+    "What was reserved but not drawn is given back; if noise was drawn already, the same command"
+    " publishes that release without spending again."
+)
 Command = Callable[..., None]
 
 
@@ -267,6 +269,17 @@ SURVEY_COMMANDS: dict[str, Command] = {"build": build, "tokens": tokens, "demo":
 class InOrder(TyperGroup):
     """Lists commands by panel; otherwise groups such as `ledger` would come before all commands."""
 
+    def invoke(self, ctx: typer.Context) -> None:  # type: ignore[override]
+        """Run a command.
+
+        Raises:
+            Interrupted: by Ctrl-C; the text is what was left, empty if nobody knows.
+        """
+        try:
+            super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(notes_of(stop)) from None
+
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Names of commands, in the order of the help."""
         names = [name for commands in COMMANDS.values() for name in commands]
@@ -316,7 +329,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 4 stopped by a
-    look at the rows, 1 other.
+    look at the rows, 130 interrupted, 1 other.
     """
     print_everywhere()
     stop_as_ctrl_c()
@@ -325,19 +338,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     as_json = JSON_OPTION in words
     try:
-        app(words, prog_name=PROGRAM, standalone_mode=not as_json)
+        exit_code = app(words, prog_name=PROGRAM, standalone_mode=False)
+    except Interrupted as error:
+        left = f"{error}" or (AFTER_FAILURE if _reserves(words) else "")
+        _stop(error, f"Interrupted. {left}".strip(), error.exit_code, as_json)
     except HushrankError as error:
         _stop(error, text_of(error), error.exit_code, as_json)
     except typer.Abort as error:
-        _stop(error, "Interrupted.", 1, as_json)
+        _stop(error, "Interrupted.", Interrupted.exit_code, as_json)
     except Exception as error:  # libraries wrap errors of the machine in all kinds of errors
-        if as_json and hasattr(error, "format_message"):  # typer's error for wrong arguments
-            _stop(error, error.format_message(), 2, as_json)
+        if hasattr(error, "format_message"):  # typer's error for wrong arguments
+            _stop_usage(error, as_json)
         if refusal := refusal_of(error):
             _stop(refusal, f"{refusal}", refusal.exit_code, as_json)
         if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            name = str(error.filename or "a name")[:80]
-            text = f"{name}…: {error.strerror}. Name another file; nothing was spent."
+            name = short(str(error.filename or "a name"))
+            text = f"{name}: {error.strerror}. Name another file; nothing was spent."
             _stop(error, text, 2, as_json)
         problem = problem_of_machine(error)
         if problem is None:  # a fault in the program: show its traceback
@@ -345,15 +361,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _print_error(error, "An unforeseen error; standard error has the details.", 1)
             raise
         _stop(error, f"{problem} {notes_of(error) or _after_failure(words)}", 1, as_json)
+    if exit_code:
+        sys.exit(exit_code)
+
+
+def _reserves(words: Sequence[str]) -> bool:
+    """Whether a command reserves budget, so that what is left of that must be said."""
+    return any(words[: len(each)] == each for each in RESERVING)
 
 
 def _after_failure(words: Sequence[str]) -> str:
-    """What is left after the machine refused something; collecting and its page reserve nothing."""
+    """What is left after the machine refused something."""
     if words[:1] == ["collect"]:
         return "Answers that were acknowledged are kept. Run the same command again."
-    if words[:1] == ["survey"] and words[1:2] != ["demo"]:
-        return "Nothing was spent. Run the same command again."
-    return AFTER_FAILURE
+    return AFTER_FAILURE if _reserves(words) else "Nothing was spent. Run the same command again."
 
 
 def _collect_rarely() -> None:
@@ -368,12 +389,27 @@ def _collect_rarely() -> None:
 def _stop(error: Exception, text: str, exit_code: int, as_json: bool) -> NoReturn:
     if as_json:
         _print_error(error, text, exit_code)
-    Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
+    # As long as it is printed: a letter that the locale has no code for is longer than one.
+    locale = sys.stderr.encoding or "utf-8"
+    printed = short_message(text.encode(locale, "backslashreplace").decode(locale))
+    Console(stderr=True).print(Text(printed, style="red"), soft_wrap=True)
     sys.exit(exit_code)
 
 
+def _stop_usage(error: Any, as_json: bool) -> NoReturn:
+    """Show wrong arguments as typer does, in a box with the usage."""
+    text = short(error.format_message(), MOST_USAGE)
+    if as_json:
+        _stop(error, text, 2, as_json)
+    from typer.rich_utils import rich_format_error
+
+    error.format_message = lambda: text
+    rich_format_error(error)
+    sys.exit(error.exit_code)
+
+
 def _print_error(error: Exception, text: str, exit_code: int) -> None:
-    what = {"kind": type(error).__name__, "message": text, "exit_code": exit_code}
+    what = {"kind": type(error).__name__, "message": short_message(text), "exit_code": exit_code}
     typer.echo(json.dumps({"error": what}, indent=2))
 
 

@@ -211,7 +211,7 @@ def _unwrapped(value: Any) -> Any:
     try:
         if issubclass(type(value), pa.Scalar):
             return value.as_py()
-        if type(value) is np.ndarray and value.ndim == 0 or issubclass(type(value), np.generic):
+        if (type(value) is np.ndarray and value.ndim == 0) or issubclass(type(value), np.generic):
             return value.item()
     except (ValueError, OverflowError):  # a time that Python cannot hold
         raise _Unfit from None

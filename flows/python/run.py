@@ -144,9 +144,9 @@ def paths_of(answers: Any) -> list[str] | None:
     # By type, because a table or a row of the caller's own class may raise whatever it is asked.
     if issubclass(type(answers), PATHS):
         return [plain_argument("answers", answers, PathLike)]
-    if type(answers) in (list, tuple) and answers:
-        if all(issubclass(type(each), PATHS) for each in answers):
-            return [plain_argument("answers", each, PathLike) for each in answers]
+    entries = answers if type(answers) in (list, tuple) else ()
+    if entries and all(issubclass(type(each), PATHS) for each in entries):
+        return [plain_argument("answers", each, PathLike) for each in entries]
     return None
 
 
