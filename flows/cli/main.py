@@ -361,8 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _print_error(error, "An unforeseen error; standard error has the details.", 1)
             raise
         _stop(error, f"{problem} {notes_of(error) or _after_failure(words)}", 1, as_json)
-    if exit_code:
-        sys.exit(exit_code)
+    sys.exit(exit_code or 0)
 
 
 def _reserves(words: Sequence[str]) -> bool:

@@ -139,7 +139,7 @@ confidential: work
 # A call that is right, for each function; what stands alone takes its only argument from the test.
 CALLS: dict[str, dict[str, Any]] = {
     "rank": {"answers": TABLE, "ledger": "l.jsonl", "name": "arena", **JOB},
-    "run": {"survey": "survey.yaml"},
+    "run": {"survey": "survey.yaml", "unsafe": False},
     "plan": {"people": 20, "epsilons": [1.0], "target": "top=0.9", **JOB},
     "inspect": {"answers": TABLE, **JOB},
     "privatize": {"answers": TABLE, "epsilon": 1.0, **COLUMNS},
