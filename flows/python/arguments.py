@@ -109,8 +109,8 @@ def _kinds_of(function: Callable[..., Any]) -> tuple[list[str], str, dict[str, A
     places, rest = [], ""
     for each in signature(function).parameters.values():
         if each.kind is Parameter.VAR_KEYWORD:
-            (keywords,) = get_args(kinds.pop(each.name))
-            kinds |= {name: kind | None for name, kind in get_type_hints(keywords).items()}
+            for keywords in get_args(kinds.pop(each.name, None)):
+                kinds |= {name: kind | None for name, kind in get_type_hints(keywords).items()}
         elif each.kind is Parameter.VAR_POSITIONAL:
             rest = each.name
         elif each.kind is not Parameter.KEYWORD_ONLY:
