@@ -20,7 +20,7 @@ NOTHING_SPENT = "Nothing was spent."
 
 
 def plainly(function: Callable[P, R]) -> Callable[P, R]:
-    """A public function: its arguments are checked, and its errors are hushrank's own.
+    """Check the arguments of a public function, and make its errors hushrank's own.
 
     Arguments pass the gate of `flows.python.arguments` before the function begins. Errors of the
     machine, such as a full disk, become a HushrankError, and traces of hushrank's own code are left
@@ -30,7 +30,7 @@ def plainly(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def releasing(function: Callable[P, R]) -> Callable[P, R]:
-    """As `plainly`, for a function that reserves budget: its errors say what becomes of that."""
+    """Do what `plainly` does, for a function that reserves budget: its errors speak of that."""
     return _plain(function, AFTER_RELEASING)
 
 
