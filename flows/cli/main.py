@@ -5,16 +5,14 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
-import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 from typer.core import TyperGroup
 
 from hushrank.flows.cli.arguments import (
@@ -25,6 +23,14 @@ from hushrank.flows.cli.arguments import (
 )
 from hushrank.flows.cli.attack_command import attack, audit
 from hushrank.flows.cli.clean_command import clean
+from hushrank.flows.cli.endings import (
+    AFTER_FAILURE,
+    after_failure,
+    print_error,
+    reserves,
+    stop,
+    stop_usage,
+)
 from hushrank.flows.cli.history_commands import export, history, verify_release
 from hushrank.flows.cli.inspect_command import inspect
 from hushrank.flows.cli.ledger_commands import cancel, forecast, key, recover, show, verify
@@ -47,19 +53,13 @@ from hushrank.flows.errors import (
 )
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
-from hushrank.transforms.common.plain_text import short, short_message
+from hushrank.transforms.common.plain_text import short
 
 if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
 NEW_OBJECTS = 20_000  # between two looks for garbage; Python's own number is a tenth of it, or less
-MOST_USAGE = 300  # characters of what is wrong with the arguments, in a box with the usage
-RESERVING = (["run"], ["backfill"], ["catch-up"], ["resume"], ["serve"], ["survey", "demo"])
-AFTER_FAILURE = (
-    "What was reserved but not drawn is given back; if noise was drawn already, the same command"
-    " publishes that release without spending again."
-)
 Command = Callable[..., None]
 
 
@@ -340,40 +340,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         exit_code = app(words, prog_name=PROGRAM, standalone_mode=False)
     except Interrupted as error:
-        left = f"{error}" or (AFTER_FAILURE if _reserves(words) else "")
-        _stop(error, f"Interrupted. {left}".strip(), error.exit_code, as_json)
+        left = f"{error}" or (AFTER_FAILURE if reserves(words) else "")
+        stop(error, f"Interrupted. {left}".strip(), error.exit_code, as_json)
     except HushrankError as error:
-        _stop(error, text_of(error), error.exit_code, as_json)
+        stop(error, text_of(error), error.exit_code, as_json)
     except typer.Abort as error:
-        _stop(error, "Interrupted.", Interrupted.exit_code, as_json)
+        stop(error, "Interrupted.", Interrupted.exit_code, as_json)
     except Exception as error:  # libraries wrap errors of the machine in all kinds of errors
         if hasattr(error, "format_message"):  # typer's error for wrong arguments
-            _stop_usage(error, as_json)
+            stop_usage(error, as_json)
         if refusal := refusal_of(error):
-            _stop(refusal, f"{refusal}", refusal.exit_code, as_json)
+            stop(refusal, f"{refusal}", refusal.exit_code, as_json)
         if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             name = short(str(error.filename or "a name"))
             text = f"{name}: {error.strerror}. Name another file; nothing was spent."
-            _stop(error, text, 2, as_json)
+            stop(error, text, 2, as_json)
         problem = problem_of_machine(error)
         if problem is None:  # a fault in the program: show its traceback
             if as_json:
-                _print_error(error, "An unforeseen error; standard error has the details.", 1)
+                print_error(error, "An unforeseen error; standard error has the details.", 1)
             raise
-        _stop(error, f"{problem} {notes_of(error) or _after_failure(words)}", 1, as_json)
+        stop(error, f"{problem} {notes_of(error) or after_failure(words)}", 1, as_json)
     sys.exit(exit_code or 0)
-
-
-def _reserves(words: Sequence[str]) -> bool:
-    """Whether a command reserves budget, so that what is left of that must be said."""
-    return any(words[: len(each)] == each for each in RESERVING)
-
-
-def _after_failure(words: Sequence[str]) -> str:
-    """What is left after the machine refused something."""
-    if words[:1] == ["collect"]:
-        return "Answers that were acknowledged are kept. Run the same command again."
-    return AFTER_FAILURE if _reserves(words) else "Nothing was spent. Run the same command again."
 
 
 def _collect_rarely() -> None:
@@ -383,33 +371,6 @@ def _collect_rarely() -> None:
     """
     gc.set_threshold(NEW_OBJECTS)
     atexit.register(gc.freeze)
-
-
-def _stop(error: Exception, text: str, exit_code: int, as_json: bool) -> NoReturn:
-    if as_json:
-        _print_error(error, text, exit_code)
-    # As long as it is printed: a letter that the locale has no code for is longer than one.
-    locale = sys.stderr.encoding or "utf-8"
-    printed = short_message(text.encode(locale, "backslashreplace").decode(locale))
-    Console(stderr=True).print(Text(printed, style="red"), soft_wrap=True)
-    sys.exit(exit_code)
-
-
-def _stop_usage(error: Any, as_json: bool) -> NoReturn:
-    """Show wrong arguments as typer does, in a box with the usage."""
-    text = short(error.format_message(), MOST_USAGE)
-    if as_json:
-        _stop(error, text, 2, as_json)
-    from typer.rich_utils import rich_format_error
-
-    error.format_message = lambda: text
-    rich_format_error(error)
-    sys.exit(error.exit_code)
-
-
-def _print_error(error: Exception, text: str, exit_code: int) -> None:
-    what = {"kind": type(error).__name__, "message": short_message(text), "exit_code": exit_code}
-    typer.echo(json.dumps({"error": what}, indent=2))
 
 
 if __name__ == "__main__":
