@@ -11,16 +11,23 @@ import resource
 from typing import ClassVar
 
 from hushrank.transforms.common.local_files import UnfitFile
+from hushrank.transforms.common.plain_text import short_message
 
 
 class HushrankError(Exception):
     """A failure that explains itself: the command line prints its text without a traceback.
+
+    Its text has an end, whatever names it holds (`transforms.common.plain_text.short_message`).
 
     Attributes:
         exit_code: what the process ends with.
     """
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, text: object = "") -> None:
+        """Args: what is wrong, where, and how to put it right."""
+        super().__init__(short_message(str(text)))
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: IPython asks for it."""
@@ -34,7 +41,13 @@ def notes_of(error: BaseException) -> str:
 
 def text_of(error: HushrankError) -> str:
     """An error's own text, and the sentences that were added to it."""
-    return f"{error} {notes_of(error)}".strip()
+    return short_message(f"{error} {notes_of(error)}".strip())
+
+
+class Interrupted(HushrankError):  # noqa: N818 - somebody wants it to end
+    """Ctrl-C, or a signal that means the same (`flows.signals`)."""
+
+    exit_code = 130  # by convention 128 and the number of SIGINT
 
 
 class ConfigError(HushrankError):

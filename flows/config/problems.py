@@ -11,13 +11,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.plain_text import MOST_LINES, short
 
 Location = tuple[str | int, ...]
 
 TAG = "kind"  # the key that says which of several models a section follows
 _RULES = "rules"  # the error type under which `refuse` passes problems through pydantic
-MOST_PROBLEMS = 12
-MOST_SHOWN = 80  # most characters of a value that a message shows
 _EXPECTED = {
     "string_type": "must be text",
     "float_type": "must be a number",
@@ -61,8 +60,10 @@ def config_error(path: Path, error: ValidationError, model: type[BaseModel]) -> 
         for details in error.errors(include_url=False)
         for key, text in _problems(details, model)
     )
-    lines = list(problems)[:MOST_PROBLEMS]
-    if more := len(problems) - len(lines):
+    lines = list(problems)
+    if len(lines) > MOST_LINES:
+        lines = lines[: MOST_LINES - 1]
+        more = len(problems) - len(lines)
         lines.append(f"{path}: {more} more problems; put these right first")
     return ConfigError("\n".join(lines))
 
@@ -129,11 +130,7 @@ def _shown(value: object) -> str:
         return "keys" if isinstance(value, dict) else "a list"
     if isinstance(value, bool):
         return str(value).lower()
-    return _shortened(repr(value))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text)} characters)"
+    return short(repr(value))
 
 
 def _advice_on_key(location: Location, model: type[BaseModel]) -> str:
@@ -223,6 +220,6 @@ def _example(location: Location, model: type[BaseModel]) -> str | None:
 
 
 def _dotted(location: Location) -> str:
-    parts = (f"[{part}]" if isinstance(part, int) else f".{_shortened(part)}" for part in location)
+    parts = (f"[{part}]" if isinstance(part, int) else f".{short(part)}" for part in location)
     text = "".join(parts)
     return text.removeprefix(".")

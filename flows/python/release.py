@@ -17,6 +17,7 @@ from hushrank.flows.display import ranking_table
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.python.interval_bars import ranking_html
+from hushrank.flows.python.keywords import PathLike
 from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.table import Table
 from hushrank.flows.release.archive import (
@@ -56,6 +57,7 @@ class Release:
         balance: the budget afterwards; None for a release that was only read.
     """
 
+    @plainly
     def __init__(
         self,
         record: Record,
@@ -70,6 +72,7 @@ class Release:
         self.balance = balance
 
     @classmethod
+    @plainly
     def of(cls, outcome: Outcome) -> Release:
         """What a run published."""
         spent = outcome.spent if outcome.charged else None
@@ -211,6 +214,7 @@ class Report:
         html: its text; it loads nothing from outside.
     """
 
+    @plainly
     def __init__(self, path: Place, html: str) -> None:
         self.path = path
         self.html = html
@@ -233,6 +237,7 @@ class History(Sequence[Release]):
         left_out: releases that protect nobody, which are never mixed with the others.
     """
 
+    @plainly
     def __init__(self, releases: Sequence[Release], left_out: Sequence[Release] = ()) -> None:
         self._releases = tuple(releases)
         self.left_out = tuple(left_out)
@@ -279,7 +284,7 @@ class History(Sequence[Release]):
 
 
 @plainly
-def read_release(folder: Any) -> Release:
+def read_release(folder: PathLike | CloudPath) -> Release:
     """The release that an output folder shows, or the one that a folder of its archive holds.
 
     Args:
@@ -300,7 +305,7 @@ def read_release(folder: Any) -> Release:
 
 
 @plainly
-def history(*sources: Any) -> History:
+def history(*sources: PathLike | CloudPath) -> History:
     """The releases in output folders, or of the jobs of YAML files.
 
     Raises:
@@ -325,7 +330,7 @@ def _kept(outputs: Sequence[Place], record: Record) -> Place:
     return next(folder for folder in found if folder is not None)
 
 
-def _place(folder: Any) -> Place:
+def _place(folder: object) -> Place:
     text = str(folder)
     return CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser()
 

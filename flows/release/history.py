@@ -27,7 +27,7 @@ from hushrank.flows.release.archive import (
 )
 from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.common.local_files import MostBytes
-from hushrank.transforms.common.plain_text import write_cell
+from hushrank.transforms.common.plain_text import short_list, write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 from hushrank.transforms.storage.write import read_whole
 
@@ -106,7 +106,7 @@ def read_history(outputs: Sequence[Place]) -> list[Release]:
     if len(names) > 1:
         raise ConfigError(
             f"{', '.join(map(str, outputs))}: hold releases of several populations"
-            f" ({', '.join(names)}); name those of one"
+            f" ({short_list(names)}); name those of one"
         )
     return sorted(releases.values(), key=lambda release: release.moment)
 

@@ -334,7 +334,8 @@ def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
         )
     if config.privacy.private and no_privacy:
         raise ConfigError(
-            f"{path}: --no-privacy goes with privacy.epsilon: inf only; leave one of them out."
+            f"{path}: --no-privacy (in Python unsafe=True) goes with privacy.epsilon: inf only;"
+            " leave one of them out."
         )
     return Survey(path, config)
 

@@ -60,7 +60,7 @@ def test_ctrl_c_before_the_noise_gives_the_budget_back(survey, command, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(where, raising(KeyboardInterrupt()))
         code, printed = command("run", survey.config, "--direct")
-    assert code == 1
+    assert code == 130
     assert "Interrupted. What was reserved but not drawn is given back" in printed
     assert events(survey) == ["open", "reserve", "cancel"]
     assert survey.published() == []
@@ -76,7 +76,7 @@ def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
         patch.setattr(
             "hushrank.flows.methods.noisy_counts.rank_by_win_counts", raising(KeyboardInterrupt())
         )
-        assert command("run", survey.config, "--direct")[0] == 1
+        assert command("run", survey.config, "--direct")[0] == 130
     assert events(survey) == ["open", "reserve", "draw"]
     assert not list(survey.work.rglob("exact.npz"))
     (noisy,) = survey.work.rglob("drawn.npz")
@@ -231,7 +231,7 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
             patch.setattr(Ledger, "cancel", raising(LedgerError("ledger.jsonl: out of reach.")))
         code, printed = command("run", survey.config, "--direct")
     told = " ".join(printed.split())
-    assert code == 1
+    assert code == 130
     assert "Interrupted." in told
     assert "is given back" not in told
     assert ("Exact counts could not be deleted from" in told) == ("exact" in failing)
@@ -402,7 +402,7 @@ def test_a_signal_to_the_real_command_ends_its_child_and_gives_the_budget_back(s
     if "draw" in events(survey):  # the signal came too late to stop it: then it counts
         assert left_of(survey) == 3.0
     else:
-        assert run.returncode == 1
+        assert run.returncode == 130
         assert b"Traceback" not in output
         assert events(survey) == ["open", "reserve", "cancel"]
     assert nobody_left(run.pid)
