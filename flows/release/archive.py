@@ -118,7 +118,7 @@ def _before_in(output: Place, release: Release) -> Release | None:
         with suppress(ArchiveError, ConfigError):
             earlier = load_archived(folder)
             alike = (earlier.name, earlier.safe) == (release.name, release.safe)
-            if alike and earlier.moment < release.moment:
+            if alike and earlier.moment <= release.moment:  # two may be of one second
                 return earlier
     return None
 
