@@ -56,14 +56,18 @@ def config_error(path: Path, error: ValidationError, model: type[BaseModel]) -> 
         error: raised by `model`.
         model: the root model, for its keys and their examples.
     """
-    problems = dict.fromkeys(
-        f"{path}: {key}: {text}" if key else f"{path}: {text}"
-        for details in error.errors(include_url=False)
-        for key, text in _problems(details, model)
-    )
+    problems: dict[str, None] = {}
+    more = set[Location]()  # places of problems that are only counted: a text costs a look at keys
+    for details in error.errors(include_url=False):
+        if len(problems) < MOST_PROBLEMS:
+            found = _problems(details, model)
+            named = (f"{path}: {key}: {text}" if key else f"{path}: {text}" for key, text in found)
+            problems.update(dict.fromkeys(named))
+        else:
+            more.add(details["loc"])
     lines = list(problems)[:MOST_PROBLEMS]
-    if more := len(problems) - len(lines):
-        lines.append(f"{path}: {more} more problems; put these right first")
+    if left := len(problems) - len(lines) + len(more):
+        lines.append(f"{path}: {left} more problems; put these right first")
     return ConfigError("\n".join(lines))
 
 
