@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hushrank.flows.errors import ConfigError
@@ -209,7 +210,8 @@ def _annotation(location: Location, model: type[BaseModel]) -> Any:
 def nested_models(annotation: Any) -> list[type[BaseModel]]:
     """The models that a key may hold; several where their `kind` tells them apart."""
     candidates = (annotation, *get_args(annotation))
-    return [each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)]
+    types = [each for each in candidates if isinstance(each, type)]
+    return [each for each in types if issubclass(each, BaseModel) or is_pydantic_dataclass(each)]
 
 
 def kind_of(model: type[BaseModel]) -> str:

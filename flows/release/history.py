@@ -185,7 +185,7 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         "top": release.top,
     }
     for line in release.ranking:
-        yield {**shared, **line.model_dump(), "noisy_wins": wins.get(line.item)}
+        yield {**shared, **line.content(), "noisy_wins": wins.get(line.item)}
 
 
 def _csv(table: pa.Table) -> bytes:

@@ -11,8 +11,9 @@ import csv
 import io
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
@@ -41,6 +42,7 @@ from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 
 INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
+PIECE = 1_000  # lines of a piece of the table
 LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top")
 
 
@@ -191,13 +193,27 @@ def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
     return {
         **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
         REPORT: report_html.encode(),
-        RANKING: ranking_csv(release).encode(),
-        RELEASE: release.to_json().encode(),
+        RANKING: _joined(ranking_pieces(release)),
+        RELEASE: _joined(release.json_pieces()),
     }
 
 
+def _joined(pieces: Iterable[str]) -> bytes:
+    """The text as bytes, without a second copy of it."""
+    content = io.BytesIO()
+    content.writelines(piece.encode() for piece in pieces)
+    return content.getvalue()
+
+
 def ranking_csv(release: Release) -> str:
-    """The ranking as a table, best first; scores to six decimals, texts by `write_cell`.
+    """The text of `ranking_pieces`."""
+    return "".join(ranking_pieces(release))
+
+
+def ranking_pieces(release: Release) -> Iterator[str]:
+    """The ranking as a table, best first, in pieces of its text.
+
+    Scores have six decimals, and texts are written by `write_cell`.
 
     A column `label` stands where items have labels; `unit` says what the scores are. Of what later
     versions say of the items, the columns stand at the end: see `RankedItem`. Where there are
@@ -216,9 +232,12 @@ def ranking_csv(release: Release) -> str:
     table.writerow([*columns, *counted, *["unit"] * len(unit), *later, *board_column])
     for name, board in boards:
         of_board = [write_cell(name)] * len(board_column)
-        for row in _csv_rows(board, said, unit):
-            table.writerow([*row, *of_board])
-    return text.getvalue()
+        rows = ([*row, *of_board] for row in _csv_rows(board, said, unit))
+        while some := list(islice(rows, PIECE)):
+            table.writerows(some)
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
 
 
 def _csv_rows(release: Release, said: Sequence[str], unit: Sequence[str]) -> Iterator[list[object]]:
