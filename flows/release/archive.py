@@ -30,6 +30,7 @@ RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave
 READ_ONLY = 0o444
 MOST_NIGHTS, MOST_ITEMS = 28, 500  # of a stream, whose ranks a report shows over time
+MOST_COMPARED = 100_000  # items of a release that is compared with the one before it
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
 
 Contents = Mapping[str, bytes]  # of files, by name
@@ -102,8 +103,11 @@ def release_before(release: Release, output: Place) -> Release | None:
     """The release in `output` just before `release`; None for the first one.
 
     Releases that protect nobody are only compared with each other. A release that cannot be read or
-    was changed is skipped, because a report is no place to stop at it.
+    was changed is skipped, because a report is no place to stop at it. With more than
+    `MOST_COMPARED` items there is none: two releases of so many take too much memory.
     """
+    if len(release.ranking) > MOST_COMPARED:
+        return None
     for folder in reversed(archived(output)):
         if folder.name[:10] > str(release.day) or folder.name == folder_name(release):
             continue

@@ -37,7 +37,7 @@ from hushrank.flows.release.archive import (
     write_file,
 )
 from hushrank.flows.release.effects import effects_csv
-from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.release.release import Head, Release, load_head
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 
@@ -168,7 +168,7 @@ def show(folder: Place, output: Place) -> Place:
         return folder
     shown = _shown(output)
     if shown is not None and str(shown.day) > folder.name[:10]:
-        unsafe_on_top = not shown.safe and load_release(folder / RELEASE).safe
+        unsafe_on_top = not shown.safe and load_head(folder / RELEASE).safe
         if not unsafe_on_top:  # as versions have left it that mixed the two
             return folder
     contents = {name: (folder / name).read_bytes() for name in files_of(folder)}
@@ -291,7 +291,7 @@ def _check_objects(output: CloudPath, job: str, *, safe: bool) -> None:
         _check_shown(output, shown, job, safe=safe)
 
 
-def _check_shown(output: Place, shown: Release, job: str, *, safe: bool) -> None:
+def _check_shown(output: Place, shown: Head | Release, job: str, *, safe: bool) -> None:
     """Refuse to publish beside releases of another job, or of the other kind."""
     if shown.job != job:
         raise ConfigError(
@@ -314,7 +314,7 @@ def _keeps_safe(output: Place) -> bool:
     """Whether a release in the archive protects people."""
     for folder in archived(output):
         with suppress(ConfigError):  # one that cannot be read is for `hushrank history --verify`
-            if load_release(folder / RELEASE).safe:
+            if load_head(folder / RELEASE).safe:
                 return True
     return False
 
@@ -323,12 +323,12 @@ def _resolved(output: Place) -> Place:
     return output if isinstance(output, CloudPath) else output.resolve()
 
 
-def _shown(output: Place) -> Release | None:
-    """The release on top of `output`, or else the last one in its archive."""
+def _shown(output: Place) -> Head | Release | None:
+    """Whose release is on top of `output`, or else the last one in its archive."""
     if not isinstance(output, CloudPath) and (output / RELEASE).exists():
-        return load_release(output / RELEASE)
+        return load_head(output / RELEASE)
     kept = archived(output)
-    return load_release(kept[-1] / RELEASE) if kept else None
+    return load_head(kept[-1] / RELEASE) if kept else None
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -10,16 +10,19 @@ privacy, and for open ends of an interval.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain
 from operator import attrgetter, is_not
+from pathlib import Path
 from typing import Any, Self
 
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
@@ -50,6 +53,9 @@ from hushrank.flows.release.sure import chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
+
+HEAD_BYTES = 1 << 20  # of a file that is longer only these are read for its first fields
+END = b"\n}\n"  # of a whole file
 
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: the noise that protects people is as large"
@@ -218,6 +224,39 @@ def schema() -> str:
     return (
         json_text({"$schema": "https://json-schema.org/draft/2020-12/schema", **described}) + "\n"
     )
+
+
+class Head(Record):
+    """The first fields of a `Release`, which say whose it is and of which day."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    release_id: str
+    created: AwareDatetime
+    night: date | None = None
+    job: str
+    safe: bool
+
+    @property
+    def day(self) -> date:
+        """The day of the release, as `Release.day`."""
+        return self.night or self.created.astimezone(UTC).date()
+
+
+def load_head(path: Place) -> Head | Release:
+    """The first fields of the release in a file; where they stand apart, no more is read.
+
+    Raises:
+        ConfigError: as `load_release`; the lines of the ranking are not looked at.
+    """
+    if isinstance(path, Path) and path.is_file() and path.stat().st_size > HEAD_BYTES:
+        with path.open("rb") as file:
+            head, ranking, _ = file.read(HEAD_BYTES).partition(b',\n  "ranking": [\n')
+            file.seek(-len(END), os.SEEK_END)
+            if ranking and file.read() == END:  # else it was written by another hand, or cut
+                with suppress(ValidationError):
+                    return Head.model_validate_json(head + b"}")
+    return load_release(path)
 
 
 def load_release(path: Place) -> Release:
