@@ -67,7 +67,10 @@ def load_archived(folder: Place) -> Release:
         ArchiveError: one of its files is not as it was published.
     """
     check_intact(folder)
-    return load_release(folder / RELEASE)
+    release = load_release(folder / RELEASE)
+    if folder_name(release) != folder.name:
+        raise ArchiveError(_is_of_another(folder, release))
+    return release
 
 
 def files_of(folder: Place) -> tuple[str, ...]:
@@ -94,7 +97,9 @@ def check_intact(folder: Place) -> None:
         except FileNotFoundError:
             raise ArchiveError(f"{path}: is missing. {_way_out(folder)}") from None
         except OSError as error:
-            raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
+            raise ArchiveError(
+                f"{path}: cannot be read: {error.strerror}. {_way_out(folder)}"
+            ) from error
         if hashlib.sha256(content).hexdigest() != sums.get(name):
             raise ArchiveError(f"{path}: was changed after it was published. {_way_out(folder)}")
 
@@ -220,7 +225,7 @@ def damages(output: Place, check: Callable[[Place], Iterator[str]] | None = None
             yield str(error)
             continue
         if folder_name(release) != folder.name:
-            yield f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
+            yield _is_of_another(folder, release)
         if check is not None:
             yield from check(folder)
 
@@ -236,6 +241,10 @@ def _recorded(folder: Place) -> dict[str, str]:
             f" {_way_out(folder)}"
         ) from None
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _is_of_another(folder: Place, release: Release) -> str:
+    return f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
 
 
 def _way_out(folder: Place) -> str:

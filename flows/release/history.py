@@ -240,6 +240,8 @@ def _content(path: Place) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+    except IsADirectoryError:  # in its place
+        return b""
     except OSError as error:
         raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
 

@@ -61,6 +61,4 @@ def _lines(
 @cache
 def _encoder(inner: str) -> json.JSONEncoder:
     """Writes a dict of scalars with each key on a line of its own, without a step in Python."""
-    return json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, separators=(f",\n{inner}", ": ")
-    )
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(f",\n{inner}", ": "))

@@ -324,11 +324,24 @@ def _resolved(output: Place) -> Place:
 
 
 def _shown(output: Place) -> Head | Release | None:
-    """Whose release is on top of `output`, or else the last one in its archive."""
+    """Whose release is on top of `output`, or else the last one in its archive.
+
+    Raises:
+        ConfigError: it cannot be read; the text says what to do.
+    """
     if not isinstance(output, CloudPath) and (output / RELEASE).exists():
-        return load_head(output / RELEASE)
-    kept = archived(output)
-    return load_head(kept[-1] / RELEASE) if kept else None
+        place, remedy = output, f"Copy the files of its folder in {output / RELEASES} over it"
+    elif kept := archived(output):
+        place, remedy = kept[-1], f"Put {kept[-1]} back as it was, or move it away"
+    else:
+        return None
+    try:
+        return load_head(place / RELEASE)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. {remedy}, and run again. What was paid for it stays paid; nothing was"
+            " published now."
+        ) from None
 
 
 def _holds(path: Path, content: bytes) -> bool:

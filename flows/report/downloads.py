@@ -37,7 +37,8 @@ def downloads_of(release: Release) -> list[Download]:
     A file that is too large for the page is linked; it lies beside the page. The certificate does
     too, because it names the digest of the page.
     """
-    table = _download(RANKING, "the ranking, for a spreadsheet", "text/csv", ranking_pieces(release))
+    what, pieces = "the ranking, for a spreadsheet", ranking_pieces(release)
+    table = _download(RANKING, what, "text/csv", pieces)
     effects = []
     if release.effects is not None:
         what = "what position and features do, for a spreadsheet"
@@ -48,7 +49,7 @@ def downloads_of(release: Release) -> list[Download]:
 
 
 def _download(name: str, what: str, kind: str, pieces: Iterable[str]) -> Download:
-    """A link to a file whose text is joined from `pieces`, of which only as many are made as fit."""
+    """A link to a file of these `pieces`, of which only as many are made as fit into the page."""
     text = bytearray()
     for piece in pieces:
         text += piece.encode()

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from hushrank.transforms.common.schema import InputError
 
-
 MOST_HEADER = 1 << 16  # bytes of a name or a comment in a gzip header; names of files have 255
 
 
