@@ -28,12 +28,10 @@ class Interval(NamedTuple):
     high: float
 
 
+# No pydantic model: each would take four times the memory, and a ranking may have a million lines.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedItem:
     """One line of the ranking; `Estimate` defines the numbers.
-
-    It is no pydantic model, of which each would take four times the memory: a ranking may have a
-    million lines.
 
     Releases of earlier versions lack the fields from `low_all` to `p_top`, because those versions
     said nothing about all items at once.
