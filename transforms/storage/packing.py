@@ -108,7 +108,7 @@ class _Rewindable(io.RawIOBase):
 
 
 def _gzip(packed: IO[bytes]) -> io.RawIOBase:
-    return gzip.GzipFile(fileobj=_WithShortHeaders(packed))  # type: ignore[arg-type, return-value]
+    return gzip.GzipFile(fileobj=_WithShortHeaders(packed))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
