@@ -46,7 +46,7 @@ class Counted(io.BytesIO):
         return super().read(size)
 
 
-@pytest.mark.parametrize("before", [b"", gzip.compress(b"a,b\n")])
+@pytest.mark.parametrize("before", [b"", gzip.compress(b"a,b\n", mtime=0)], ids=["first", "later"])
 def test_a_long_name_in_a_header_is_not_read_to_its_end(before):
     packed = Counted(before + named(b"x" * 5_000_000, b"c,d\n"))
     with (
