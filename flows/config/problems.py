@@ -208,10 +208,17 @@ def _annotation(location: Location, model: type[BaseModel]) -> Any:
 
 
 def nested_models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a key may hold; several where their `kind` tells them apart."""
-    candidates = (annotation, *get_args(annotation))
-    types = [each for each in candidates if isinstance(each, type)]
-    return [each for each in types if issubclass(each, BaseModel) or is_pydantic_dataclass(each)]
+    """The models that a key may hold; several where their `kind` tells them apart.
+
+    A dataclass of pydantic, which documents have, counts as a model.
+    """
+    candidates: tuple[Any, ...] = (annotation, *get_args(annotation))
+    return [
+        each
+        for each in candidates
+        if isinstance(each, type)
+        and (issubclass(each, BaseModel) or bool(is_pydantic_dataclass(each)))
+    ]
 
 
 def kind_of(model: type[BaseModel]) -> str:

@@ -97,7 +97,9 @@ class RankedItem:
     def moved(self, onto: Callable[[float], float]) -> RankedItem:
         """The line with its numbers on another scale."""
         names = ("score", "low", "high", "low_all", "high_all")
-        ends = {name: onto(old) for name in names if (old := getattr(self, name)) is not None}
+        ends: dict[str, Any] = {
+            name: onto(old) for name in names if (old := getattr(self, name)) is not None
+        }
         return replace(self, **ends)
 
 

@@ -329,8 +329,9 @@ def _shown(output: Place) -> Head | Release | None:
     Raises:
         ConfigError: it cannot be read; the text says what to do.
     """
+    place: Place = output
     if not isinstance(output, CloudPath) and (output / RELEASE).exists():
-        place, remedy = output, f"Copy the files of its folder in {output / RELEASES} over it"
+        remedy = f"Copy the files of its folder in {output / RELEASES} over it"
     elif kept := archived(output):
         place, remedy = kept[-1], f"Put {kept[-1]} back as it was, or move it away"
     else:
