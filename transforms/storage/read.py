@@ -332,7 +332,7 @@ def _parquet(
         # would only wait for each other.
         threads=in_process.is_chosen(),
     )
-    return joined(batches)
+    return joined(batches, batch_rows(split.schema))
 
 
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
@@ -369,12 +369,13 @@ def _served(split: Split) -> ServedTable:
 def _read_orc(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     most_rows = batch_rows(split.schema)
     batches = read_orc(stream, split.to_read, split.row_groups, most_rows)
-    yield from map(ReadBatch, joined(batches))
+    yield from map(ReadBatch, joined(batches, most_rows))
 
 
 def _read_arrow(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    batches = read_arrow(stream, split.to_read, batch_rows(split.schema))
-    yield from map(ReadBatch, joined(batches))
+    most_rows = batch_rows(split.schema)
+    batches = read_arrow(stream, split.to_read, most_rows)
+    yield from map(ReadBatch, joined(batches, most_rows))
 
 
 def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:

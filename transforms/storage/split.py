@@ -112,17 +112,17 @@ def batch_of(rows: pa.Table, malformed: tuple[str, ...] = ()) -> ReadBatch:
     return ReadBatch(batches[0] if batches else no_rows(rows.schema), malformed)
 
 
-def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def joined(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order, with small batches that follow each other made into one.
 
     Every batch costs some milliseconds, however few rows it has, and a file may hold one row in
-    each row group, stripe or batch.
+    each row group, stripe or batch. What is joined has at most `most_rows` rows.
     """
     small: list[pa.RecordBatch] = []
     rows = n_bytes = 0
     for batch in batches:
         is_small = len(batch) < SMALL_ROWS and batch.nbytes < SMALL_BYTES
-        full = rows >= SMALL_ROWS or n_bytes >= SMALL_BYTES
+        full = rows >= SMALL_ROWS or rows + len(batch) > most_rows or n_bytes >= SMALL_BYTES
         if small and (full or not is_small or batch.schema != small[0].schema):
             yield from _as_one(small)
             small, rows, n_bytes = [], 0, 0

@@ -109,7 +109,7 @@ def test_dictionaries_are_joined_by_what_they_say():
         pa.record_batch({"text": pa.array(each).dictionary_encode()})
         for each in (["a"], ["b", None], ["a", "c"])
     ]
-    (whole,) = joined(coded)
+    (whole,) = joined(coded, SMALL_ROWS)
     assert whole["text"].to_pylist() == ["a", "b", None, "a", "c"]
 
 
@@ -121,7 +121,7 @@ def test_dictionaries_that_arrow_cannot_join_stay_apart():
         )
         for k in range(300)
     ]
-    texts = [text for batch in joined(coded) for text in batch["text"].to_pylist()]
+    texts = [text for batch in joined(coded, SMALL_ROWS) for text in batch["text"].to_pylist()]
     assert texts == [f"text {k}" for k in range(300)]
 
 
@@ -129,9 +129,11 @@ def test_large_batches_pass_and_small_ones_end_at_both_limits():
     large = batch_of(["x"] * SMALL_ROWS)
     long = batch_of(["y" * SMALL_BYTES])
     half = batch_of(["z" * (SMALL_BYTES // 2)])
-    sizes = [len(each) for each in joined([large, batch_of(["a"]), long, half, half, half, large])]
+    mixed = [large, batch_of(["a"]), long, half, half, half, large]
+    sizes = [len(each) for each in joined(mixed, 1 << 20)]
     assert sizes == [SMALL_ROWS, 1, 1, 2, 1, SMALL_ROWS]
     many = [batch_of(["x"] * (SMALL_ROWS - 1))] * 3
-    assert [len(each) for each in joined(many)] == [2 * (SMALL_ROWS - 1), SMALL_ROWS - 1]
+    assert [len(each) for each in joined(many, 1 << 20)] == [2 * (SMALL_ROWS - 1), SMALL_ROWS - 1]
+    assert [len(each) for each in joined([batch_of(["x", "y"])] * 5, 5)] == [4, 4, 2]
     other = pa.record_batch({"text": [1]})
-    assert [each["text"][0].as_py() for each in joined([batch_of(["a"]), other])] == ["a", 1]
+    assert [each["text"][0].as_py() for each in joined([batch_of(["a"]), other], 9)] == ["a", 1]
