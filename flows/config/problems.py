@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hushrank.flows.errors import ConfigError
-from hushrank.transforms.common.plain_text import MOST_LINES, short
+from hushrank.transforms.common.plain_text import short
 
 Location = tuple[str | int, ...]
 
@@ -55,16 +56,19 @@ def config_error(path: Path, error: ValidationError, model: type[BaseModel]) -> 
         error: raised by `model`.
         model: the root model, for its keys and their examples.
     """
-    problems = dict.fromkeys(
-        f"{path}: {key}: {text}" if key else f"{path}: {text}"
-        for details in error.errors(include_url=False)
-        for key, text in _problems(details, model)
-    )
-    lines = list(problems)
-    if len(lines) > MOST_LINES:
+    problems: dict[str, None] = {}
+    more = set[Location]()  # places of problems that are only counted: a text costs a look at keys
+    for details in error.errors(include_url=False):
+        if len(problems) <= MOST_LINES:
+            found = _problems(details, model)
+            named = (f"{path}: {key}: {text}" if key else f"{path}: {text}" for key, text in found)
+            problems.update(dict.fromkeys(named))
+        else:
+            more.add(details["loc"])
+    lines, many = list(problems), len(problems) + len(more)
+    if many > MOST_LINES:
         lines = lines[: MOST_LINES - 1]
-        more = len(problems) - len(lines)
-        lines.append(f"{path}: {more} more problems; put these right first")
+        lines.append(f"{path}: {many - len(lines)} more problems; put these right first")
     return ConfigError("\n".join(lines))
 
 
@@ -200,9 +204,17 @@ def _annotation(location: Location, model: type[BaseModel]) -> Any:
 
 
 def nested_models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a key may hold; several where their `kind` tells them apart."""
-    candidates = (annotation, *get_args(annotation))
-    return [each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)]
+    """The models that a key may hold; several where their `kind` tells them apart.
+
+    A dataclass of pydantic, which documents have, counts as a model.
+    """
+    candidates: tuple[Any, ...] = (annotation, *get_args(annotation))
+    return [
+        each
+        for each in candidates
+        if isinstance(each, type)
+        and (issubclass(each, BaseModel) or bool(is_pydantic_dataclass(each)))
+    ]
 
 
 def kind_of(model: type[BaseModel]) -> str:

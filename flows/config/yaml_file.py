@@ -22,6 +22,7 @@ from hushrank.transforms.common.local_files import MostBytes, UnfitFile, read_lo
 from hushrank.transforms.common.plain_text import hidden_character
 
 MOST_LEVELS = 20  # most nested sections and lists; a job has four
+MOST_KEYS = 10_000  # most keys; only `items` of wide rankings has more than a few dozen
 INTEGERS = range(-(2**63), 2**63)
 
 _CHOOSE = re.compile(r"#\s*CHOOSE\b:?\s*(?P<what>.*)")
@@ -53,15 +54,22 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._levels = 0
+        self._levels = self._keys = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node as the library does, but limit how deep the file can nest.
 
         Raises:
-            _Refused: the node has a tag, is too deep, or cannot be shown.
+            _Refused: the node has a tag, is too deep, is a key too many, or cannot be shown.
         """
         event = self.peek_event()  # type: ignore[no-untyped-call]
+        self._keys += parent is not None and index is None  # the library has no index for a key
+        if self._keys > MOST_KEYS:
+            raise _Refused(
+                f"more than {MOST_KEYS:,} keys; name a job's YAML file, and put a long list of"
+                " items into a file of its own (items.file)",
+                event.start_mark,
+            )
         if getattr(event, "tag", None) is not None:
             raise _Refused("a tag (!) has no meaning here; remove it", event.start_mark)
         if self._levels == MOST_LEVELS:

@@ -28,7 +28,7 @@ from hushrank.flows.release.archive import (
     find_archived,
     load_archived,
 )
-from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS
 from hushrank.flows.release.history import SCHEMA, apart, outputs_of, problems_of, read_history
 from hushrank.flows.release.history import ranking_table as rankings_of
 from hushrank.flows.release.release import Release as Record
@@ -337,8 +337,7 @@ def _place(folder: object) -> Place:
 
 def _ranking(record: Record) -> Table:
     lines = zip(record.places(), record.ranking, strict=True)
-    rows = [{"place": place, **line.model_dump()} for place, line in lines]
-    fields = RankedItem.model_fields.items()
-    names = [name for name, field in fields if field.is_required() or record.says(name)]
+    rows = [{"place": place, **line.content()} for place, line in lines]
+    names = [name for name in FIELDS if name not in OPTIONAL_FIELDS or record.says(name)]
     types = [(name, _TYPES.get(name, pa.float64())) for name in ("place", *names)]
     return Table(pa.Table.from_pylist(rows, schema=pa.schema(types)))

@@ -32,6 +32,7 @@ RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave
 READ_ONLY = 0o444
 MOST_NIGHTS, MOST_ITEMS = 28, 500  # of a stream, whose ranks a report shows over time
+MOST_COMPARED = 100_000  # items of a release that is compared with the one before it
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
 
 Contents = Mapping[str, bytes]  # of files, by name
@@ -68,7 +69,10 @@ def load_archived(folder: Place) -> Release:
         ArchiveError: one of its files is not as it was published.
     """
     check_intact(folder)
-    return load_release(folder / RELEASE)
+    release = load_release(folder / RELEASE)
+    if folder_name(release) != folder.name:
+        raise ArchiveError(_is_of_another(folder, release))
+    return release
 
 
 def files_of(folder: Place) -> tuple[str, ...]:
@@ -95,7 +99,9 @@ def check_intact(folder: Place) -> None:
         except FileNotFoundError:
             raise ArchiveError(f"{path}: is missing. {_way_out(folder)}") from None
         except OSError as error:
-            raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
+            raise ArchiveError(
+                f"{path}: cannot be read: {error.strerror}. {_way_out(folder)}"
+            ) from error
         if hashlib.sha256(content).hexdigest() != sums.get(name):
             raise ArchiveError(f"{path}: was changed after it was published. {_way_out(folder)}")
 
@@ -104,8 +110,11 @@ def release_before(release: Release, *outputs: Place) -> Release | None:
     """The release of the population in `outputs` just before `release`; None for the first one.
 
     Releases that protect nobody are only compared with each other. A release that cannot be read or
-    was changed is skipped, because a report is no place to stop at it.
+    was changed is skipped, because a report is no place to stop at it. With more than
+    `MOST_COMPARED` items there is none: two releases of so many take too much memory.
     """
+    if len(release.ranking) > MOST_COMPARED:
+        return None
     found = (_before_in(output, release) for output in outputs)
     earlier = [each for each in found if each is not None]
     return max(earlier, key=lambda each: each.moment, default=None)
@@ -217,7 +226,7 @@ def damages(output: Place, check: Callable[[Place], Iterator[str]] | None = None
             yield str(error)
             continue
         if folder_name(release) != folder.name:
-            yield f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
+            yield _is_of_another(folder, release)
         if check is not None:
             yield from check(folder)
 
@@ -233,6 +242,10 @@ def _recorded(folder: Place) -> dict[str, str]:
             f" {_way_out(folder)}"
         ) from None
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _is_of_another(folder: Place, release: Release) -> str:
+    return f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
 
 
 def _way_out(folder: Place) -> str:

@@ -203,7 +203,7 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         "top": release.top,
     }
     for line in release.ranking:
-        yield {**shared, **line.model_dump(), "noisy_wins": wins.get(line.item)}
+        yield {**shared, **line.content(), "noisy_wins": wins.get(line.item)}
 
 
 def _csv(table: pa.Table) -> bytes:
@@ -258,6 +258,8 @@ def _content(path: Place) -> bytes | None:
         return read_whole(path, MostBytes.RELEASE)
     except FileNotFoundError:
         return None
+    except IsADirectoryError:  # in its place
+        return b""
     except OSError as error:
         raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
 
