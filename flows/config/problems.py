@@ -12,7 +12,7 @@ from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hushrank.flows.errors import ConfigError
-from hushrank.transforms.common.plain_text import short
+from hushrank.transforms.common.plain_text import MOST_LINES, short
 
 Location = tuple[str | int, ...]
 
