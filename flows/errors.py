@@ -10,15 +10,24 @@ import re
 import resource
 from typing import ClassVar
 
+from hushrank.transforms.common.local_files import UnfitFile
+from hushrank.transforms.common.plain_text import short_message
+
 
 class HushrankError(Exception):
     """A failure that explains itself: the command line prints its text without a traceback.
+
+    Its text has an end, whatever names it holds (`transforms.common.plain_text.short_message`).
 
     Attributes:
         exit_code: what the process ends with.
     """
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, text: object = "") -> None:
+        """Args: what is wrong, where, and how to put it right."""
+        super().__init__(short_message(str(text)))
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: IPython asks for it."""
@@ -32,7 +41,13 @@ def notes_of(error: BaseException) -> str:
 
 def text_of(error: HushrankError) -> str:
     """An error's own text, and the sentences that were added to it."""
-    return f"{error} {notes_of(error)}".strip()
+    return short_message(f"{error} {notes_of(error)}".strip())
+
+
+class Interrupted(HushrankError):  # noqa: N818 - somebody wants it to end
+    """Ctrl-C, or a signal that means the same (`flows.signals`)."""
+
+    exit_code = 130  # by convention 128 and the number of SIGINT
 
 
 class ConfigError(HushrankError):
@@ -58,8 +73,14 @@ def require(extra: str, where: str) -> None:
 
 
 def refusal_of(error: BaseException) -> ConfigError | None:
-    """The same refusal, where a place met what is not installed; None: it is another error."""
-    if not isinstance(error, OSError) or error.errno != errno.ENOSYS:
+    """The refusal of what is not installed or is no regular file; None: it is another error."""
+    if not isinstance(error, OSError):
+        return None
+    if isinstance(error, UnfitFile | IsADirectoryError):
+        fix = "Put a regular file there, or name another place."
+        notes = notes_of(error)
+        return ConfigError(f"{error.filename}: {error.strerror}. {fix} {notes}".rstrip())
+    if error.errno != errno.ENOSYS:
         return None
     from hushrank.transforms.common.extras import LibraryMissing  # loads Arrow
 
@@ -161,7 +182,7 @@ def problem_of_machine(error: BaseException) -> str | None:
     Returns:
         None: the error is not the machine's but the program's.
     """
-    if isinstance(error, MemoryError):
+    if is_of_memory(error):
         return _TOO_LITTLE_MEMORY
     if isinstance(error, RecursionError):
         return "Something in the configuration or the input is nested too deeply to be read."
@@ -169,7 +190,12 @@ def problem_of_machine(error: BaseException) -> str | None:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             who = "This process" if error.errno == errno.EMFILE else "This machine"
             return _TOO_FEW_FILES.format(who)
-        if error.errno == errno.ENOMEM:
-            return _TOO_LITTLE_MEMORY
         return f"{error.filename or 'hushrank'}: {error.strerror}."
-    return _TOO_LITTLE_MEMORY if _NO_MEMORY.search(str(error).lower()) else None
+    return None
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether the machine gave too little memory; libraries wrap that in all kinds of errors."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or bool(_NO_MEMORY.search(str(error).lower()))

@@ -8,8 +8,10 @@ code for would end a run that is paid for.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import rich.console
 from rich.console import ConsoleOptions, RenderableType
@@ -30,6 +32,14 @@ class Console(rich.console.Console):
         """As in rich, which alone may move the cursor and choose colours."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else shown(text, lines=True), style, control)
+
+    def on_broken_pipe(self) -> None:
+        """Say no more where nobody reads it; rich would end the program, and a run with it."""
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        with suppress(OSError, ValueError):  # a stream without a descriptor
+            os.dup2(nowhere, self.file.fileno())  # else what is left there fails at the end
+        os.close(nowhere)
 
 
 GAP = 2  # characters between two columns

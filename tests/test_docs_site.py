@@ -17,7 +17,7 @@ EXPLAINED = {
     "BudgetRefused",
     "LedgerError",
     "PublishError",
-    "ReductionError",
+    "ReadingError",
     "RunInProgress",
 }
 FETCHED = re.compile(

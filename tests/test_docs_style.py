@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-MOST_MODULE_LINES = 400
+MOST_MODULE_LINES = 600  # of one concept
 MOST_FUNCTION_LINES = 40  # after the docstring: it must fit on a screen
 CODE = ("privacy", "estimation", "transforms", "pipelines", "flows", "experiments", "entry")
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X]|HA[C]K)\b|NotImplementedError[(][)]")

@@ -40,6 +40,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pipelines": (("engine",), ("reduce", "simulate"), ("inspect", "privatize")),
     "flows": (
         ("errors", "signals", "terminal"),
+        ("reading",),
         ("config",),
         ("ledger", "guarantee"),
         ("integrity", "identity"),

@@ -40,8 +40,9 @@ import io
 import itertools
 import json
 import math
-import os.path
+import os
 import re
+import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -152,21 +153,22 @@ def read_json(content: bytes) -> Document:
     """A JSON object in UTF-8 that all readers read alike: no key twice, and numbers are numbers."""
 
     def once(pairs: list[tuple[str, Any]]) -> Document:
-        if len(dict(pairs)) < len(pairs):
+        found = dict(pairs)
+        if len(found) < len(pairs):
             raise ValueError("a key stands twice")
-        return dict(pairs)
+        return found
 
     def finite(text: str) -> float:
         if not math.isfinite(float(text)):
             raise ValueError(f"{text[:20]} is no number")
         return float(text)
 
-    found = json.loads(
-        content.decode(), object_pairs_hook=once, parse_constant=finite, parse_float=finite
-    )
+    text = content.decode()
+    found = json.loads(text, object_pairs_hook=once, parse_constant=finite, parse_float=finite)
     if not isinstance(found, dict):
         raise ValueError("it holds no object")
-    if re.search("[\ud800-\udfff]", json.dumps(found, ensure_ascii=False)):
+    halves = re.search(r"\\u[dD][89a-fA-F]", text) is not None  # no UTF-8 has one but as an escape
+    if halves and re.search("[\ud800-\udfff]", json.dumps(found, ensure_ascii=False)):
         raise ValueError("a text has half of a character")
     return found
 
@@ -2567,23 +2569,27 @@ def check_order(release: Document, say: Findings) -> None:
     )
 
 
+MOST_WRONG = 3  # differences of a table that are told
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
 
 def check_table(files: Files, release: Document, say: Findings) -> None:
     """That ranking.csv has the lines of release.json, number by number, and no other column."""
     boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
-    lines, top = [], f"p_top_{release.get('top')}"
-    for name, board in boards:
-        won = wins_by_item(board["released"])
-        for line in board["ranking"]:
-            values = {**line, "label": line.get("label") or line["item"], "board": name}
-            values |= {"unit": release.get("unit"), top: line.get("p_top")}
-            if won is not None:
-                values["noisy_wins"] = won[line["item"]]
-            lines.append(values)
-    wrong = compare_table(files["ranking.csv"], lines, COLUMNS)
-    text = f"ranking.csv differs from release.json: {'; '.join(wrong[:3])}"
+    top = f"p_top_{release.get('top')}"
+
+    def lines() -> Iterator[Document]:
+        for name, board in boards:
+            won = wins_by_item(board["released"])
+            for line in board["ranking"]:
+                values = {**line, "label": line.get("label") or line["item"], "board": name}
+                values |= {"unit": release.get("unit"), top: line.get("p_top")}
+                if won is not None:
+                    values["noisy_wins"] = won[line["item"]]
+                yield values
+
+    wrong = compare_table(files["ranking.csv"], lines(), COLUMNS)
+    text = f"ranking.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
     say.check(
         not wrong, "ranking.csv has the items, scores, intervals and ranks of release.json", text
     )
@@ -2594,7 +2600,7 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
                 each[name] = 1 / (1 + math.exp(-float(each[end])))
         needed = ("effect", "estimate", "low", "high")
         wrong = compare_table(files["effects.csv"], effects, needed)
-        text = f"effects.csv differs from release.json: {'; '.join(wrong[:3])}"
+        text = f"effects.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
         say.check(not wrong, "effects.csv has the effects of release.json", text)
 
 
@@ -2617,22 +2623,29 @@ def wins_by_item(released: Document) -> dict[str, float] | None:
     return {item: won / weight if weight > 1 else won for item, won in wins.items()}
 
 
-def compare_table(content: bytes, lines: list[Document], needed: Sequence[str]) -> list[str]:
-    """How a table differs from these lines."""
-    header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
-    named = {name for line in lines for name in line}
-    wrong = [f"{len(rows)} lines, not {len(lines)}"] if len(rows) != len(lines) else []
-    wrong += [f"no column {name}" for name in needed if name not in header]
-    wrong += [f"column {short(name)}" for name in header if name not in named]
-    wrong += ["a column stands twice"] if len({*header}) < len(header) else []
-    for row, line in zip(rows, lines, strict=False):
-        wrong += ["a line with another number of cells"] if len(row) != len(header) else []
-        wrong += [
+def compare_table(content: bytes, lines: Iterable[Document], needed: Sequence[str]) -> list[str]:
+    """How a table differs from these lines; both are read line by line, for there may be many."""
+    rows = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""))
+    (header,) = itertools.islice(rows, 1)
+    named: set[str] = set()
+    cells: list[str] = []
+    n_rows = n_lines = 0
+    for row, line in itertools.zip_longest(rows, lines):
+        n_rows, n_lines = n_rows + (row is not None), n_lines + (line is not None)
+        named.update(line or ())
+        if row is None or line is None or len(cells) > MOST_WRONG:
+            continue
+        cells += ["a line with another number of cells"] if len(row) != len(header) else []
+        cells += [
             f"{column} of {next(iter(line.values()))} is {short(cell)}"
             for column, cell in zip(header, row, strict=False)
             if column in line and not same_cell(cell, line[column])
         ]
-    return wrong
+    wrong = [f"{n_rows} lines, not {n_lines}"] if n_rows != n_lines else []
+    wrong += [f"no column {name}" for name in needed if name not in header]
+    wrong += [f"column {short(name)}" for name in header if name not in named]
+    wrong += ["a column stands twice"] if len({*header}) < len(header) else []
+    return wrong + cells
 
 
 def same_cell(cell: str, value: Any) -> bool:
@@ -3868,24 +3881,38 @@ def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
     return all((left[i] * right[2] - right[i] * left[2]) % P == 0 for i in (0, 1))
 
 
+def read_file(path: Path) -> bytes:
+    """The content of a regular file; a FIFO would be waited for, and a device may have no end."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(0, "is no regular file; name the file itself", str(path))
+    if found.st_size > MOST_BYTES:
+        raise OSError(0, f"is larger than {MOST_BYTES >> 30} GiB, so it is none", str(path))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        return file.read()
+
+
 def read_folder(folder: Path) -> dict[str, bytes]:
     """The files of a release in a folder; a link could show something else tomorrow."""
     found = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for path in found:
         if path.is_symlink():
             raise OSError(0, "is a link; put the file itself there", str(path))
-    return {path.name: path.read_bytes() for path in found if path.is_file()}
+    return {path.name: read_file(path) for path in found if path.is_file()}
 
 
 def read_anchor(place: Path) -> bytes:
     """The heads of an anchor: a file; a folder of a git repository that holds the file; or a folder
     with copies of its objects, whose names sort as they do."""
     if not place.is_dir():
-        return place.read_bytes()
+        return read_file(place)
     in_git = place / "hushrank-anchor.jsonl"
     objects = [in_git] if in_git.exists() else sorted(place.glob("*.json"))
-    return b"".join(each.read_bytes() for each in objects)
+    return b"".join(map(read_file, objects))
 
+
+MOST_BYTES = 1 << 32  # most bytes of a file of a release, a ledger or an anchor
 
 VERDICTS = {
     0: "Nothing is wrong.",
@@ -3907,7 +3934,7 @@ def main() -> int:
     try:
         files = read_folder(given.folder)
         others = sorted({path.name for path in given.folder.iterdir()} - files.keys())
-        ledger, key = (each and each.read_bytes() for each in (given.ledger, given.public_key))
+        ledger, key = (each and read_file(each) for each in (given.ledger, given.public_key))
         anchor = given.anchor and read_anchor(given.anchor)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)

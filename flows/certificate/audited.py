@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 from hushrank.flows.certificate.model import AuditedPair
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.local_files import MostBytes, read_local
 
 
 class _Audit(BaseModel):
@@ -28,7 +29,7 @@ def audited_pairs(config: SurveyConfig) -> tuple[AuditedPair, ...] | None:
     if path is None:
         return None
     try:
-        found = _Audit.model_validate_json(path.read_bytes())
+        found = _Audit.model_validate_json(read_local(path, MostBytes.RECORDS))
     except OSError as error:
         raise ConfigError(
             f"report.audit: {path} cannot be read: {error.strerror}. Run hushrank audit, or remove"

@@ -16,7 +16,9 @@ from hushrank.flows.certificate.numbers import as_shown
 from hushrank.flows.errors import ArchiveError
 from hushrank.flows.release.archive import CERTIFICATE, RELEASE, SIGNATURE, files_of
 from hushrank.flows.release.release import Release, load_release
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import read_whole
 
 
 def load_certificate(folder: Place) -> Certificate | None:
@@ -29,7 +31,7 @@ def load_certificate(folder: Place) -> Certificate | None:
     if not path.exists():
         return None
     try:
-        return Certificate.model_validate_json(path.read_bytes())
+        return Certificate.model_validate_json(read_whole(path, MostBytes.RELEASE))
     except OSError as error:
         raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError:
@@ -57,7 +59,7 @@ def problems_of_certificate(folder: Place) -> Iterator[str]:
     for name in files_of(folder):
         if name in (CERTIFICATE, SIGNATURE):
             continue
-        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        found = hashlib.sha256(read_whole(folder / name, MostBytes.RELEASE)).hexdigest()
         if certificate.files.get(name) != found:
             yield f"{place}: names another digest of {name}."
     for what, stated, released in _pairs(certificate, release):

@@ -96,7 +96,10 @@ def attack(
     listed = _listed(files)
     columns = _columns(listed, user if person is not None or ranking is None else None,
                        item, rank, ranking, contest, epsilon_column)  # fmt: skip
-    found = _collected(listed, columns, person, source)
+    from hushrank.flows.reading import read_apart
+    from hushrank.pipelines.privatize.apart import collect_synthetic_rankings
+
+    found = read_apart(collect_synthetic_rankings, listed, columns, person, source)
     _show_guess(console, found)
     own = {float(value) for value in found.epsilon}
     if len(own) == 1:
@@ -142,18 +145,6 @@ def _columns(
     if any(file.format is FileFormat.PREFLIB for file in files):
         return RankColumns(user="user", item="item", rank="rank")
     return RankColumns(user=user or "user", item=item, rank=rank, contest=contest, epsilon=epsilon)
-
-
-def _collected(
-    files: list[InputFile], columns: RankingColumns, person: str | None, source: EpsilonSource
-) -> SyntheticRankings:
-    from hushrank.pipelines.privatize.synthetic_rankings import collect_rankings
-    from hushrank.transforms.common.schema import InputError
-
-    try:
-        return collect_rankings(files, columns, person, source)
-    except InputError as error:
-        raise ConfigError(f"{error}") from None
 
 
 def _show_guess(console: Console, found: SyntheticRankings) -> None:
@@ -290,7 +281,9 @@ def audit(
 def _check_out(path: Path) -> None:
     """Before minutes pass, not after."""
     folder = path.absolute().parent
-    if not (folder.is_dir() and os.access(folder, os.W_OK)) or path.is_dir():
+    if not (folder.is_dir() and os.access(folder, os.W_OK)) or (
+        path.exists() and not path.is_file()
+    ):
         raise ConfigError(f"--out: {path} cannot be written; name a file in a folder of yours")
 
 

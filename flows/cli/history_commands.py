@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +13,7 @@ from rich.text import Text
 from hushrank.flows.cli.arguments import AsJson
 from hushrank.flows.errors import ArchiveError, ConfigError, require
 from hushrank.flows.terminal import Console, print_records
+from hushrank.transforms.common.local_files import open_to_write, require_regular
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
@@ -92,7 +94,8 @@ def history(
 ) -> None:
     """List the releases of a population, and draw its ranking over time."""
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.release.history import apart, outputs_of, read_history
+    from hushrank.flows.release.history import apart, changed_jobs, outputs_of, read_history
+    from hushrank.flows.report.changes import job_change
 
     outputs = outputs_of(sources, load_config)
     if verify:
@@ -101,20 +104,24 @@ def history(
     if plot is not None:
         _check_plot(plot)
     releases, left_out = apart(read_history(outputs))
-    changes = None if since is None else _changes(releases, since)
+    breaks = {
+        after.release_id: job_change(before, after)
+        for before, after in changed_jobs(outputs, releases)
+    }
+    changes = None if since is None else _changes(releases, since, breaks)
     if not as_json:
-        print_records(Console(), HEADINGS, map(_cells, releases))
+        print_records(Console(), HEADINGS, _lines(releases, breaks))
         if any(release.stream is not None for release in releases):
             _say("* stream total, once: all nights of the stream cost that together.")
         _say_what_is_left_out(left_out)
     if plot is not None:
         from hushrank.flows.report.history_plot import ranks_over_time  # matplotlib takes a second
 
-        _write(plot, ranks_over_time(releases, PICTURES[plot.suffix]))
+        _write(plot, ranks_over_time(releases, PICTURES[plot.suffix], breaks))
     if changes is not None and not as_json:
         _show_changes(changes)
     if as_json:
-        _print_json(releases, left_out, plot, changes)
+        _print_json(releases, left_out, plot, changes, breaks)
     elif plot is not None:
         _say(f"Ranks over time: {plot}")
 
@@ -142,7 +149,15 @@ def _verify(outputs: list[Place], as_json: bool) -> None:
     _say(f"{what} published.")
 
 
-def _changes(releases: list[Release], since: str) -> Changes:
+def _lines(releases: list[Release], breaks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """A line for each release, and one above those that follow a change of the job."""
+    for release in releases:
+        if (change := breaks.get(release.release_id)) is not None:
+            yield "", "", "", "", change
+        yield _cells(release)
+
+
+def _changes(releases: list[Release], since: str, breaks: Mapping[str, str]) -> Changes:
     """From the last release of a day to the last of all."""
     from hushrank.flows.config.schedule import day_of
     from hushrank.flows.report.changes import changes_between
@@ -154,7 +169,9 @@ def _changes(releases: list[Release], since: str) -> Changes:
             f"--since {day}: no release of that day comes before the last. hushrank history lists"
             " them"
         )
-    return changes_between(before[-1], releases[-1])
+    after = releases[releases.index(before[-1]) + 1 :]
+    continued = any(release.release_id in breaks for release in after)
+    return changes_between(before[-1], releases[-1], continued=continued)
 
 
 def _show_changes(changes: Changes) -> None:
@@ -174,8 +191,9 @@ def _print_json(
     left_out: list[Release],
     plot: Path | None,
     changes: Changes | None,
+    breaks: Mapping[str, str],
 ) -> None:
-    from hushrank.flows.documents.histories import HistoryDocument, changes_document
+    from hushrank.flows.documents.histories import HistoryDocument, JobChange, changes_document
     from hushrank.flows.documents.runs import print_document, summary_of
 
     print_document(
@@ -184,6 +202,7 @@ def _print_json(
             left_out=tuple(release.release_id for release in left_out),
             plot=None if plot is None else str(plot),
             changes=None if changes is None else changes_document(changes),
+            job_changes=tuple(JobChange(before=id_, says=text) for id_, text in breaks.items()),
         )
     )
 
@@ -226,8 +245,10 @@ def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:
 
     kept = (output for output in outputs if find_archived(output, release.release_id) is not None)
     output = next(kept)
-    before, earlier = release_before(release, output), nights_before(release, output)
-    _write(out, render_report(release, None, before, earlier).encode())
+    before, earlier = release_before(release, *outputs), nights_before(release, output)
+    continued = before is not None and find_archived(output, before.release_id) is None
+    page = render_report(release, None, before, earlier, continued=continued)
+    _write(out, page.encode())
     _say(f"Wrote {out}: the report of release {release.release_id}, without the budget.")
 
 
@@ -301,7 +322,9 @@ def _write(path: Path, content: bytes) -> None:
     """Write the whole file or nothing."""
     partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_bytes(content)
+        require_regular(path)
+        with open_to_write(partial) as file:
+            file.write(content)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushrank.flows.cli.arguments import ConfigPath
-from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
+    from hushrank.flows.methods.base import ReductionJob
+    from hushrank.flows.reading import Reader
     from hushrank.flows.run.job import Job, Survey
-    from hushrank.pipelines.inspect.look import Look
+    from hushrank.pipelines.inspect.found import Look
 
 YES = "--yes-confidential"
 NO_TERMINAL = (
@@ -52,48 +54,50 @@ def inspect(
         from hushrank.flows.config.schedule import day_of
 
         night = day_of(day, "--date")
-    with Console(stderr=True).status(f"reading what {config} names"):
+    from hushrank.flows.reading import Reader
+
+    # The child starts first, because it loads as long as all the rest.
+    with Console(stderr=True).status(f"reading what {config} names"), Reader() as reader:
         from hushrank.flows.methods.registry import load_config
         from hushrank.flows.run.job import Survey
 
-        job, found = inspect_job(Survey(config, load_config(config)), night)
+        job, found = inspect_job(Survey(config, load_config(config)), night, reader)
     from hushrank.flows.cli.inspect_texts import show_look
 
     show_look(console, job.config, night, found)
 
 
-def inspect_job(survey: Survey, night: date | None) -> tuple[Job, Look]:
-    """Check the job and count its rows exactly. What is returned is confidential.
+def inspect_job(survey: Survey, night: date | None, reader: Reader) -> tuple[Job, Look]:
+    """Check the job and have its rows counted exactly. What is returned is confidential.
+
+    Args:
+        survey: the configuration.
+        night: the day whose rows to look at; None if the configuration selects no nights.
+        reader: the child process that reads them.
 
     Raises:
         ConfigError: the configuration or the input breaks a rule.
-        HushrankError: an unforeseen error; its own text may quote a row and is dropped.
+        ReadingError: an unforeseen error; its own text may quote a row and is dropped.
     """
-    from hushrank.transforms.engine import in_process
-
-    in_process.choose()  # this runs no graph, so it does not load Beam
     from dataclasses import replace
 
     from hushrank.flows.run.job import job_to_inspect
-    from hushrank.pipelines.inspect.look import look
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
-    from hushrank.transforms.common.schema import InputError
 
     job = job_to_inspect(survey, night)
     key = SecretKey.draw(system_bits())  # key of pseudonyms; it ends with this process
     reduction = replace(
         job.reduction(key, job.config.confidential), memory_limit=job.config.memory_limit
     )
-    try:
-        return job, look(reduction)
-    except InputError as error:
-        raise ConfigError(str(error)) from None
-    except (MemoryError, OSError):
-        raise  # an error of the machine: `problem_of_machine` words it
-    except Exception as error:
-        raise HushrankError(
-            f"inspect: failed ({type(error).__name__}). Its text may quote a row, so it is not"
-            " shown. Nothing was written or spent; hushrank run would fail as well, and keep the"
-            " details in the confidential folder."
-        ) from None
+    return job, reader.call(_look, reduction, memory=reduction.memory_limit, cells=reduction.cells)
+
+
+def _look(reduction: ReductionJob) -> Look:
+    """Count the rows exactly, in the process that reads them."""
+    from hushrank.transforms.engine import in_process
+
+    in_process.choose()  # this runs no graph, so it does not load Beam
+    from hushrank.pipelines.inspect.look import look
+
+    return look(reduction)

@@ -14,7 +14,7 @@ from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.terminal import Console, print_records
-from hushrank.pipelines.inspect.look import Look
+from hushrank.pipelines.inspect.found import Look
 from hushrank.transforms.common.schema import Ties
 
 CONFIDENTIAL = (

@@ -5,16 +5,14 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
-import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 from typer.core import TyperGroup
 
 from hushrank.flows.cli.arguments import (
@@ -26,16 +24,18 @@ from hushrank.flows.cli.arguments import (
 from hushrank.flows.cli.attack_command import attack, audit
 from hushrank.flows.cli.backup_commands import backup, restore
 from hushrank.flows.cli.clean_command import clean
+from hushrank.flows.cli.endings import (
+    AFTER_FAILURE,
+    after_failure,
+    print_error,
+    reserves,
+    stop,
+    stop_usage,
+)
 from hushrank.flows.cli.history_commands import export, history, verify_release
 from hushrank.flows.cli.inspect_command import inspect
 from hushrank.flows.cli.ledger_commands import cancel, forecast, key, recover, show, verify
-from hushrank.flows.cli.night_commands import (
-    AFTER_FAILURE,
-    backfill,
-    catch_up,
-    execution,
-    resume,
-)
+from hushrank.flows.cli.night_commands import backfill, catch_up, execution, resume
 from hushrank.flows.cli.plan_command import plan
 from hushrank.flows.cli.privatize_command import privatize
 from hushrank.flows.cli.reproduce_command import reproduce
@@ -46,6 +46,7 @@ from hushrank.flows.cli.survey_demo import demo
 from hushrank.flows.errors import (
     ConfigError,
     HushrankError,
+    Interrupted,
     notes_of,
     problem_of_machine,
     refusal_of,
@@ -53,6 +54,7 @@ from hushrank.flows.errors import (
 )
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
+from hushrank.transforms.common.plain_text import short
 
 if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
@@ -136,9 +138,13 @@ def validate(
     of the last earlier night that has files.
     """
     night, console = _night(day), Console()
-    with nullcontext() if as_json else console.status(f"checking {config}"):
+    from hushrank.flows.reading import Reader
+
+    shown = nullcontext() if as_json else console.status(f"checking {config}")
+    with shown, Reader() as reader:  # started first, because it loads as long as all the rest
         from hushrank.flows.display import check_notes, show_checks
         from hushrank.flows.run.budget import check_ledger, ledger_of
+        from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.run import drawn_before
@@ -149,6 +155,7 @@ def validate(
             job = job_to_check(survey, datetime.now(UTC))
         else:
             job = prepare_job(survey, night=night)
+        heads_of(job.files, job.config, reader)
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
             in_stream = survey.config.schedule.stream is not None
@@ -209,9 +216,14 @@ def run(
 def _show_stages(
     config: Path, night: date | None, no_privacy: bool, seed: int | None, as_json: bool
 ) -> None:
-    from hushrank.flows.run.job import prepare_job, read_survey
+    from hushrank.flows.reading import Reader
 
-    job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
+    with Reader() as reader:
+        from hushrank.flows.run.input_files import heads_of
+        from hushrank.flows.run.job import prepare_job, read_survey
+
+        job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
+        heads_of(job.files, job.config, reader)
     if as_json:
         from hushrank.flows.documents.runs import print_document, stages_document
 
@@ -275,6 +287,17 @@ SURVEY_COMMANDS: dict[str, Command] = {"build": build, "tokens": tokens, "demo":
 class InOrder(TyperGroup):
     """Lists commands by panel; otherwise groups such as `ledger` would come before all commands."""
 
+    def invoke(self, ctx: typer.Context) -> None:  # type: ignore[override]
+        """Run a command.
+
+        Raises:
+            Interrupted: by Ctrl-C; the text is what was left, empty if nobody knows.
+        """
+        try:
+            super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(notes_of(stop)) from None
+
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Names of commands, in the order of the help."""
         names = [name for commands in COMMANDS.values() for name in commands]
@@ -324,7 +347,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 4 stopped by a
-    look at the rows, 1 other.
+    look at the rows, 130 interrupted, 1 other.
     """
     print_everywhere()
     stop_as_ctrl_c()
@@ -333,39 +356,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     as_json = JSON_OPTION in words
     try:
-        app(words, prog_name=PROGRAM, standalone_mode=not as_json)
+        exit_code = app(words, prog_name=PROGRAM, standalone_mode=False)
+    except Interrupted as error:
+        left = f"{error}" or (AFTER_FAILURE if reserves(words) else "")
+        stop(error, f"Interrupted. {left}".strip(), error.exit_code, as_json)
     except HushrankError as error:
-        _stop(error, text_of(error), error.exit_code, as_json)
+        stop(error, text_of(error), error.exit_code, as_json)
     except typer.Abort as error:
-        _stop(error, "Interrupted.", 1, as_json)
+        stop(error, "Interrupted.", Interrupted.exit_code, as_json)
     except Exception as error:  # libraries wrap errors of the machine in all kinds of errors
-        if as_json and hasattr(error, "format_message"):  # typer's error for wrong arguments
-            _stop(error, error.format_message(), 2, as_json)
+        if hasattr(error, "format_message"):  # typer's error for wrong arguments
+            stop_usage(error, as_json)
         if refusal := refusal_of(error):
-            _stop(refusal, f"{refusal}", refusal.exit_code, as_json)
+            stop(refusal, f"{refusal}", refusal.exit_code, as_json)
         if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            name = str(error.filename or "a name")[:80]
-            text = f"{name}…: {error.strerror}. Name another file; nothing was spent."
-            _stop(error, text, 2, as_json)
+            name = short(str(error.filename or "a name"))
+            text = f"{name}: {error.strerror}. Name another file; nothing was spent."
+            stop(error, text, 2, as_json)
         problem = problem_of_machine(error)
         if problem is None:  # a fault in the program: show its traceback
             if as_json:
-                _print_error(error, "An unforeseen error; standard error has the details.", 1)
+                print_error(error, "An unforeseen error; standard error has the details.", 1)
             raise
-        _stop(error, f"{problem} {notes_of(error) or _after_failure(words)}", 1, as_json)
-
-
-def _after_failure(words: Sequence[str]) -> str:
-    """What is left after the machine refused something; only runs reserve budget."""
-    if words[:1] == ["backup"]:
-        return "Nothing was backed up, and what was there is unchanged. Run the same command again."
-    if words[:1] == ["restore"]:
-        return "The backup is unchanged. Nothing was spent. Run the same command again."
-    if words[:1] == ["collect"]:
-        return "Answers that were acknowledged are kept. Run the same command again."
-    if words[:1] == ["survey"] and words[1:2] != ["demo"]:
-        return "Nothing was spent. Run the same command again."
-    return AFTER_FAILURE
+        stop(error, f"{problem} {notes_of(error) or after_failure(words)}", 1, as_json)
+    sys.exit(exit_code or 0)
 
 
 def _collect_rarely() -> None:
@@ -375,18 +389,6 @@ def _collect_rarely() -> None:
     """
     gc.set_threshold(NEW_OBJECTS)
     atexit.register(gc.freeze)
-
-
-def _stop(error: Exception, text: str, exit_code: int, as_json: bool) -> NoReturn:
-    if as_json:
-        _print_error(error, text, exit_code)
-    Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
-    sys.exit(exit_code)
-
-
-def _print_error(error: Exception, text: str, exit_code: int) -> None:
-    what = {"kind": type(error).__name__, "message": text, "exit_code": exit_code}
-    typer.echo(json.dumps({"error": what}, indent=2))
 
 
 if __name__ == "__main__":

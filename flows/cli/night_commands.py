@@ -16,8 +16,9 @@ import typer
 from rich.text import Text
 
 from hushrank.flows.cli.arguments import ConfigPath, ReleaseId, ThroughPrefect
-from hushrank.flows.errors import ConfigError, HushrankError, check_address_space, notes_of
+from hushrank.flows.errors import ConfigError, check_address_space
 from hushrank.flows.terminal import Console
+from hushrank.transforms.common.plain_text import short_message
 
 if TYPE_CHECKING:
     from hushrank.flows.run.job import Job
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome
 
-AFTER_FAILURE = (
-    "What was reserved but not drawn is given back; if noise was drawn already, the same command"
-    " publishes that release without spending again."
-)
 CONFIGURED_SERVER = "the server of its settings (--direct does without)"
 OWN_SERVER = "starts a server for this run, which takes some seconds (--direct does without)"
 
@@ -97,28 +94,25 @@ def execution(
 
     Raises:
         ConfigError: the process may use too little memory, or Prefect is not installed.
-        HushrankError: the command was interrupted, or Prefect's settings cannot be read.
+        HushrankError: Prefect's settings cannot be read.
     """
     console = Console(stderr=as_json)
-    _show_step(console, "check", f"{config}")
+    _show_step(console, "check", short_message(f"{config}"))
     check_address_space()
     from hushrank.flows.prefect.server import check_prefect
 
     check_prefect(prefect)
     from hushrank.flows.run.reader_process import Reducer
 
-    try:
-        with Reducer() as reducer:  # started first, because it loads as long as all the rest
-            run = _runner(console, prefect)
+    with Reducer() as reducer:  # started first, because it loads as long as all the rest
+        run = _runner(console, prefect)
 
-            def execute(job: Job) -> Outcome:
-                if job.night is not None:
-                    console.print(Text(f"Night {job.night}", style="bold"))
-                return run(job, reducer)
+        def execute(job: Job) -> Outcome:
+            if job.night is not None:
+                console.print(Text(f"Night {job.night}", style="bold"))
+            return run(job, reducer)
 
-            yield execute
-    except KeyboardInterrupt as stop:
-        raise HushrankError(f"Interrupted. {notes_of(stop) or AFTER_FAILURE}") from None
+        yield execute
 
 
 def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], Outcome]:

@@ -241,9 +241,9 @@ def _write(
     answers: Path, out: Path, columns: AnswerColumns, source: EpsilonSource, divided: AnswerBudget
 ) -> tuple[str, ...]:
     """Write the new file; return why rows were left out."""
-    from hushrank.pipelines.privatize.answers_file import privatize_file
+    from hushrank.flows.reading import read_apart
+    from hushrank.pipelines.privatize.apart import write_private_answers
     from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
-    from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.schema import InputError
     from hushrank.transforms.storage.files import list_files
 
@@ -252,7 +252,7 @@ def _write(
     try:
         (file,) = list_files([str(answers.absolute())])
         format_ = WRITTEN_ENDINGS[out.suffix.lower()]
-        return privatize_file(file, out, format_, columns, source, divided, system_bits())
+        return read_apart(write_private_answers, file, out, format_, columns, source, divided)
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
     except InputError as error:

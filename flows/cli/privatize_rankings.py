@@ -182,16 +182,13 @@ def _write(
     form: PrivateForm,
 ) -> tuple[str, ...]:
     """Write the new file; return why rows were left out."""
-    from hushrank.pipelines.privatize.rankings_file import privatize_ranking_file
-    from hushrank.privacy.randomness import system_bits
-    from hushrank.transforms.common.schema import InputError
+    from hushrank.flows.reading import read_apart
+    from hushrank.pipelines.privatize.apart import write_private_rankings
 
     try:
-        return privatize_ranking_file(source, out, format_, columns, epsilons, form, system_bits())
+        return read_apart(write_private_rankings, source, out, format_, columns, epsilons, form)
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
-    except InputError as error:
-        raise ConfigError(f"{error}") from None
 
 
 def _told(

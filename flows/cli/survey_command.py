@@ -159,5 +159,5 @@ def _say(text: str) -> None:
 
 def _tell(text: str) -> None:
     """Say it on standard error; the collector goes on if nobody can read that any more."""
-    with suppress(OSError, ValueError, SystemExit):  # rich ends the program where a pipe is broken
+    with suppress(OSError, ValueError):
         Console(stderr=True).print(text, soft_wrap=True, markup=False, highlight=False)

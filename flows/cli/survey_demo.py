@@ -20,6 +20,7 @@ import typer
 
 from hushrank.flows.errors import ConfigError, HushrankError, require
 from hushrank.flows.terminal import Console
+from hushrank.transforms.common.local_files import open_to_write
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
@@ -63,7 +64,8 @@ def demo(
         raise ConfigError(f"{folder} is not empty; name a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "survey.yaml"
-    path.write_text(SURVEY)
+    with open_to_write(path) as file:
+        file.write(SURVEY.encode())
     _build_page(path, folder / "site")
     population = _population()
     _say(f"Wrote {path} and the page in {folder / 'site'}. {people} people answer it …")

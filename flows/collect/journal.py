@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushrank.flows.collect.forms import RowForm
+from hushrank.transforms.common.local_files import UnfitFile, open_local, read_local
 from hushrank.transforms.storage.write import flush_folder, write_flushed
 
 _MAGIC = b"hushrank journal 1\n"
@@ -74,7 +75,7 @@ class Journal:
     def __init__(self, path: Path, form: RowForm, size: int) -> None:
         """Go on with the file at `path` after its first `size` bytes; what follows is cut off."""
         self.path, self.form, self.size = path, form, size
-        self._descriptor = os.open(path, os.O_WRONLY)
+        self._descriptor = open_local(path, os.O_WRONLY)
         try:
             os.ftruncate(self._descriptor, size)
             os.lseek(self._descriptor, size, os.SEEK_SET)
@@ -161,9 +162,10 @@ def read_journal(path: Path) -> JournalContent | None:
         ValueError: this is no journal, or its head is damaged.
         OSError: it cannot be read.
     """
-    if path.stat().st_size > MOST_JOURNAL:
-        raise ValueError(f"{path}: is larger than a journal can be")
-    content, start = memoryview(path.read_bytes()), len(_MAGIC)
+    try:
+        content, start = memoryview(read_local(path, MOST_JOURNAL)), len(_MAGIC)
+    except (UnfitFile, IsADirectoryError) as error:
+        raise ValueError(f"{path}: this is no journal: {error.strerror}") from None
     if bytes(content[:start]) != _MAGIC[: len(content)]:
         raise ValueError(f"{path}: this is no journal")
     text = next(_records(content, start), None)
@@ -194,7 +196,7 @@ def cut(path: Path, size: int) -> None:
         OSError: it may be cut off or not.
     """
     with suppress(FileNotFoundError):  # then nothing of it can be counted
-        descriptor = os.open(path, os.O_WRONLY)
+        descriptor = open_local(path, os.O_WRONLY)
         try:
             os.ftruncate(descriptor, size)
             os.fsync(descriptor)

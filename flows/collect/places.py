@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hushrank.flows.collect.parts import PlaceOfPart
+from hushrank.flows.config.apart import NamedPlace, Use, conflicts, named_places
 from hushrank.flows.config.schedule import date_formats, reads
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -65,9 +66,14 @@ def spool_folder(config: SurveyConfig, chosen: Path | None) -> Path:
     """Where journals are: the folder that was chosen, or one in the confidential area.
 
     Raises:
-        ConfigError: none was chosen, and that area is not on this machine.
+        ConfigError: none was chosen, and that area is not on this machine; or the folder that was
+            chosen is, or holds, another place of the survey.
     """
     if chosen is not None:
+        others = (each for each in named_places(config) if each.key != "confidential")
+        spool = NamedPlace("--spool", Use.OWN_FOLDER, chosen.absolute())
+        for key, why in conflicts([*others, spool]):
+            raise ConfigError(f"{key}: {why}. Nothing was written.")
         return chosen
     if not isinstance(config.confidential, Path):
         raise ConfigError(

@@ -40,6 +40,7 @@ from hushrank.flows.collect.spool_files import (
 )
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.local_files import open_local
 from hushrank.transforms.storage.write import (
     OWNER_ONLY_FILE,
     TEMPORARY_NAME,
@@ -104,7 +105,7 @@ class Spool:
         self._files = SpoolFiles(folder, terms.form.survey, terms.tell)
         self._journal: Journal | None = None
         self._refused: tuple[Path, int] | None = None  # a journal, and its size without refused
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, OWNER_ONLY_FILE)
+        self._lock = open_local(folder / "lock", os.O_RDWR | os.O_CREAT, mode=OWNER_ONLY_FILE)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._recover()

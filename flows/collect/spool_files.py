@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hushrank.flows.collect.journal import (
     MARK_BYTES,
+    MOST_JOURNAL,
     JournalContent,
     cut,
     marks_in,
@@ -23,6 +24,7 @@ from hushrank.flows.collect.journal import (
     remove,
 )
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.storage.write import write_whole
 
 OPEN, SEALED, DAMAGED, USED = ".journal", ".sealed", ".damaged", ".tokens"
@@ -133,7 +135,7 @@ class SpoolFiles:
             )
         elif content.damaged:
             kept = path.with_suffix(DAMAGED)
-            write_whole(str(kept), path.read_bytes())
+            write_whole(str(kept), read_local(path, MOST_JOURNAL))
             cut(path, content.size)
             self._tell(
                 f"{kept}: the disk has damaged this file of answers; those before the damage are"
@@ -168,7 +170,7 @@ def _used_in(path: Path, check: str) -> tuple[bytes, ...]:
     Raises:
         ConfigError: it is not as it was written.
     """
-    content = path.read_bytes()
+    content = read_local(path, MostBytes.RECORDS)
     marks = marks_in(content)
     whole = content and not len(content) % MARK_BYTES and list(marks) == sorted(marks)
     if not whole or (check and check_of(content) != check):

@@ -20,6 +20,7 @@ from hushrank.flows.collect.contents import Refused
 from hushrank.flows.collect.journal import MARK_BYTES
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import write_once
 
@@ -50,7 +51,7 @@ class TokenKey:
         place = confidential / KEY_FILE
         try:
             made = bits.take(KEY_BYTES)
-            known = write_once(str(place), (made + _check(made)).hex().encode())
+            known = write_once(str(place), (made + _check(made)).hex().encode(), MostBytes.KEY)
         except OSError as error:
             raise ConfigError(
                 f"{place}: the key of the tokens cannot be read or written: {error.strerror}."

@@ -13,6 +13,7 @@ All of this is public, so messages may show it.
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,14 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, mod
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.reading import read_apart
+from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.local_files import MostBytes, open_to_read, read_local
 from hushrank.transforms.common.plain_text import hidden_character, read_cell
+from hushrank.transforms.common.schema import TOO_LARGE, InputError
+from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 
 PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
@@ -168,12 +175,13 @@ def _distinct(names: tuple[str, ...], labels: list[str]) -> dict[str, str]:
 
 
 def _read_text(path: Path) -> _Read:
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    lines = read_local(path, MostBytes.LIST).decode("utf-8-sig").splitlines()
     return [line for line in lines if line.strip()], []
 
 
 def _read_csv(path: Path) -> _Read:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    opened = open_to_read(path, MostBytes.LIST)
+    with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream)
         header = next(rows, [])
         item, label = _columns(path, header)
@@ -190,7 +198,30 @@ def _cells(header: list[str], lines: list[list[str]], column: str) -> list[str]:
 
 
 def _read_parquet(path: Path) -> _Read:
-    item, label = _columns(path, pq.read_schema(path).names)
+    try:
+        return read_apart(_parse_parquet, path, memory=LEAST_MEMORY)
+    except HushrankError as error:
+        raise ValueError(f"{error}") from None
+
+
+def _parse_parquet(path: Path) -> _Read:
+    """As `_read_parquet`, in the process that parses; raises InputError."""
+    try:
+        with being_read(f"{path}"):
+            return _columns_of_parquet(path)
+    except MemoryError:
+        raise InputError(TOO_LARGE.format(path)) from None
+    except (pa.ArrowException, OSError) as error:  # Arrow's own of a damaged file has no number
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InputError(f"{path} is damaged; write it again") from None
+    except ValueError as error:  # it shows no more than the rule: all of this is public
+        raise InputError(f"{error}") from None
+
+
+def _columns_of_parquet(path: Path) -> _Read:
+    with open_to_read(path, MostBytes.LIST) as stream:
+        item, label = _columns(path, pq.read_schema(stream).names)
     names = _values(path, item)
     if None in names:
         raise ValueError(f"{path} has an entry without a name")
@@ -199,7 +230,8 @@ def _read_parquet(path: Path) -> _Read:
 
 
 def _values(path: Path, column: str) -> list[str | None]:
-    values = pq.read_table(path, columns=[column])[column]
+    with open_to_read(path, MostBytes.LIST) as stream:
+        values = pq.read_table(stream, columns=[column])[column]
     if not (
         pa.types.is_integer(values.type)
         or pa.types.is_string(values.type)
@@ -210,7 +242,7 @@ def _values(path: Path, column: str) -> list[str | None]:
 
 
 def _read_preflib(path: Path) -> _Read:
-    with path.open("rb") as stream:
+    with open_to_read(path, MostBytes.LIST) as stream:
         return list(preflib.read_header(str(path), stream.read(preflib.HEADER_BYTES)).names), []
 
 

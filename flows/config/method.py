@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.groups import GroupsConfig
+from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
@@ -57,6 +56,8 @@ class Sections(Protocol):
     def report(self) -> ReportConfig: ...
     @property
     def output(self) -> Place: ...
+    @property
+    def supersedes(self) -> tuple[Place, ...]: ...
     @property
     def confidential(self) -> Place: ...
     @property

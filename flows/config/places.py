@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.local_files import require_regular
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, Place, is_cloud
 from hushrank.transforms.tables.names import (
@@ -40,6 +41,7 @@ GIT_PREFIX = "git:"  # before a folder of a git repository
 FOLDER = "folder"  # key of the validation context: where relative paths start
 BASE = "base"  # another: from where paths count that were moved along; None: from that folder
 COUNTED = "counted"  # another: takes each absolute path that does not count as it is
+SURVEY = "survey"  # another: the YAML file itself
 
 
 def _local_path(value: object, info: ValidationInfo) -> object:
@@ -55,7 +57,7 @@ def _local_path(value: object, info: ValidationInfo) -> object:
         path.resolve()
         _count(str(path), value, str(path), info)
     except (OSError, RuntimeError):  # RuntimeError: links in a circle, or ~ of an unknown user
-        refuse(("", "leads nowhere: its links go round in a circle; name another place"))
+        refuse(("", f"{value}: its links go round in a circle; name another place"))
     return path
 
 
@@ -110,7 +112,12 @@ def contains(outer: Place, inner: Place) -> bool:
     """Whether `inner` is `outer` or is in it, links followed."""
     if isinstance(outer, CloudPath):
         return isinstance(inner, CloudPath) and outer.contains(inner)
-    return isinstance(inner, Path) and inner.resolve().is_relative_to(outer.resolve())
+    return isinstance(inner, Path) and real_path(inner).is_relative_to(real_path(outer))
+
+
+def real_path(path: Path) -> Path:
+    """The path with its links followed, as far as they lead anywhere."""
+    return Path(os.path.realpath(path))
 
 
 def _input_path(value: object, info: ValidationInfo) -> object:
@@ -210,6 +217,8 @@ def check_can_be_made(key: str, place: Path) -> None:
     try:
         if place.is_dir():
             return
+        if os.path.lexists(place):
+            raise ConfigError(f"{key}: {place} is no folder; name a folder. Nothing was spent.")
         parent = next(folder for folder in place.parents if folder.exists())
         with tempfile.TemporaryDirectory(prefix=".hushrank-", dir=parent):
             pass
@@ -222,6 +231,21 @@ def check_can_be_made(key: str, place: Path) -> None:
         raise ConfigError(
             f"{key}: {place}: cannot be made ({error.strerror}); name another place, or correct"
             " what is there"
+        ) from None
+
+
+def check_can_be_written(key: str, file: Path) -> None:
+    """Refuse a place for a file at which something else is; whether it exists does not matter.
+
+    Raises:
+        ConfigError: it is a folder, a FIFO, a device or a socket.
+    """
+    try:
+        require_regular(file)
+    except OSError as error:
+        raise ConfigError(
+            f"{key}: {file} cannot be written ({error.strerror}); name another file. Nothing was"
+            " read or spent."
         ) from None
 
 

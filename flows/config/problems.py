@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.plain_text import MOST_LINES, short
 
 Location = tuple[str | int, ...]
 
 TAG = "kind"  # the key that says which of several models a section follows
 _RULES = "rules"  # the error type under which `refuse` passes problems through pydantic
-MOST_PROBLEMS = 12
-MOST_SHOWN = 80  # most characters of a value that a message shows
 _EXPECTED = {
     "string_type": "must be text",
     "float_type": "must be a number",
@@ -56,14 +56,19 @@ def config_error(path: Path, error: ValidationError, model: type[BaseModel]) -> 
         error: raised by `model`.
         model: the root model, for its keys and their examples.
     """
-    problems = dict.fromkeys(
-        f"{path}: {key}: {text}" if key else f"{path}: {text}"
-        for details in error.errors(include_url=False)
-        for key, text in _problems(details, model)
-    )
-    lines = list(problems)[:MOST_PROBLEMS]
-    if more := len(problems) - len(lines):
-        lines.append(f"{path}: {more} more problems; put these right first")
+    problems: dict[str, None] = {}
+    more = set[Location]()  # places of problems that are only counted: a text costs a look at keys
+    for details in error.errors(include_url=False):
+        if len(problems) <= MOST_LINES:
+            found = _problems(details, model)
+            named = (f"{path}: {key}: {text}" if key else f"{path}: {text}" for key, text in found)
+            problems.update(dict.fromkeys(named))
+        else:
+            more.add(details["loc"])
+    lines, many = list(problems), len(problems) + len(more)
+    if many > MOST_LINES:
+        lines = lines[: MOST_LINES - 1]
+        lines.append(f"{path}: {many - len(lines)} more problems; put these right first")
     return ConfigError("\n".join(lines))
 
 
@@ -129,11 +134,7 @@ def _shown(value: object) -> str:
         return "keys" if isinstance(value, dict) else "a list"
     if isinstance(value, bool):
         return str(value).lower()
-    return _shortened(repr(value))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text)} characters)"
+    return short(repr(value))
 
 
 def _advice_on_key(location: Location, model: type[BaseModel]) -> str:
@@ -203,9 +204,17 @@ def _annotation(location: Location, model: type[BaseModel]) -> Any:
 
 
 def nested_models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a key may hold; several where their `kind` tells them apart."""
-    candidates = (annotation, *get_args(annotation))
-    return [each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)]
+    """The models that a key may hold; several where their `kind` tells them apart.
+
+    A dataclass of pydantic, which documents have, counts as a model.
+    """
+    candidates: tuple[Any, ...] = (annotation, *get_args(annotation))
+    return [
+        each
+        for each in candidates
+        if isinstance(each, type)
+        and (issubclass(each, BaseModel) or bool(is_pydantic_dataclass(each)))
+    ]
 
 
 def kind_of(model: type[BaseModel]) -> str:
@@ -223,6 +232,6 @@ def _example(location: Location, model: type[BaseModel]) -> str | None:
 
 
 def _dotted(location: Location) -> str:
-    parts = (f"[{part}]" if isinstance(part, int) else f".{_shortened(part)}" for part in location)
+    parts = (f"[{part}]" if isinstance(part, int) else f".{short(part)}" for part in location)
     text = "".join(parts)
     return text.removeprefix(".")

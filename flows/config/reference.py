@@ -99,10 +99,10 @@ def sections_of(
     summary, meanings = documented(model)
     keys = tuple(
         _key(key, field, meanings.get(key, field.description or ""))
-        for key, field in model.model_fields.items()
+        for key, field in model.__pydantic_fields__.items()
     )
     yield SectionReference(name, kind, summary, keys)
-    for key, field in model.model_fields.items():
+    for key, field in model.__pydantic_fields__.items():  # of a dataclass, too
         nested = nested_models(field.annotation)
         for section in nested:
             inner_kind = kind_of(section) if len(nested) > 1 else kind

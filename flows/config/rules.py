@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
 
+from hushrank.flows.config.apart import problems_of_places
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
-from hushrank.flows.config.places import anchor_place, contains
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
@@ -20,7 +21,7 @@ from hushrank.flows.config.schedule import problems_of_paths
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, is_cloud
+from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
 from hushrank.transforms.tables.names import is_object, is_table
 
 MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums
@@ -46,9 +47,15 @@ _NO_PERSONAL_EPSILON = (
 )
 
 
-def problems_of_job(config: Sections, methods: Methods) -> Problems:
-    """Key and text of the rules that sections break together. Keys start at the file's root."""
-    yield from _problems_of_places(config)
+def problems_of_job(config: Sections, methods: Methods, survey: Path | None = None) -> Problems:
+    """Key and text of the rules that sections break together. Keys start at the file's root.
+
+    Args:
+        config: the sections.
+        methods: the methods that exist.
+        survey: the YAML file; None: there is none.
+    """
+    yield from problems_of_places(config, survey)
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
     yield from _problems_of_items(config)
@@ -73,54 +80,6 @@ def _problems_of_report(config: Sections, methods: Methods) -> Problems:
         )
     elif link != "logistic":
         yield "report.scale", f"elo needs model.link: logistic, got {link}; change one of the two"
-
-
-def _problems_of_places(config: Sections) -> Problems:
-    output, confidential, ledger = config.output, config.confidential, config.ledger.path
-    if contains(output, confidential) or contains(confidential, output):
-        yield "confidential", "and output must not contain each other; name separate folders"
-    if contains(output, ledger):
-        yield "ledger.path", "must not be in output, which holds what may be shown; move it"
-    if contains(confidential, ledger):
-        yield (
-            "ledger.path",
-            "must not be in confidential: clearing that folder would forget what was spent;"
-            " move it",
-        )
-    yield from _problems_of_guards(config)
-    if config.name in config.ledger.other_people:
-        yield "ledger.other_people", f"must not name {config.name} itself; remove it"
-    for key, path in config.observability.places().items():
-        if contains(output, path) or contains(ledger, path):
-            yield (
-                f"observability.{key}",
-                "must be neither in output nor the ledger, which nothing else may write;"
-                " name another place",
-            )
-
-
-def _problems_of_guards(config: Sections) -> Problems:
-    """Rules for the places that show whether somebody changed the ledger."""
-    ledger, guards = config.ledger.path, config.ledger
-    anchor = None if guards.anchor is None else anchor_place(guards.anchor)
-    for key, place in (("signing_key", guards.signing_key), ("anchor", anchor)):
-        if place is None:
-            continue
-        if contains(config.output, place) or contains(config.confidential, place):
-            yield f"ledger.{key}", "must be neither in output nor in confidential; move it"
-    if isinstance(ledger, CloudPath) and isinstance(anchor, CloudPath):
-        if ledger.bucket == anchor.bucket:
-            yield (
-                "ledger.anchor",
-                "is in the bucket of the ledger, which whoever puts an older ledger back can write;"
-                " name another bucket",
-            )
-    elif anchor is not None and contains(ledger.parent, anchor):
-        yield (
-            "ledger.anchor",
-            "is in the folder of the ledger, and a copy of that folder would bring both back; name"
-            " a place on another disk or host",
-        )
 
 
 def _problems_of_items(config: Sections) -> Problems:
@@ -362,15 +321,13 @@ def _problems_of_epsilon(config: Sections) -> Problems:
 def _problems_of_runner(config: Sections) -> Problems:
     """Rules between the engine and the rest of a job, broken by `config`."""
     runner = config.runner
-    if isinstance(runner, LocalRunner) and runner.spill is not None:
-        if not is_cloud(str(config.confidential)):
-            yield (
-                "runner.spill",
-                "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
-                " machine as it is. Remove it",
-            )
-        if contains(config.output, runner.spill):
-            yield "runner.spill", "must not be in output, which holds what may be shown; move it"
+    spills = isinstance(runner, LocalRunner) and runner.spill is not None
+    if spills and not is_cloud(str(config.confidential)):
+        yield (
+            "runner.spill",
+            "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
+            " machine as it is. Remove it",
+        )
     if isinstance(runner, DataflowRunner):
         for place, path in enumerate(config.input.paths):
             if not is_cloud(path):

@@ -343,10 +343,3 @@ class ObservabilityConfig(Section):
     traces: bool = False
     support: LocalPath | None = Field(default=None, examples=["support"])
     lineage: LineageConfig | None = None
-
-    def places(self) -> dict[str, Path]:
-        """The places that are written to, by key."""
-        named = {"log": self.log, "metrics": self.metrics, "support": self.support}
-        if self.lineage is not None:
-            named["lineage.file"] = self.lineage.file
-        return {key: path for key, path in named.items() if path is not None}

@@ -18,7 +18,7 @@ from pydantic import (
 
 from hushrank.flows.config.places import InputPath
 from hushrank.flows.config.problems import refuse
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.schema import Words
 from hushrank.transforms.storage.csv_header import WINDOWS
 from hushrank.transforms.storage.files import FileFormat
 

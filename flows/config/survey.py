@@ -26,12 +26,11 @@ from pydantic import (
 
 from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
-from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.groups import GroupsConfig
+from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.places import BASE, COUNTED, FOLDER, AnyPlace
+from hushrank.flows.config.places import BASE, COUNTED, FOLDER, SURVEY, AnyPlace
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
@@ -89,6 +88,9 @@ class SurveyConfig(Section):
         top_k: how many of the best items to name; some methods require it.
         report: how scores are written.
         output: folder for public files, and nothing else.
+        supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
+            bounds or something else changed: history, export and report then show their releases
+            too, and where the job changed.
         confidential: folder for files that must stay private; made for its owner only.
         ledger: the privacy budget.
         schedule: which rows a night ranks, and when.
@@ -114,6 +116,9 @@ class SurveyConfig(Section):
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
     report: ReportConfig = Field(default_factory=ReportConfig, examples=["{scale: elo}"])
     output: AnyPlace = Field(examples=["out/campus"])
+    supersedes: Annotated[tuple[AnyPlace, ...], Field(strict=False)] = Field(
+        default=(), examples=["[out/campus-2025]"]
+    )
     confidential: AnyPlace = Field(examples=[".hushrank/work"])
     ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
     schedule: ScheduleConfig = Field(
@@ -162,7 +167,7 @@ class SurveyConfig(Section):
     def _check_together(self, info: ValidationInfo) -> Self:
         methods = methods_of(info)
         self._settled_design = methods[self.method].design or Design.ANY
-        problems = list(problems_of_job(self, methods))
+        problems = list(problems_of_job(self, methods, (info.context or {}).get(SURVEY)))
         if self.collect is not None:
             problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
         if problems:
@@ -269,8 +274,8 @@ class SurveyConfig(Section):
         privacy, method, model (of public exposures the numbers) and top_k, with defaults as if
         written out, and how rows are assigned to nights. It leaves out: the date of the night;
         report and the labels of items, which change how a release is written but not what was
-        drawn; output, confidential, ledger, retention, collect, runner and memory_limit, which
-        decide where and under which budget, but not what.
+        drawn; output, supersedes, confidential, ledger, retention, collect, runner and
+        memory_limit, which decide where and under which budget, but not what.
         It also leaves out the content of the input files, whose identity the release key adds.
 
         Args:
@@ -364,7 +369,10 @@ def check_config(
         ConfigError: one of its values breaks a rule; one line for each problem found.
     """
     counted: dict[str, str] = {}
-    context = {FOLDER: path.parent, METHODS: methods, BASE: base, COUNTED: counted}
+    context = {
+        **{FOLDER: path.parent, SURVEY: path, METHODS: methods},
+        **{BASE: base, COUNTED: counted},
+    }
     try:
         config = SurveyConfig.model_validate(content, context=context)
         config._counted = counted

@@ -18,10 +18,11 @@ from pathlib import Path
 import yaml
 
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.local_files import MostBytes, UnfitFile, read_local
 from hushrank.transforms.common.plain_text import hidden_character
 
-MOST_BYTES = 16 << 20  # most bytes of the file; a longer list of items goes into a file of its own
 MOST_LEVELS = 20  # most nested sections and lists; a job has four
+MOST_KEYS = 10_000  # most keys; only `items` of wide rankings has more than a few dozen
 INTEGERS = range(-(2**63), 2**63)
 
 _CHOOSE = re.compile(r"#\s*CHOOSE\b:?\s*(?P<what>.*)")
@@ -53,15 +54,22 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._levels = 0
+        self._levels = self._keys = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node as the library does, but limit how deep the file can nest.
 
         Raises:
-            _Refused: the node has a tag, is too deep, or cannot be shown.
+            _Refused: the node has a tag, is too deep, is a key too many, or cannot be shown.
         """
         event = self.peek_event()  # type: ignore[no-untyped-call]
+        self._keys += parent is not None and index is None  # the library has no index for a key
+        if self._keys > MOST_KEYS:
+            raise _Refused(
+                f"more than {MOST_KEYS:,} keys; name a job's YAML file, and put a long list of"
+                " items into a file of its own (items.file)",
+                event.start_mark,
+            )
         if getattr(event, "tag", None) is not None:
             raise _Refused("a tag (!) has no meaning here; remove it", event.start_mark)
         if self._levels == MOST_LEVELS:
@@ -143,13 +151,7 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ConfigError(
-                f"{path}: is larger than {MOST_BYTES >> 20} MiB; name a job's YAML file, and put a"
-                " long list of items into a file of its own (items.file)"
-            )
+        content = read_local(path, MostBytes.SETTINGS)
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         raise ConfigError(
@@ -161,6 +163,11 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path}: no permission to read it") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+    except UnfitFile as error:
+        raise ConfigError(
+            f"{path}: {error.strerror}; name a job's YAML file, and put a long list of items into a"
+            " file of its own (items.file)"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
         raise ConfigError(f"{path}: cannot be read ({_reason(error)}); name another file") from None
 

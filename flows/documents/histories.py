@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from hushrank.flows.documents.runs import Document, ReleaseSummary
+from hushrank.flows.guarantee.record import Record
 from hushrank.flows.report.changes import Changes
 
 
@@ -47,6 +48,18 @@ class ChangesDocument(Document):
     left_out: int
 
 
+class JobChange(Record):
+    """Where the releases of one job end, and those of the job that supersedes it begin.
+
+    Attributes:
+        before: id of the first release after the change.
+        says: what changed, as far as releases show it, and what can be compared.
+    """
+
+    before: str
+    says: str
+
+
 class HistoryDocument(Document):
     """What `hushrank history` lists.
 
@@ -55,6 +68,7 @@ class HistoryDocument(Document):
         left_out: ids of unsafe releases that are left out because there are safe ones.
         plot: the picture that was drawn; null: none.
         changes: what changed since the day of `--since`; null: not asked for.
+        job_changes: where the job itself changed.
     """
 
     command: Literal["history"] = "history"
@@ -62,6 +76,7 @@ class HistoryDocument(Document):
     left_out: tuple[str, ...]
     plot: str | None
     changes: ChangesDocument | None = None
+    job_changes: tuple[JobChange, ...] = ()
 
 
 class VerifyDocument(Document):

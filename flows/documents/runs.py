@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Literal
 
 import typer
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import Extended, Record
@@ -156,6 +157,7 @@ def summary_of(release: Release) -> ReleaseSummary:
     )
 
 
+@pydantic_dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedItem(RankedItem):
     """One item: its line of `release.json`, and its place in the ranking.
 
@@ -219,7 +221,7 @@ def run_document(outcome: Outcome) -> RunDocument:
     return RunDocument(
         release=summary_of(release),
         scale=release.scale,
-        ranking=tuple(PlacedItem(place=place, **line.model_dump()) for place, line in lines),
+        ranking=tuple(PlacedItem(place=place, **line.content()) for place, line in lines),
         top_k=release.top_k,
         warnings=release.warnings,
         look=release.look,

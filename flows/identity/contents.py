@@ -32,6 +32,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from hushrank.flows.ledger.key import LedgerKey, Purpose
+from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import InputFile, is_remote
@@ -160,7 +161,7 @@ class Contents:
         It is read, not mapped: a mapped file that somebody truncates ends the process.
         """
         hash_ = blake3(key=self._secret, max_threads=blake3.AUTO)
-        with open(path, "rb", buffering=0) as stream:
+        with os.fdopen(open_local(path), "rb", buffering=0) as stream:
             before = Stamp.of(os.fstat(stream.fileno()))
             while read := stream.readinto(self._block):
                 hash_.update(self._block[:read])
@@ -182,7 +183,7 @@ class Contents:
             self._cache = {}
             if isinstance(self._area, Path):
                 with suppress(OSError, ValueError, RecursionError):
-                    found = json.loads((self._area / CACHE_FILE).read_bytes())
+                    found = json.loads(read_local(self._area / CACHE_FILE, MostBytes.LIST))
                     if isinstance(found, dict):
                         self._cache = {k: v for k, v in found.items() if isinstance(v, str)}
         return self._cache

@@ -13,6 +13,14 @@ from hushrank.flows.integrity.anchor import conflict, damaged, unreachable
 from hushrank.flows.integrity.head import Anchored, Head
 from hushrank.flows.ledger.private_files import sync_folder, write_all
 from hushrank.flows.signals import signals_held
+from hushrank.transforms.common.local_files import (
+    MostBytes,
+    UnfitFile,
+    open_local,
+    open_to_read,
+    read_local,
+    require_regular,
+)
 from hushrank.transforms.storage.write import OWNER_ONLY_FILE
 
 LOCK_TIMEOUT = 20.0  # seconds; a write takes milliseconds
@@ -39,7 +47,7 @@ class FileAnchor:
         if not self._path.parent.is_dir():
             raise unreachable(self.place, "read", "its folder does not exist; is the disk mounted?")
         try:
-            with self._path.open("rb") as file:
+            with open_to_read(self._path, MostBytes.RECORDS) as file:
                 end = file.seek(0, os.SEEK_END)
                 file.seek(max(0, end - TAIL_BYTES))
                 tail = file.read()
@@ -52,7 +60,7 @@ class FileAnchor:
     def records(self) -> bytes:
         """The whole file."""
         try:
-            return self._path.read_bytes()
+            return read_local(self._path, MostBytes.RECORDS)
         except OSError as error:
             raise unreachable(self.place, "read", _reason(error)) from None
 
@@ -68,7 +76,7 @@ class FileAnchor:
                 raise unreachable(self.place, "written", _reason(error)) from None
 
     def _append(self, record: bytes) -> None:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, OWNER_ONLY_FILE)
+        descriptor = open_local(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             end = os.lseek(descriptor, 0, os.SEEK_END)
             start = max(0, end - TAIL_BYTES)
@@ -85,6 +93,7 @@ class FileAnchor:
     def _locked(self) -> Iterator[None]:
         lock = FileLock(f"{self._path}.lock", mode=OWNER_ONLY_FILE)
         try:
+            require_regular(lock.lock_file)
             with signals_held(), lock.acquire(timeout=LOCK_TIMEOUT):
                 yield
         except Timeout:
@@ -117,4 +126,6 @@ def is_newer(head: Head, before: Anchored | None, place: str) -> bool:
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, UnfitFile | IsADirectoryError):
+        return f"{error.filename}: {error.strerror}"
     return error.strerror or type(error).__name__

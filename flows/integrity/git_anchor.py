@@ -28,6 +28,7 @@ from hushrank.flows.integrity.file_anchor import LOCK_TIMEOUT, is_newer, last_re
 from hushrank.flows.integrity.git_command import Ended, remove_dead_lock, run_git, run_hook
 from hushrank.flows.integrity.head import Anchored, Head
 from hushrank.flows.signals import signals_held
+from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.storage.write import STALE_SECONDS
 
 FILE = "hushrank-anchor.jsonl"
@@ -118,8 +119,8 @@ class GitAnchor:
 
     def _show(self, where: _Where, blob: str, content: bytes) -> None:
         """Bring work tree and index up to date; what counts is in the commit already."""
-        with suppress(OSError):
-            (self._folder / FILE).write_bytes(content)
+        with suppress(OSError), open_to_write(self._folder / FILE) as file:
+            file.write(content)
         name = os.fsdecode(where.prefix) + FILE
         entry = f"{_FILE_MODE.decode()},{blob},{name}"
         with suppress(LedgerError):

@@ -34,6 +34,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.private_files import OPEN_TO_READ, create_private
+from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_ID_DIGITS = 16
@@ -159,7 +160,7 @@ def load_public_key(path: Path) -> PublicKey:
 
 def _read(path: Path, name: str, *, private: bool) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_to_read(path, MostBytes.KEY) as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(MOST_BYTES)
     except OSError as error:

@@ -8,12 +8,15 @@ so can an object with a generation number.
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from hushrank.flows.errors import LedgerError
+from hushrank.flows.errors import LedgerError, RunInProgress
 
+WAIT_STEP = 0.1  # seconds between two looks at a lock that another run holds
 _LENGTH = re.compile(rb"(0|[1-9][0-9]{0,17})\n?")
 MISSING = (
     "lines at the end of the ledger are missing, or may be missing",
@@ -106,3 +109,23 @@ class LedgerBackend(Protocol):
             LedgerError: another run holds it.
         """
         ...
+
+
+@contextmanager
+def held(backend: LedgerBackend, release_id: str, wait: float) -> Iterator[None]:
+    """Hold the lock of a release; wait for at most `wait` seconds while another run holds it.
+
+    Raises:
+        RunInProgress: the other run goes on.
+    """
+    until = time.monotonic() + wait
+    with ExitStack() as lock:
+        while True:
+            try:
+                lock.enter_context(backend.hold(release_id))
+                break
+            except RunInProgress:
+                if (left := until - time.monotonic()) <= 0:
+                    raise
+                time.sleep(min(left, WAIT_STEP))
+        yield

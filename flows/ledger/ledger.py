@@ -22,17 +22,16 @@ is right. `rules` has these rules and others.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from hushrank.flows.errors import LedgerError, RunInProgress
+from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.account import Attempt, ReleaseState, account_of
 from hushrank.flows.ledger.alerts import new_alerts, reached
-from hushrank.flows.ledger.backend import LedgerBackend
+from hushrank.flows.ledger.backend import LedgerBackend, held
 from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
 from hushrank.flows.ledger.budget import Balance, BudgetTerms, Reservation
 from hushrank.flows.ledger.entries import (
@@ -71,7 +70,6 @@ from hushrank.flows.ledger.sharing import Sharing, require_own_people, sharing_o
 from hushrank.flows.ledger.texts import drawn_before_text
 from hushrank.privacy.accounting import Spend, composed_epsilon, remaining_epsilon
 
-WAIT_STEP = 0.1  # seconds between two looks at a lock that another run holds
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 
 _Result = TypeVar("_Result")
@@ -110,8 +108,7 @@ class Ledger:
         self._clock = clock
         self._operator = operator_name() if operator is None else operator
 
-    @contextmanager
-    def run_lock(self, release_id: str, wait: float = 0.0) -> Iterator[None]:
+    def run_lock(self, release_id: str, wait: float = 0.0) -> AbstractContextManager[None]:
         """Hold this lock for the whole run of a release; it ends with the block or the process.
 
         Args:
@@ -122,17 +119,7 @@ class Ledger:
             RunInProgress: another run of the release is in progress, and goes on.
         """
         require_release_id(release_id)
-        until = time.monotonic() + wait
-        with ExitStack() as held:
-            while True:
-                try:
-                    held.enter_context(self.backend.hold(release_id))
-                    break
-                except RunInProgress:
-                    if (left := until - time.monotonic()) <= 0:
-                        raise
-                    time.sleep(min(left, WAIT_STEP))
-            yield
+        return held(self.backend, release_id, wait)
 
     def reserve(
         self,

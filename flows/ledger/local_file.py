@@ -21,7 +21,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -42,6 +41,13 @@ from hushrank.flows.ledger.private_files import (
     write_all,
 )
 from hushrank.flows.signals import signals_held
+from hushrank.transforms.common.local_files import (
+    MostBytes,
+    UnfitFile,
+    open_local,
+    read_local,
+    require_regular,
+)
 from hushrank.transforms.storage.write import is_stale
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
@@ -133,6 +139,7 @@ class LedgerFile:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             require_own_folder(self._path)
             self._runs.mkdir(mode=0o700, exist_ok=True)
+            require_regular(lock.lock_file)
             lock.acquire(timeout=0)
         except Timeout:
             raise RunInProgress(
@@ -178,12 +185,15 @@ class LedgerFile:
         Raises:
             Timeout: another process holds the lock.
         """
+        require_regular(f"{self._path}.lock")
         lock = FileLock(f"{self._path}.lock", mode=0o600)
         with signals_held(), lock.acquire(timeout=0):
             return action()
 
     def _append_locked(self, token: str, lines: bytes) -> bool:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = open_local(
+            self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, most=MostBytes.RECORDS
+        )
         try:
             found = _read_all(descriptor)
             content = _whole_lines(found)
@@ -208,11 +218,7 @@ class LedgerFile:
 
     def _content(self) -> bytes:
         try:
-            if not stat.S_ISREG(self._path.stat().st_mode):  # e.g. /dev/null, which keeps nothing
-                raise LedgerError(
-                    f"{self._path} is not a file. Set ledger.path to a file, such as ledger.jsonl."
-                )
-            return self._path.read_bytes()
+            return read_local(self._path, MostBytes.RECORDS)
         except FileNotFoundError:
             return b""
         except OSError as error:
@@ -242,11 +248,11 @@ class LedgerFile:
 
     def _recorded_length(self) -> int | None:
         try:
-            return length_of(self._length_path.read_bytes())
+            return length_of(read_local(self._length_path, MostBytes.KEY))
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreadable(self._path, error) from error
+            raise _unreadable(self._length_path, error) from error
         except ValueError as error:
             raise damaged_length(str(self._length_path), str(self._path)) from error
 
@@ -277,6 +283,11 @@ def _read_all(descriptor: int) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> LedgerError:
+    if isinstance(error, UnfitFile | IsADirectoryError):
+        return LedgerError(
+            f"{path}: the ledger cannot be read ({error.strerror}). Put the ledger's own file back"
+            " there, or set ledger.path to another file. Nothing was spent."
+        )
     return LedgerError(
         f"{path}: the ledger cannot be read ({_reason(error)})."
         " Correct ledger.path or its permissions."
@@ -291,4 +302,6 @@ def _no_lock(runs: Path, why: str) -> LedgerError:
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, UnfitFile | IsADirectoryError):
+        return f"{error.filename}: {error.strerror}"
     return error.strerror or type(error).__name__

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hushrank.flows.errors import LedgerError
-from hushrank.transforms.storage.write import OWNER_ONLY_FILE, is_for_want_of_links
+from hushrank.transforms.common.local_files import open_local
+from hushrank.transforms.storage.write import is_for_want_of_links
 
 OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -28,7 +29,7 @@ def require_own_folder(path: Path) -> None:
     If `path` is a link, the folder that it leads to is checked too. A folder that does not exist
     yet passes: the ledger makes it for its owner alone.
     """
-    for folder in {path.parent, path.resolve().parent}:
+    for folder in {path.parent, Path(os.path.realpath(path)).parent}:
         try:
             found = folder.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -76,7 +77,7 @@ def create_private(path: Path, content: bytes) -> bool:
         if not is_for_want_of_links(error):
             raise
         try:
-            os.close(os.open(path, NEW_FILE, OWNER_ONLY_FILE))
+            os.close(open_local(path, NEW_FILE))
         except FileExistsError:
             return False
         new.replace(path)
@@ -93,7 +94,7 @@ def read_private(path: Path, most: int) -> bytes:
         LedgerError: others can read it too.
         OSError: the file does not exist, is a link, or cannot be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = open_local(path, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_mode & OPEN_TO_READ:
             raise LedgerError(
@@ -123,7 +124,7 @@ def _written(path: Path, name: str, content: bytes) -> Path:
     """A new file with that name, with `content` on disk."""
     new = Path(name)
     new.unlink(missing_ok=True)  # a killed run left it, or somebody planted a link
-    descriptor = os.open(new, NEW_FILE, OWNER_ONLY_FILE)
+    descriptor = open_local(new, NEW_FILE)
     try:
         write_all(descriptor, content)
         os.fsync(descriptor)

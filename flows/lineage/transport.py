@@ -10,9 +10,10 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.local_files import open_local
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 API_KEY = "OPENLINEAGE_API_KEY"  # the variable that OpenLineage's own clients read
@@ -34,7 +35,7 @@ class AppendedFile:
         self._path = path
         try:
             path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-            path.open("a").close()
+            self._open().close()
         except OSError as error:
             raise ConfigError(
                 f"{key}: {path} cannot be written: {error.strerror}. Name another file, or remove"
@@ -47,8 +48,12 @@ class AppendedFile:
         Raises:
             OSError: it cannot be written.
         """
-        with self._path.open("a") as file:
-            file.write(line + "\n")
+        with self._open() as file:
+            file.write(f"{line}\n".encode())
+
+    def _open(self) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        return os.fdopen(open_local(self._path, flags, mode=0o666), "ab")
 
 
 class LineageFile:

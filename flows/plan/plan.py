@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.plan.accuracy import ERRORS, SHARES, Accuracy, Target
@@ -30,11 +31,13 @@ from hushrank.flows.plan.survey import (
 from hushrank.flows.plan.ties import orders_by_ties, with_ties
 from hushrank.flows.plan.world import World, design_text, world_of
 from hushrank.privacy.units import Unit
+from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.common.schema import Ties
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DEFAULT_TARGET = "top=0.9"
 MOST_SETTINGS = 40
+MOST_PEOPLE = 10**10  # more than there are
 IN_A_STREAM = (
     "People are those whose answers count in what the last night shows, each on one night of it;"
     " epsilon is that of all nights of the stream together. hushrank plan --stream says how many"
@@ -244,9 +247,14 @@ def settings_of(config: SurveyConfig, request: PlanRequest) -> list[Setting]:
     )
     if not request.people:
         raise ConfigError("--people: missing; about how many people will answer? --people 300")
-    for name, values in (("people", request.people), ("max-contributions", request.answers)):
+    numbers = (("people", request.people), ("max-contributions (answers)", request.answers))
+    for name, values in numbers:
         if any(value < 1 for value in values):
             raise ConfigError(f"--{name} must be at least 1, got {min(values)}")
+        if any(value > MOST_PEOPLE for value in values):
+            raise ConfigError(f"--{name} must be at most {MOST_PEOPLE}, got {max(values)}")
+    if not all(LEAST_LOSS <= epsilon <= MOST_LOSS for epsilon in request.epsilons):
+        raise ConfigError(f"epsilons: must be from {LEAST_LOSS:g} to {MOST_LOSS:g}")
     settings = [
         Setting(method=config.method, epsilon=epsilon, people=people, answers=answers)
         for people in request.people
@@ -297,6 +305,7 @@ def _draw(
     }
     formula = [predicted(config, each, world) for each, _ in first]
     try:
-        request.plot.write_bytes(accuracy_plot(config.name, curves, formula, request.plot.suffix))
+        with open_to_write(request.plot) as file:
+            file.write(accuracy_plot(config.name, curves, formula, request.plot.suffix))
     except OSError as error:
         raise ConfigError(f"{request.plot}: cannot be written: {error.strerror}") from None

@@ -23,6 +23,7 @@ from hushrank.transforms.common.public_design import read_public_design
 DEFAULT_ZIPF = 1.0
 GROUP_SPREAD = 0.3  # of the scores of a group around the whole's
 MOST_ZIPF = 5.0
+MOST_SPREAD = 1_000
 TIES = 0.25  # of comparisons between equals
 ALIKE = 1.1  # times: exposures that differ by less are called equal
 
@@ -72,6 +73,14 @@ class World:
     group_spread: float = GROUP_SPREAD
     ties: float = TIES
     activity: Activity = ()
+
+    def __post_init__(self) -> None:
+        """Raises: ConfigError: a spread or the seed is out of range."""
+        for name, spread in (("spread", self.spread), ("ability-spread", self.ability_spread)):
+            if not 0 <= spread <= MOST_SPREAD:
+                raise ConfigError(f"--{name} must be from 0 to {MOST_SPREAD}, got {spread}")
+        if self.seed < 0:
+            raise ConfigError(f"--seed must be at least 0, got {self.seed}")
 
     def shares_of(self, n_groups: int) -> tuple[float, ...]:
         """Share of the answers of each of so many groups, others at last: they sum to 1.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hushrank.flows.errors import HushrankError, require
 from hushrank.transforms.common.extras import is_installed
+from hushrank.transforms.common.local_files import MostBytes, read_local
 
 SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -88,6 +89,6 @@ def _mentions_prefect(path: Path) -> bool:
     if path.name in (PROFILES, "prefect.toml"):
         return True
     try:
-        return b"prefect" in path.read_bytes().lower()
+        return b"prefect" in read_local(path, MostBytes.SETTINGS).lower()
     except OSError:
         return True  # let Prefect say what it makes of it

@@ -30,6 +30,9 @@ from hushrank.flows.propose.sections import (
 )
 from hushrank.flows.propose.texts import choose, line, scalar
 from hushrank.flows.propose.values import text_of
+from hushrank.flows.reading import read_apart
+from hushrank.transforms.common.plain_text import short_list
+from hushrank.transforms.common.schema import MOST_COLUMNS
 from hushrank.transforms.storage.packing import without_packing
 from hushrank.transforms.tables.names import is_table
 
@@ -83,7 +86,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
     Raises:
         ConfigError: `source` cannot be read.
     """
-    head = read_head(source)
+    head = read_apart(read_head, source)
     if Path(head.file or source).suffix.lower() in PREFLIB_ENDINGS:
         if isinstance(source, str):
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
@@ -248,7 +251,7 @@ def _missing(source: Source, columns: list[str], guess: Guess) -> Iterator[str]:
     how = f" {_ONE_RESULT}" if "outcome" in unknown else ""
     yield (
         f"Could not tell which column is {' or '.join(unknown)}."
-        f" Columns: {', '.join(columns)}. Set {keys}.{how}"
+        f" Columns: {short_list(columns, MOST_COLUMNS)}. Set {keys}.{how}"
     )
 
 

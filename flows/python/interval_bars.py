@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from hushrank.flows.release.axis import Axis, axis_of
-from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.boards import Interval, RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.wording import certainty, rank_interval, verdict
@@ -62,7 +62,7 @@ def _row(release: Release, axis: Axis, decimals: int, place: str, line: RankedIt
     return f"<tr>{cells}<td>{bar}</td><td {_CELL}>{_safe(rank_interval(line))}</td></tr>"
 
 
-def _bar(axis: Axis, line: RankedItem) -> str:
+def _bar(axis: Axis, line: Interval) -> str:
     low, at, high = (
         WIDTH * axis.percent(value) / 100 for value in (line.low, line.score, line.high)
     )

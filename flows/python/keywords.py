@@ -5,17 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.python.ledger import Ledger
 
-if TYPE_CHECKING:
-    from hushrank.flows.python.ledger import Ledger
-
-PathLike: TypeAlias = "str | os.PathLike[str]"
-Items: TypeAlias = "Sequence[str] | Sequence[int] | Iterable[str] | int | str | os.PathLike[str]"
+PathLike: TypeAlias = str | os.PathLike[str]
+Items: TypeAlias = Iterable[str | int] | Mapping[str, Any] | int | str | os.PathLike[str]
 
 
 class Keywords(TypedDict, total=False):
@@ -151,40 +148,29 @@ _KEYWORDS = {key: keyword for keyword, key in KEYS.items()} | {
 def content_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The content of the YAML file that would say the same; the ledger's path is left out.
 
+    Args:
+        asked: keywords, in plain types.
+
     Raises:
         ConfigError: a keyword is unknown, or a key is given twice.
     """
     for name in asked:
         if name not in Keywords.__annotations__:
             raise ConfigError(f"{name}: unknown keyword. {_advice(name)}")
-    content: dict[str, Any] = _plain(asked.get("settings") or {})
+    content: dict[str, Any] = asked.get("settings") or {}
     for name, key in KEYS.items():
         if asked.get(name) is not None:
-            _put(content, key, _plain(asked[name]), name)
+            _put(content, key, asked[name], name)
     if asked.get("items") is not None:
-        _put(content, "items", items_of(asked["items"]), "items")
+        _put(content, "items", _items_section(asked["items"]), "items")
     return content
 
 
-def items_of(items: Any) -> dict[str, Any]:
-    """The section `items`.
-
-    Raises:
-        ConfigError: the items have no order.
-    """
-    if isinstance(items, str | os.PathLike):
-        return {"file": os.fspath(items)}
-    if isinstance(items, int):
-        return {"count": items}
-    if isinstance(items, set | frozenset):
-        raise ConfigError(
-            "items: a set has no order, so the same items would be another job tomorrow. Write"
-            " sorted(items), or a list."
-        )
-    if isinstance(items, Mapping):
-        section: dict[str, Any] = _plain(items)
-        return section
-    return {"names": [_plain(name) for name in items]}
+def _items_section(items: str | int | list[str | int] | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(items, dict):
+        return items
+    kinds = {str: "file", int: "count", list: "names"}
+    return {kinds[type(items)]: items}
 
 
 def words_of_keywords(error: ConfigError, label: Path) -> ConfigError:
@@ -212,19 +198,3 @@ def _put(content: dict[str, Any], key: str, value: Any, keyword: str) -> None:
     if last in content:
         raise ConfigError(f"{keyword}: is given twice, as keyword and in settings; remove one.")
     content[last] = value
-
-
-def _plain(value: Any) -> Any:
-    """The value in the types of a YAML file."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, date | str | bool | int | float) or value is None:
-        return value
-    for method in ("as_py", "item"):  # one value of Arrow or of numpy
-        if hasattr(value, method):
-            return getattr(value, method)()
-    return value

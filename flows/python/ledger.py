@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -17,8 +18,10 @@ from hushrank.flows.ledger.account import account_of
 from hushrank.flows.ledger.budget import Balance, BudgetTerms
 from hushrank.flows.ledger.entries import Open, read_chain
 from hushrank.flows.ledger.ledger import Ledger as Books
+from hushrank.flows.ledger.period import Refresh
 from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.table import Table
+from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
 
 ENTRIES = pa.schema(
@@ -47,8 +50,12 @@ class Ledger:
         refresh: when the total renews: daily, weekly, monthly or yearly.
         signing_key: file of the key that signs its lines; a signed ledger takes no line without.
         anchor: a second place that knows how far the ledger was (docs/ledger_integrity.md).
+
+    Raises:
+        ConfigError: an argument is of another type, or out of range.
     """
 
+    @plainly
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -64,6 +71,12 @@ class Ledger:
         self.path: Path | CloudPath = (
             CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser().absolute()
         )
+        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
+            raise ConfigError(f"epsilon: must be finite and > 0, got {epsilon!r}")
+        if delta is not None and not 0 <= delta < 1:
+            raise ConfigError(f"delta: must be at least 0 and below 1, got {delta!r}")
+        if refresh is not None and refresh not in get_args(Refresh):
+            raise ConfigError(f"refresh: must be {' or '.join(get_args(Refresh))}")
         self.name = name
         self._terms = {"epsilon": epsilon, "delta": delta, "refresh": refresh}
         named = {"signing_key": signing_key, "anchor": anchor}
@@ -128,6 +141,7 @@ class Ledger:
         """
         return sum(1 for _ in self._entries())
 
+    @plainly
     def terms_for(self, name: str) -> dict[str, Any]:
         """Total, delta and renewal of a population: those given here, or else the recorded ones."""
         given = {key: value for key, value in self._terms.items() if value is not None}
@@ -163,7 +177,7 @@ class Ledger:
         account = account_of(self._entries(), name, str(self.path))
         opened = account.opened
         if not isinstance(opened, Open):
-            known = ", ".join(self.populations) or "none"
+            known = short_list(self.populations) or "none"
             raise ConfigError(f"{self.path}: counts no population {name}. It counts: {known}.")
         terms = BudgetTerms(
             population=name,
@@ -177,7 +191,7 @@ class Ledger:
     def _only_name(self) -> str:
         names = self.populations
         if len(names) != 1:
-            what = f"counts {', '.join(names)}" if names else "has no entry yet"
+            what = f"counts {short_list(names)}" if names else "has no entry yet"
             raise ConfigError(f"{self.path}: {what}. Name the population: Ledger(path, 'arena').")
         return names[0]
 

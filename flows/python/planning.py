@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from hushrank.flows import reading
 from hushrank.flows.cli.inspect_command import inspect_job
 from hushrank.flows.cli.inspect_texts import show_look
 from hushrank.flows.config.schedule import day_of
@@ -33,7 +34,7 @@ from hushrank.flows.python.run import held, paths_of
 from hushrank.flows.python.table import Table
 from hushrank.flows.run.job import Survey
 from hushrank.flows.terminal import text_console
-from hushrank.pipelines.inspect.look import Look
+from hushrank.pipelines.inspect.found import Look
 from hushrank.privacy.randomness import system_bits
 
 TEXT_WIDTH = 110
@@ -51,6 +52,7 @@ class Plan:
         document: all numbers, as `hushrank plan --json` prints them.
     """
 
+    @plainly
     def __init__(self, plan: SurveyPlan) -> None:
         """Args: what was tried."""
         self._plan = plan
@@ -93,6 +95,7 @@ class Inspection:
         appearances: item -> valid rows in which it stands.
     """
 
+    @plainly
     def __init__(self, config: SurveyConfig, night: date | None, found: Look) -> None:
         """Args: the job and what was seen."""
         self._config, self._night, self._found = config, night, found
@@ -148,7 +151,7 @@ def plan(
         people=counts, epsilons=tuple(epsilons), answers=tuple(answers), target=target
     )
     if survey is not None and asked:
-        raise ConfigError(f"plan: the YAML file says {', '.join(asked)}; leave the keywords out.")
+        raise ConfigError(f"survey: the YAML file says {', '.join(asked)}; leave the keywords out.")
     config = plan_config(Path(survey)) if survey is not None else _config_to_plan(asked)
     return Plan(plan_of(config, request, World(spread=spread, seed=seed)))
 
@@ -177,7 +180,7 @@ def inspect(
     day = day_of(night, "night") if isinstance(night, str) else night
     if survey is not None:
         if asked or answers is not None:
-            raise ConfigError("inspect: give a table with keywords, or survey='survey.yaml'.")
+            raise ConfigError("survey: give a table with keywords, or survey='survey.yaml'.")
         read = Survey(Path(survey), load_config(Path(survey)))
         return _looked(read, day)
     paths = paths_of(answers)
@@ -188,7 +191,8 @@ def inspect(
 
 
 def _looked(survey: Survey, night: date | None) -> Inspection:
-    job, found = inspect_job(survey, night)
+    with reading.Reader() as reader:
+        job, found = inspect_job(survey, night, reader)
     return Inspection(job.config, night, found)
 
 

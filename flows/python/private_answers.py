@@ -22,6 +22,8 @@ from hushrank.flows.python.run import paths_of
 from hushrank.flows.python.table import Table
 from hushrank.flows.python.table_files import table_file
 from hushrank.flows.python.tables import batches_of
+from hushrank.flows.reading import read_apart
+from hushrank.pipelines.privatize.apart import write_private_answers, write_private_rankings
 from hushrank.privacy.random_pairs import Hide, best_pairs, law_of_epsilon
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource
@@ -91,7 +93,8 @@ def privatize(
             divided = AnswerBudget(per_user=per_user)
             named = _answer_columns(left, right, outcome, winner, user, divided)
             with _file_of(answers, named, Path(folder)) as file:
-                _privatize_answers(file, made, named, source, divided)
+                asked = (file, made, FileFormat.PARQUET, named, source, divided)
+                read_apart(write_private_answers, *asked)
         table = Table(pq.read_table(made))
         if out is not None:
             shutil.copyfile(made, os.fspath(out))
@@ -131,21 +134,6 @@ def _ranking_columns(
     )
 
 
-def _privatize_answers(
-    file: InputFile,
-    made: Path,
-    columns: AnswerColumns,
-    source: EpsilonSource,
-    divided: AnswerBudget,
-) -> None:
-    from hushrank.pipelines.privatize.answers_file import privatize_file
-
-    try:
-        privatize_file(file, made, FileFormat.PARQUET, columns, source, divided, system_bits())
-    except InputError as error:
-        raise ConfigError(str(error)) from None
-
-
 def _privatize_rankings(
     file: InputFile,
     made: Path,
@@ -154,7 +142,7 @@ def _privatize_rankings(
     mechanism: str,
     break_ties: bool,
 ) -> None:
-    from hushrank.pipelines.privatize.rankings_file import PrivateForm, privatize_ranking_file
+    from hushrank.pipelines.privatize.rankings_file import PrivateForm
 
     if mechanism not in list(RankingMechanism):
         raise ConfigError(f"mechanism: must be {', '.join(RankingMechanism)}, got {mechanism!r}")
@@ -165,10 +153,7 @@ def _privatize_rankings(
         pairs = best_pairs(epsilon, MOST_ITEMS_RANKED, Hide.ORDER)
         law, as_lists = law_of_epsilon(epsilon, pairs, Hide.ORDER), None
     form = PrivateForm(mechanism=chosen, break_ties=break_ties, as_lists=as_lists, pairs=law)
-    try:
-        privatize_ranking_file(file, made, FileFormat.PARQUET, columns, source, form, system_bits())
-    except InputError as error:
-        raise ConfigError(str(error)) from None
+    read_apart(write_private_rankings, file, made, FileFormat.PARQUET, columns, source, form)
 
 
 @contextmanager

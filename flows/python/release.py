@@ -17,6 +17,7 @@ from hushrank.flows.display import ranking_table
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.python.interval_bars import ranking_html
+from hushrank.flows.python.keywords import PathLike
 from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.table import Table
 from hushrank.flows.release.archive import (
@@ -27,7 +28,7 @@ from hushrank.flows.release.archive import (
     find_archived,
     load_archived,
 )
-from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS
 from hushrank.flows.release.history import SCHEMA, apart, outputs_of, problems_of, read_history
 from hushrank.flows.release.history import ranking_table as rankings_of
 from hushrank.flows.release.release import Release as Record
@@ -36,7 +37,9 @@ from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import text_console
 from hushrank.privacy.accounting import Spend
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+from hushrank.transforms.storage.write import read_whole
 
 TEXT_WIDTH = 110
 REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
@@ -54,6 +57,7 @@ class Release:
         balance: the budget afterwards; None for a release that was only read.
     """
 
+    @plainly
     def __init__(
         self,
         record: Record,
@@ -68,6 +72,7 @@ class Release:
         self.balance = balance
 
     @classmethod
+    @plainly
     def of(cls, outcome: Outcome) -> Release:
         """What a run published."""
         spent = outcome.spent if outcome.charged else None
@@ -183,7 +188,7 @@ class Release:
         """
         path = self.folder / REPORT
         try:
-            return Report(path, path.read_bytes().decode())
+            return Report(path, read_whole(path, MostBytes.RELEASE).decode())
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
 
@@ -209,6 +214,7 @@ class Report:
         html: its text; it loads nothing from outside.
     """
 
+    @plainly
     def __init__(self, path: Place, html: str) -> None:
         self.path = path
         self.html = html
@@ -231,6 +237,7 @@ class History(Sequence[Release]):
         left_out: releases that protect nobody, which are never mixed with the others.
     """
 
+    @plainly
     def __init__(self, releases: Sequence[Release], left_out: Sequence[Release] = ()) -> None:
         self._releases = tuple(releases)
         self.left_out = tuple(left_out)
@@ -277,7 +284,7 @@ class History(Sequence[Release]):
 
 
 @plainly
-def read_release(folder: Any) -> Release:
+def read_release(folder: PathLike | CloudPath) -> Release:
     """The release that an output folder shows, or the one that a folder of its archive holds.
 
     Args:
@@ -298,7 +305,7 @@ def read_release(folder: Any) -> Release:
 
 
 @plainly
-def history(*sources: Any) -> History:
+def history(*sources: PathLike | CloudPath) -> History:
     """The releases in output folders, or of the jobs of YAML files.
 
     Raises:
@@ -323,15 +330,14 @@ def _kept(outputs: Sequence[Place], record: Record) -> Place:
     return next(folder for folder in found if folder is not None)
 
 
-def _place(folder: Any) -> Place:
+def _place(folder: object) -> Place:
     text = str(folder)
     return CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser()
 
 
 def _ranking(record: Record) -> Table:
     lines = zip(record.places(), record.ranking, strict=True)
-    rows = [{"place": place, **line.model_dump()} for place, line in lines]
-    fields = RankedItem.model_fields.items()
-    names = [name for name, field in fields if field.is_required() or record.says(name)]
+    rows = [{"place": place, **line.content()} for place, line in lines]
+    names = [name for name in FIELDS if name not in OPTIONAL_FIELDS or record.says(name)]
     types = [(name, _TYPES.get(name, pa.float64())) for name in ("place", *names)]
     return Table(pa.Table.from_pylist(rows, schema=pa.schema(types)))

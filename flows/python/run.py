@@ -17,14 +17,15 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
 from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
+from hushrank.flows.python.arguments import plain_argument
 from hushrank.flows.python.configuration import (
     LABEL,
     UNSAFE_WITHOUT_REASON,
     asked_of,
     local_area,
 )
-from hushrank.flows.python.keywords import Keywords
-from hushrank.flows.python.plain_errors import plainly
+from hushrank.flows.python.keywords import Keywords, PathLike
+from hushrank.flows.python.plain_errors import releasing
 from hushrank.flows.python.release import Release
 from hushrank.flows.python.table_files import table_file
 from hushrank.flows.python.tables import batches_of
@@ -35,6 +36,7 @@ from hushrank.flows.run.run import log_note, run_job
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
 
+PATHS = (str, os.PathLike)
 SEEDED = "seed: makes a release that protects nobody; for a test add unsafe=True."
 OTHER_TOTAL = (
     "The total is what the ledger recorded, or what the first release cost; total_epsilon=...,"
@@ -47,7 +49,7 @@ NO_NOISE = (
 )
 
 
-@plainly
+@releasing
 def rank(
     answers: Any,
     *,
@@ -80,7 +82,7 @@ def rank(
         RunInProgress: another one went on for longer than `wait`. Nothing was spent.
         HushrankError: anything else; the text says whether budget was spent.
     """
-    paths = paths_of(answers)
+    paths, day = paths_of(answers), _day(night)
     job = asked_of(asked, paths, unsafe=unsafe)
     private = job.config.privacy.private
     _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
@@ -89,14 +91,14 @@ def rank(
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
     with running(progress, wait) as execute, held(survey, answers, paths) as ready:
         try:
-            return _released(ready, _day(night), execute, again=again, seed=seed, wait=wait)
+            return _released(ready, day, execute, again=again, seed=seed, wait=wait)
         except BudgetRefused as error:
             if asked.get("total_epsilon") is None:
                 raise BudgetRefused(f"{text_of(error)} {OTHER_TOTAL}") from None
             raise
 
 
-@plainly
+@releasing
 def run(
     survey: str | os.PathLike[str],
     *,
@@ -112,10 +114,11 @@ def run(
     Raises:
         HushrankError: as for `rank`.
     """
+    day = _day(night)
     read = read_survey(Path(survey), no_privacy=unsafe and seed is None)
     _check_unsafe(private=read.config.privacy.private, counted=True, seed=seed, unsafe=unsafe)
     with running(progress, wait) as execute:
-        return _released(read, _day(night), execute, again=again, seed=seed, wait=wait)
+        return _released(read, day, execute, again=again, seed=seed, wait=wait)
 
 
 def _released(
@@ -146,13 +149,17 @@ def _uncounted(survey: Survey, seed: int | None) -> bool:
 
 
 def paths_of(answers: Any) -> list[str] | None:
-    """The paths that `answers` names; None: it is a table."""
-    if isinstance(answers, str | os.PathLike):
-        return [os.fspath(answers)]
-    if isinstance(answers, list | tuple) and answers:
-        # By type, because a row of the caller's own class may raise whatever it is asked.
-        named = [os.fspath(each) for each in answers if issubclass(type(each), (str, os.PathLike))]
-        return named if len(named) == len(answers) else None
+    """The paths that `answers` names; None: it is a table.
+
+    Raises:
+        ConfigError: a path cannot be one.
+    """
+    # By type, because a table or a row of the caller's own class may raise whatever it is asked.
+    if issubclass(type(answers), PATHS):
+        return [plain_argument("answers", answers, PathLike)]
+    entries = answers if type(answers) in (list, tuple) else ()
+    if entries and all(issubclass(type(each), PATHS) for each in entries):
+        return [plain_argument("answers", each, PathLike) for each in entries]
     return None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.python.plain_errors import plainly
 from hushrank.transforms.common.plain_text import shown
 
 MOST_ROWS = 50  # that a notebook shows
@@ -22,6 +23,7 @@ class Table:
     `pyarrow.table(table)`, `duckdb.sql("select * from table")`.
     """
 
+    @plainly
     def __init__(self, table: pa.Table) -> None:
         """Args: the Arrow table."""
         self._table = table

@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.key import LedgerKey, Purpose
+from hushrank.transforms.common.local_files import open_local, open_to_read
 from hushrank.transforms.common.row_digest import RowDigest
 from hushrank.transforms.storage.files import FileFormat, InputFile
-from hushrank.transforms.storage.write import OWNER_ONLY_FILE, OWNER_ONLY_FOLDER, is_stale
+from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER, is_stale
 
 FOLDER = "tables"
 ENDING = ".parquet"
@@ -57,7 +58,7 @@ def table_file(
         for private in (area, folder):
             private.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
         _delete_dead(folder)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, OWNER_ONLY_FILE)
+        descriptor = open_local(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except OSError as error:
         raise _no_room(folder, error) from None
     with os.fdopen(descriptor, "wb") as stream:
@@ -114,7 +115,7 @@ def _delete_dead(folder: Path) -> None:
     for path in folder.glob(f"*{ENDING}"):
         if not is_stale(path):  # its writer may be about to lock it
             continue
-        with suppress(OSError), path.open("rb") as left:
+        with suppress(OSError), open_to_read(path) as left:
             fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink(missing_ok=True)
 

@@ -30,8 +30,9 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import RELEASE, archived
 from hushrank.flows.release.release import Release, load_release
 from hushrank.privacy.accounting import Spend
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.write import write_whole
+from hushrank.transforms.storage.write import read_whole, write_whole
 
 WITNESS_FILE = "ledgers.json"
 PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED, *OF_STREAM)
@@ -150,7 +151,7 @@ def witnesses(area: Place) -> tuple[Witness, ...]:
     """
     path = area / WITNESS_FILE
     try:
-        return _WITNESSES.validate_json(path.read_bytes())
+        return _WITNESSES.validate_json(read_whole(path, MostBytes.RECORDS))
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except (ValidationError, IsADirectoryError):

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.release.release import Release, load_release
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
+from hushrank.transforms.storage.write import flush_folder, read_whole
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
 EFFECTS = "effects.csv"  # of a job that has effects of covariates
@@ -30,6 +32,7 @@ RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave
 READ_ONLY = 0o444
 MOST_NIGHTS, MOST_ITEMS = 28, 500  # of a stream, whose ranks a report shows over time
+MOST_COMPARED = 100_000  # items of a release that is compared with the one before it
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
 
 Contents = Mapping[str, bytes]  # of files, by name
@@ -66,7 +69,10 @@ def load_archived(folder: Place) -> Release:
         ArchiveError: one of its files is not as it was published.
     """
     check_intact(folder)
-    return load_release(folder / RELEASE)
+    release = load_release(folder / RELEASE)
+    if folder_name(release) != folder.name:
+        raise ArchiveError(_is_of_another(folder, release))
+    return release
 
 
 def files_of(folder: Place) -> tuple[str, ...]:
@@ -89,27 +95,39 @@ def check_intact(folder: Place) -> None:
     for name in files_of(folder):
         path = folder / name
         try:
-            content = path.read_bytes()
+            content = read_whole(path, MostBytes.RELEASE)
         except FileNotFoundError:
             raise ArchiveError(f"{path}: is missing. {_way_out(folder)}") from None
         except OSError as error:
-            raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
+            raise ArchiveError(
+                f"{path}: cannot be read: {error.strerror}. {_way_out(folder)}"
+            ) from error
         if hashlib.sha256(content).hexdigest() != sums.get(name):
             raise ArchiveError(f"{path}: was changed after it was published. {_way_out(folder)}")
 
 
-def release_before(release: Release, output: Place) -> Release | None:
-    """The release in `output` just before `release`; None for the first one.
+def release_before(release: Release, *outputs: Place) -> Release | None:
+    """The release of the population in `outputs` just before `release`; None for the first one.
 
     Releases that protect nobody are only compared with each other. A release that cannot be read or
-    was changed is skipped, because a report is no place to stop at it.
+    was changed is skipped, because a report is no place to stop at it. With more than
+    `MOST_COMPARED` items there is none: two releases of so many take too much memory.
     """
+    if len(release.ranking) > MOST_COMPARED:
+        return None
+    found = (_before_in(output, release) for output in outputs)
+    earlier = [each for each in found if each is not None]
+    return max(earlier, key=lambda each: each.moment, default=None)
+
+
+def _before_in(output: Place, release: Release) -> Release | None:
     for folder in reversed(archived(output)):
         if folder.name[:10] > str(release.day) or folder.name == folder_name(release):
             continue
         with suppress(ArchiveError, ConfigError):
             earlier = load_archived(folder)
-            if earlier.safe == release.safe and earlier.moment < release.moment:
+            alike = (earlier.name, earlier.safe) == (release.name, release.safe)
+            if alike and earlier.moment <= release.moment:  # two may be of one second
                 return earlier
     return None
 
@@ -172,9 +190,9 @@ def make_whole(folder: Path, contents: Contents) -> None:
         for name, content in contents.items():
             write_file(partial / name, content)
             (partial / name).chmod(READ_ONLY)
-        flush(partial)
+        flush_folder(partial)
         partial.rename(folder)
-        flush(folder.parent)
+        flush_folder(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -201,14 +219,6 @@ def write_file(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def flush(folder: Path) -> None:
-    """Flush the names in `folder` to disk, if its file system can do that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    with suppress(OSError):  # some network file systems refuse it for folders
-        os.fsync(descriptor)
-    os.close(descriptor)
-
-
 def damages(output: Place, check: Callable[[Place], Iterator[str]] | None = None) -> Iterator[str]:
     """Find releases of the archive that are not as published; one sentence for each.
 
@@ -224,7 +234,7 @@ def damages(output: Place, check: Callable[[Place], Iterator[str]] | None = None
             yield str(error)
             continue
         if folder_name(release) != folder.name:
-            yield f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
+            yield _is_of_another(folder, release)
         if check is not None:
             yield from check(folder)
 
@@ -233,13 +243,17 @@ def _recorded(folder: Place) -> dict[str, str]:
     """The digest of each file, as recorded at publication."""
     path = folder / SUMS
     try:
-        lines = path.read_text(encoding="ascii").splitlines()
+        lines = read_whole(path, MostBytes.SETTINGS).decode("ascii").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ArchiveError(
             f"{path}: is missing or damaged, so nobody can tell whether this release was changed."
             f" {_way_out(folder)}"
         ) from None
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _is_of_another(folder: Place, release: Release) -> str:
+    return f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
 
 
 def _way_out(folder: Place) -> str:

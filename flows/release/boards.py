@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from hushrank.estimation.common.chances import RankChances
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.flows.guarantee.record import Extended, Record
+from hushrank.flows.guarantee.record import Extended, Record, finite_or_text
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.sure import CHANCE_DECIMALS, chances_of, surely_above
@@ -19,7 +20,17 @@ OWN_DECIMALS = 4
 SHARE_DECIMALS = 6  # of `noise_share`
 
 
-class RankedItem(Record):
+class Interval(NamedTuple):
+    """A score with one of its intervals."""
+
+    score: float
+    low: float
+    high: float
+
+
+# No pydantic model: each would take four times the memory, and a ranking may have a million lines.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedItem:
     """One line of the ranking; `Estimate` defines the numbers.
 
     Releases of earlier versions lack the fields from `low_all` to `p_top`, because those versions
@@ -40,6 +51,8 @@ class RankedItem(Record):
             only where nights of a stream are compared by it.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     item: str
     label: str | None = None
     rank: int | float
@@ -59,11 +72,11 @@ class RankedItem(Record):
     noise_share: float | None = None
 
     @property
-    def at_once(self) -> RankedItem:
-        """The line with the interval that holds for all items at once, if there is one."""
+    def at_once(self) -> Interval:
+        """The score with the interval that holds for all items at once, or else its own."""
         if self.low_all is None or self.high_all is None:
-            return self
-        return self.model_copy(update={"low": self.low_all, "high": self.high_all})
+            return Interval(self.score, self.low, self.high)
+        return Interval(self.score, self.low_all, self.high_all)
 
     @property
     def sure_ranks(self) -> tuple[int, int]:
@@ -77,11 +90,22 @@ class RankedItem(Record):
         """What people read: the label, or else the item."""
         return self.item if self.label is None else self.label
 
+    def content(self) -> dict[str, Any]:
+        """The value of each field, by its name."""
+        return dict(zip(FIELDS, VALUES(self), strict=True))
+
     def moved(self, onto: Callable[[float], float]) -> RankedItem:
         """The line with its numbers on another scale."""
         names = ("score", "low", "high", "low_all", "high_all")
-        ends = {name: onto(old) for name in names if (old := getattr(self, name)) is not None}
-        return self.model_copy(update=ends)
+        ends: dict[str, Any] = {
+            name: onto(old) for name in names if (old := getattr(self, name)) is not None
+        }
+        return replace(self, **ends)
+
+
+FIELDS = tuple(field.name for field in fields(RankedItem))
+OPTIONAL_FIELDS = tuple(f.name for f in fields(RankedItem) if f.default is not MISSING)
+VALUES = attrgetter(*FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +173,28 @@ def ranked_items(
         columns["p_top"] = chances.top.round(CHANCE_DECIMALS).tolist()
     if estimate.noise_share is not None:
         columns["noise_share"] = estimate.noise_share.round(SHARE_DECIMALS).tolist()
+    names = ("item", "label", *columns)
+    places = estimate.order.tolist()
+    lines = zip(*([values[i] for i in places] for values in columns.values()), strict=True)
     return tuple(
-        RankedItem(
-            item=items[i],
-            label=labels.get(items[i]),
-            **{name: values[i] for name, values in columns.items()},
-        )
-        for i in estimate.order.tolist()
+        RankedItem(**dict(zip(names, (items[i], labels.get(items[i]), *line), strict=True)))
+        for i, line in zip(places, lines, strict=True)
     )
+
+
+def published_lines(
+    ranking: Sequence[RankedItem], says: Callable[[str], bool]
+) -> Iterator[dict[str, Any]]:
+    """Each line as it stands in `release.json`, without the optional fields that nothing `says`."""
+    unsaid = {name for name in OPTIONAL_FIELDS if not says(name)}
+    names = [name for name in FIELDS if name not in unsaid]
+    ends = [name for name in ("low", "high", "low_all", "high_all") if name in names]
+    values = attrgetter(*names)
+    for line in ranking:
+        content = dict(zip(names, values(line), strict=True))
+        for name in ends:
+            content[name] = finite_or_text(content[name])
+        yield content
 
 
 def group_ranking(

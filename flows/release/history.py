@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -25,8 +26,10 @@ from hushrank.flows.release.archive import (
     load_archived,
 )
 from hushrank.flows.release.release import Release, load_release
-from hushrank.transforms.common.plain_text import write_cell
+from hushrank.transforms.common.local_files import MostBytes
+from hushrank.transforms.common.plain_text import short_list, write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+from hushrank.transforms.storage.write import read_whole
 
 SCHEMA = pa.schema(
     [
@@ -57,12 +60,13 @@ SCHEMA = pa.schema(
         ("p_best", pa.float64()),
         ("p_top", pa.float64()),
         ("top", pa.int64()),
+        ("job", pa.string()),
     ]
 )
 
 
 def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfig]) -> list[Place]:
-    """Output folders: those of YAML files, which `load_config` reads, and those named directly.
+    """Output folders: those of YAML files, earlier jobs first, and those that are named directly.
 
     Raises:
         ConfigError: a YAML file breaks a rule, or a folder does not exist.
@@ -72,7 +76,8 @@ def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfi
         if is_cloud(source):
             outputs.append(_cloud_path(source))
         elif source.endswith((".yaml", ".yml")):
-            outputs.append(load_config(Path(source)).output)
+            config = load_config(Path(source))
+            outputs += [*config.supersedes, config.output]
         elif Path(source).is_dir():
             outputs.append(Path(source))
         else:
@@ -101,9 +106,21 @@ def read_history(outputs: Sequence[Place]) -> list[Release]:
     if len(names) > 1:
         raise ConfigError(
             f"{', '.join(map(str, outputs))}: hold releases of several populations"
-            f" ({', '.join(names)}); name those of one"
+            f" ({short_list(names)}); name those of one"
         )
     return sorted(releases.values(), key=lambda release: release.moment)
+
+
+def changed_jobs(
+    outputs: Sequence[Place], releases: Sequence[Release]
+) -> list[tuple[Release, Release]]:
+    """Each two releases in a row of which the second is in another folder, of another job."""
+    home = {folder.name[11:]: output for output in outputs for folder in archived(output)}
+    return [
+        (before, release)
+        for before, release in itertools.pairwise(releases)
+        if before.job != release.job and home[before.release_id] != home[release.release_id]
+    ]
 
 
 def apart(releases: Sequence[Release]) -> tuple[list[Release], list[Release]]:
@@ -176,6 +193,7 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         "day": release.day,
         "created": release.created,
         "release_id": release.release_id,
+        "job": release.job,
         "name": release.name,
         "method": release.method,
         "epsilon": release.privacy.epsilon,
@@ -185,7 +203,7 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         "top": release.top,
     }
     for line in release.ranking:
-        yield {**shared, **line.model_dump(), "noisy_wins": wins.get(line.item)}
+        yield {**shared, **line.content(), "noisy_wins": wins.get(line.item)}
 
 
 def _csv(table: pa.Table) -> bytes:
@@ -237,9 +255,11 @@ def export_bytes(table: pa.Table, target: Path) -> bytes:
 
 def _content(path: Place) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_whole(path, MostBytes.RELEASE)
     except FileNotFoundError:
         return None
+    except IsADirectoryError:  # in its place
+        return b""
     except OSError as error:
         raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -284,7 +304,7 @@ def bytes_of(source: str, what: str) -> bytes:
     """
     place = _cloud_path(source) if is_cloud(source) else Path(source)
     try:
-        return place.read_bytes()
+        return read_whole(place, MostBytes.RECORDS)
     except OSError as error:
         raise ConfigError(f"{what} {source}: cannot be read: {error.strerror}") from None
 
@@ -294,7 +314,7 @@ def _files_in(place: Place) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name in (*ALL_FILES, SUMS):
         try:
-            found[name] = (place / name).read_bytes()
+            found[name] = read_whole(place / name, MostBytes.RELEASE)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:

@@ -11,8 +11,9 @@ import csv
 import io
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
@@ -29,18 +30,20 @@ from hushrank.flows.release.archive import (
     check_intact,
     files_of,
     find_archived,
-    flush,
     folder_name,
     keep,
     load_archived,
     write_file,
 )
 from hushrank.flows.release.effects import effects_csv
-from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.release.release import Head, Release, load_head
+from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
+from hushrank.transforms.storage.write import flush_folder, read_whole
 
 INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
+PIECE = 1_000  # lines of a piece of the table
 LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top")
 
 
@@ -168,10 +171,10 @@ def show(folder: Place, output: Place) -> Place:
         return folder
     shown = _shown(output)
     if shown is not None and str(shown.day) > folder.name[:10]:
-        unsafe_on_top = not shown.safe and load_release(folder / RELEASE).safe
+        unsafe_on_top = not shown.safe and load_head(folder / RELEASE).safe
         if not unsafe_on_top:  # as versions have left it that mixed the two
             return folder
-    contents = {name: (folder / name).read_bytes() for name in files_of(folder)}
+    contents = _contents_in(folder)
     if not all(_holds(output / name, content) for name, content in contents.items()):
         try:
             _replace(output, contents)
@@ -179,8 +182,7 @@ def show(folder: Place, output: Place) -> Place:
             before = None if shown is None else find_archived(output, shown.release_id)
             if before is not None:
                 with suppress(ArchiveError, OSError):
-                    of_before = {name: (before / name).read_bytes() for name in files_of(before)}
-                    _replace(output, of_before)
+                    _replace(output, _contents_in(before))
             if not (output / RELEASE).exists():  # half of a release is none
                 for name in ALL_FILES:
                     (output / name).unlink(missing_ok=True)
@@ -193,13 +195,27 @@ def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
     return {
         **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
         REPORT: report_html.encode(),
-        RANKING: ranking_csv(release).encode(),
-        RELEASE: release.to_json().encode(),
+        RANKING: _joined(ranking_pieces(release)),
+        RELEASE: _joined(release.json_pieces()),
     }
 
 
+def _joined(pieces: Iterable[str]) -> bytes:
+    """The text as bytes, without a second copy of it."""
+    content = io.BytesIO()
+    content.writelines(piece.encode() for piece in pieces)
+    return content.getvalue()
+
+
 def ranking_csv(release: Release) -> str:
-    """The ranking as a table, best first; scores to six decimals, texts by `write_cell`.
+    """The text of `ranking_pieces`."""
+    return "".join(ranking_pieces(release))
+
+
+def ranking_pieces(release: Release) -> Iterator[str]:
+    """The ranking as a table, best first, in pieces of its text.
+
+    Scores have six decimals, and texts are written by `write_cell`.
 
     A column `label` stands where items have labels; `unit` says what the scores are. Of what later
     versions say of the items, the columns stand at the end: see `RankedItem`. Where there are
@@ -218,9 +234,12 @@ def ranking_csv(release: Release) -> str:
     table.writerow([*columns, *counted, *["unit"] * len(unit), *later, *board_column])
     for name, board in boards:
         of_board = [write_cell(name)] * len(board_column)
-        for row in _csv_rows(board, said, unit):
-            table.writerow([*row, *of_board])
-    return text.getvalue()
+        rows = ([*row, *of_board] for row in _csv_rows(board, said, unit))
+        while some := list(islice(rows, PIECE)):
+            table.writerows(some)
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
 
 
 def _csv_rows(release: Release, said: Sequence[str], unit: Sequence[str]) -> Iterator[list[object]]:
@@ -274,7 +293,7 @@ def _check_objects(output: CloudPath, jobs: Sequence[str], *, safe: bool) -> Non
         _check_shown(output, shown, jobs, safe=safe)
 
 
-def _check_shown(output: Place, shown: Release, jobs: Sequence[str], *, safe: bool) -> None:
+def _check_shown(output: Place, shown: Head | Release, jobs: Sequence[str], *, safe: bool) -> None:
     """Refuse to publish beside releases of another job, or of the other kind."""
     if shown.job not in jobs:
         raise ConfigError(
@@ -297,7 +316,7 @@ def _keeps_safe(output: Place) -> bool:
     """Whether a release in the archive protects people."""
     for folder in archived(output):
         with suppress(ConfigError):  # one that cannot be read is for `hushrank history --verify`
-            if load_release(folder / RELEASE).safe:
+            if load_head(folder / RELEASE).safe:
                 return True
     return False
 
@@ -306,16 +325,35 @@ def _resolved(output: Place) -> Place:
     return output if isinstance(output, CloudPath) else output.resolve()
 
 
-def _shown(output: Place) -> Release | None:
-    """The release on top of `output`, or else the last one in its archive."""
+def _shown(output: Place) -> Head | Release | None:
+    """Whose release is on top of `output`, or else the last one in its archive.
+
+    Raises:
+        ConfigError: it cannot be read; the text says what to do.
+    """
+    place: Place = output
     if not isinstance(output, CloudPath) and (output / RELEASE).exists():
-        return load_release(output / RELEASE)
-    kept = archived(output)
-    return load_release(kept[-1] / RELEASE) if kept else None
+        remedy = f"Copy the files of its folder in {output / RELEASES} over it"
+    elif kept := archived(output):
+        place, remedy = kept[-1], f"Put {kept[-1]} back as it was, or move it away"
+    else:
+        return None
+    try:
+        return load_head(place / RELEASE)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. {remedy}, and run again. What was paid for it stays paid; nothing was"
+            " published now."
+        ) from None
+
+
+def _contents_in(folder: Place) -> dict[str, bytes]:
+    """The files of a release in the archive, by name."""
+    return {name: read_whole(folder / name, MostBytes.RELEASE) for name in files_of(folder)}
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
+    return path.is_file() and read_local(path, MostBytes.RELEASE) == content
 
 
 def _replace(output: Path, contents: dict[str, bytes]) -> None:
@@ -330,7 +368,7 @@ def _replace(output: Path, contents: dict[str, bytes]) -> None:
                 (output / name).unlink(missing_ok=True)
         for name, path in partial.items():
             path.rename(output / name)
-        flush(output)
+        flush_folder(output)
     finally:
         for path in partial.values():
             path.unlink(missing_ok=True)

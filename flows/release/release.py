@@ -10,15 +10,19 @@ privacy, and for open ends of an interval.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain
+from operator import attrgetter, is_not
+from pathlib import Path
 from typing import Any, Self
 
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
@@ -29,10 +33,11 @@ from hushrank.flows.release.boards import (
     GroupRanking,
     RankedItem,
     group_ranking,
+    published_lines,
     ranked_items,
 )
 from hushrank.flows.release.effects import Effect
-from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.json_text import json_pieces, json_text
 from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.scale import (
     UNITS,
@@ -47,7 +52,12 @@ from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.sure import chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.privacy.bits_used import BitsUsed
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import read_whole
+
+HEAD_BYTES = 1 << 20  # of a file that is longer only these are read for its first fields
+END = b"\n}\n"  # of a whole file
 
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: the noise that protects people is as large"
@@ -121,18 +131,31 @@ class Release(Record):
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
-        absent: dict[str, Any] = {name: True for name in OPTIONAL if getattr(self, name) is None}
-        optional = [
-            name for name, field in RankedItem.model_fields.items() if not field.is_required()
-        ]
-        unsaid = {name for name in optional if not self.says(name)}
-        if unsaid:
-            absent["ranking"] = {"__all__": unsaid}
-        in_groups = {name for name in optional if not self.says_anywhere(name)}
-        if self.groups is not None and in_groups:
-            absent["groups"] = {"__all__": {"ranking": {"__all__": in_groups}}}
-        content = self.model_dump(mode="json", exclude=absent)
-        return json_text(content) + "\n"
+        return "".join(self.json_pieces())
+
+    def json_pieces(self) -> Iterator[str]:
+        """The text of `to_json` in pieces: that of a million items takes 300 MB."""
+        absent = {name for name in OPTIONAL if getattr(self, name) is None}
+        without = self.model_dump(
+            mode="json", exclude={"ranking": True, "groups": {"__all__": {"ranking"}}}
+        )
+        content = {
+            name: published_lines(self.ranking, self.says) if name == "ranking" else without[name]
+            for name in type(self).model_fields
+            if name not in absent
+        }
+        if self.groups is not None:
+            content["groups"] = [
+                {
+                    name: published_lines(group.ranking, self.says_anywhere)
+                    if name == "ranking"
+                    else of_group[name]
+                    for name in type(group).model_fields
+                }
+                for group, of_group in zip(self.groups, without["groups"], strict=True)
+            ]
+        yield from json_pieces(content)
+        yield "\n"
 
     @model_validator(mode="after")
     def _is_as_safe_as_its_bits(self) -> Self:
@@ -148,7 +171,7 @@ class Release(Record):
 
     def says(self, name: str) -> bool:
         """Whether lines of the ranking have a value in the optional field of this name."""
-        return any(getattr(line, name) is not None for line in self.ranking)
+        return any(map(partial(is_not, None), map(attrgetter(name), self.ranking)))
 
     def says_anywhere(self, name: str) -> bool:
         """Whether the ranking or that of a group does: all together may say less than a group."""
@@ -205,6 +228,39 @@ def schema() -> str:
     )
 
 
+class Head(Record):
+    """The first fields of a `Release`, which say whose it is and of which day."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    release_id: str
+    created: AwareDatetime
+    night: date | None = None
+    job: str
+    safe: bool
+
+    @property
+    def day(self) -> date:
+        """The day of the release, as `Release.day`."""
+        return self.night or self.created.astimezone(UTC).date()
+
+
+def load_head(path: Place) -> Head | Release:
+    """The first fields of the release in a file; where they stand apart, no more is read.
+
+    Raises:
+        ConfigError: as `load_release`; the lines of the ranking are not looked at.
+    """
+    if isinstance(path, Path) and path.is_file() and path.stat().st_size > HEAD_BYTES:
+        with path.open("rb") as file:
+            head, ranking, _ = file.read(HEAD_BYTES).partition(b',\n  "ranking": [\n')
+            file.seek(-len(END), os.SEEK_END)
+            if ranking and file.read() == END:  # else it was written by another hand, or cut
+                with suppress(ValidationError):
+                    return Head.model_validate_json(head + b"}")
+    return load_release(path)
+
+
 def load_release(path: Place) -> Release:
     """Read the release in the file at `path`, with its numbers in today's unit.
 
@@ -212,7 +268,7 @@ def load_release(path: Place) -> Release:
         ConfigError: the file is missing, unreadable or no release.
     """
     try:
-        return with_unit(Release.model_validate_json(path.read_bytes()))
+        return with_unit(Release.model_validate_json(read_whole(path, MostBytes.RELEASE)))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:

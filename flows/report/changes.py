@@ -53,7 +53,7 @@ class Changes:
         rows: rows of a table; empty if items cannot be compared one by one.
         left_out: how many items the table leaves out; none of them changed beyond noise unless the
             sentence says so.
-        how: of nights of a stream, what a change is; else empty.
+        how: of nights of a stream, what a change is; where the job changed, what; else empty.
     """
 
     since: str
@@ -63,15 +63,22 @@ class Changes:
     how: str = ""
 
 
-def changes_between(before: Release, release: Release) -> Changes:
-    """Compare `release` with an earlier one of the same population, from published numbers only."""
+def changes_between(before: Release, release: Release, *, continued: bool = False) -> Changes:
+    """Compare `release` with an earlier one of the same population, from published numbers only.
+
+    Args:
+        before: the earlier one.
+        release: the later one.
+        continued: whether `before` is of a job that this one supersedes.
+    """
+    broken = job_change(before, release) if continued else ""
     before = on_scale(before, release.scale)
     since = day_text(before.day)
     if before.day == release.day:
         since += f", {before.created.astimezone(UTC):%H:%M} UTC"
     old, new = ({line.item: line for line in each.ranking} for each in (before, release))
     if (reason := _why_not(before, release)) is not None:
-        return Changes(since=since, sentence=reason, rows=(), left_out=0)
+        return Changes(since=since, sentence=reason, rows=(), left_out=0, how=broken)
     items = [line.item for line in release.ranking]
     found = score_change(
         _intervals([old[item] for item in items]),
@@ -90,8 +97,34 @@ def changes_between(before: Release, release: Release) -> Changes:
         sentence=_sentence(release.scale, [new[item].shown for item in items], found),
         rows=rows,
         left_out=len(items) - len(rows),
-        how=_how(before, release),
+        how=broken or _how(before, release),
     )
+
+
+def job_change(before: Release, release: Release) -> str:
+    """What changed of the job, as far as releases show it, and what can be compared."""
+    old, new = before.privacy, release.privacy
+    shown = {line.item: line.shown for each in (before, release) for line in each.ranking}
+    were, are = ({line.item for line in each.ranking} for each in (before, release))
+    facts = (
+        ("method", before.method, release.method),
+        ("epsilon", f"{old.epsilon:g}", f"{new.epsilon:g}"),
+        ("delta", f"{old.delta:g}", f"{new.delta:g}"),
+        ("unit", old.unit, new.unit),
+        ("answers of a person at most", old.max_contributions, new.max_contributions),
+    )
+    parts = [f"{name} {a} became {b}" for name, a, b in facts if a != b]
+    for word, names in (("came", are - were), ("went", were - are)):
+        if names and are and were:
+            parts.append(f"{name_list(sorted(shown[name] for name in names))} {word}")
+    what = "; ".join(parts) or "something that releases do not show, such as its input"
+    if are != were:
+        compared = "Ranks among the items of both may be read side by side, scores may not."
+    elif before.scale is not release.scale:
+        compared = "Their scores are of different kinds; ranks may be read side by side."
+    else:
+        compared = "Their scores can be compared, each with its own interval."
+    return f"The job changed after that release: {what}. {compared}"
 
 
 def _nights(before: Release, release: Release) -> tuple[StreamRecord, StreamRecord] | None:

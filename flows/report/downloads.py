@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hushrank.flows.release.archive import EFFECTS, RANKING, RELEASE
 from hushrank.flows.release.effects import effects_csv
-from hushrank.flows.release.publish import ranking_csv
+from hushrank.flows.release.publish import ranking_pieces
 from hushrank.flows.release.release import Release
 
 MOST_BYTES = 300_000  # most bytes of one file in the page; a page stays under 1 MB
@@ -36,17 +37,24 @@ def downloads_of(release: Release) -> list[Download]:
     A file that is too large for the page is linked; it lies beside the page. The certificate does
     too, because it names the digest of the page.
     """
-    table = _download(RANKING, "the ranking, for a spreadsheet", "text/csv", ranking_csv(release))
+    what, pieces = "the ranking, for a spreadsheet", ranking_pieces(release)
+    table = _download(RANKING, what, "text/csv", pieces)
     effects = []
     if release.effects is not None:
         what = "what position and features do, for a spreadsheet"
-        effects = [_download(EFFECTS, what, "text/csv", effects_csv(release.effects))]
-    text = release.to_json()
-    whole = _download(RELEASE, "all that was released", "application/json", text)
+        effects = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects)])]
+    pieces = release.json_pieces()
+    whole = _download(RELEASE, "all that was released", "application/json", pieces)
     return [table, *effects, whole]
 
 
-def _download(name: str, what: str, kind: str, text: str) -> Download:
-    address = f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+def _download(name: str, what: str, kind: str, pieces: Iterable[str]) -> Download:
+    """A link to a file of these `pieces`, of which only as many are made as fit into the page."""
+    text = bytearray()
+    for piece in pieces:
+        text += piece.encode()
+        if len(text) > MOST_BYTES:
+            break
+    address = f"data:{kind};charset=utf-8;base64,{base64.b64encode(text).decode()}"
     inside = len(address) <= MOST_BYTES
     return Download(name=name, what=what, address=address if inside else name, inside=inside)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 
 import matplotlib as mpl
@@ -23,12 +23,15 @@ EPOCH = date(1970, 1, 1)  # start of the axis of days
 MOST_LINES = 10  # items drawn: the first of the last release
 
 
-def ranks_over_time(releases: Sequence[Release], format_: str) -> bytes:
+def ranks_over_time(
+    releases: Sequence[Release], format_: str, breaks: Collection[str] = ()
+) -> bytes:
     """A line for each item, rank 1 on top, with the 95 % interval of the rank at each release.
 
     Args:
         releases: releases of one population, the earliest first.
         format_: `svg` or `png`.
+        breaks: ids of releases before which the job changed: a line stands there.
     """
     items = [line.item for line in releases[-1].ranking[:MOST_LINES]]
     with warnings.catch_warnings(), mpl.rc_context({"font.size": 9.5, "svg.hashsalt": "history"}):
@@ -38,6 +41,11 @@ def ranks_over_time(releases: Sequence[Release], format_: str) -> bytes:
         for position, item in enumerate(items):
             _draw(axes, releases, item, f"C{position}")
         _frame(axes, releases, len(items))
+        places = _positions(releases, [release.release_id for release in releases])
+        for place, release in enumerate(releases):
+            if release.release_id in breaks:
+                between = places[place - 1 : place + 1].mean()
+                axes.axvline(between, color="#777777", linestyle=":", linewidth=1)
         axes.set_title(f"{releases[-1].name}: {len(releases)} releases", loc="left", fontsize=10.5)
         content = io.BytesIO()
         metadata = {"Date": None} if format_ == "svg" else {}

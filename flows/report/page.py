@@ -69,6 +69,8 @@ def render_report(
     balance: Balance | None = None,
     before: Release | None = None,
     earlier: Sequence[Release] = (),
+    *,
+    continued: bool = False,
 ) -> str:
     """The page as text. It shows only what is in its arguments.
 
@@ -79,6 +81,7 @@ def render_report(
         balance: the budget after this release; None leaves that section out.
         before: the release before this one, to show what changed; None leaves that out.
         earlier: earlier nights of its stream, the first one first, to show ranks over time.
+        continued: whether `before` is of a job that this one supersedes.
     """
     downloads, rules = downloads_of(release), dict[str, str]()
     drawable = is_installed("report")
@@ -105,7 +108,7 @@ def render_report(
         counts=release.released.wins_by_item() is not None,
         protected=_protected(release),
         downloads=downloads,
-        changes=None if before is None else changes_between(before, release),
+        changes=(None if before is None else changes_between(before, release, continued=continued)),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
         balance=balance,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from markupsafe import escape
@@ -96,13 +97,15 @@ class RankingTable:
 
 def table_of(release: Release, room: int) -> RankingTable:
     """The table of a page that has `room` bytes for it."""
-    rows = _rows_of(release)
-    ticks = _ticks_of(release.scale, _axis(release))
-    if len(rows) <= LONG and len(_that_fit(rows, room, LINE_BYTES)) == len(rows):
-        return RankingTable(shown=rows, gap=None, full=[], ticks=ticks)
-    ends = rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
-    fit = _that_fit(rows, room, ROW_BYTES)
-    return RankingTable(shown=ends, gap=SHOWN_BEST, full=fit, ticks=ticks)
+    axis, n_rows = _axis(release), len(release.ranking)
+    row_at, ticks = _rows_of(release, axis), _ticks_of(release.scale, axis)
+    if n_rows <= LONG:
+        rows = _that_fit(map(row_at, range(n_rows)), room, LINE_BYTES)
+        if len(rows) == n_rows:
+            return RankingTable(shown=rows, gap=None, full=[], ticks=ticks)
+    ends = [*range(n_rows)[:SHOWN_BEST], *range(n_rows)[-SHOWN_WORST:]]
+    fit = _that_fit(map(row_at, range(n_rows)), room, ROW_BYTES)
+    return RankingTable(shown=[*map(row_at, ends)], gap=SHOWN_BEST, full=fit, ticks=ticks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,15 +134,16 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
     """A table of each group, on a page that has `room` bytes for them."""
     tables = []
     for group, board in release.boards():
-        rows = _rows_of(board)
-        fit = _that_fit(rows, room // len(release.groups or (group,)), ROW_BYTES)
+        n_rows, row_at = len(board.ranking), _rows_of(board, _axis(board))
+        part = room // len(release.groups or (group,))
+        fit = _that_fit(map(row_at, range(n_rows)), part, ROW_BYTES)
         tables.append(
             BoardTable(
                 name=group.name,
                 verdict=verdict(board),
                 own=f"{100 * group.own:.0f} %",
                 rows=fit,
-                left_out=len(rows) - len(fit),
+                left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),
                 chances=board.says("p_best"),
             )
@@ -147,38 +151,37 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
     return tables
 
 
-def _rows_of(release: Release) -> list[Row]:
-    """A line for each item, best first."""
-    scale, wins = release.scale, release.released.wins_by_item()
-    axis, decimals = _axis(release), score_decimals(scale, release.ranking)
+def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
+    """Makes the row of the table for a position of the ranking, 0 for the best."""
+    scale, wins, lines = release.scale, release.released.wins_by_item(), release.ranking
+    places, decimals = release.places(), score_decimals(scale, lines)
     halves = release.privacy.ties is Ties.SPLIT
     at_once, chances = release.says("low_all"), release.says("p_best")
-    rows, group = [], None
-    for place, line in zip(release.places(), release.ranking, strict=True):
-        score = f"{score_text(scale, line.score, decimals)}{WORDS[scale].unit}"
-        rows.append(
-            Row(
-                place=place,
-                item=line.shown,
-                identity=line.item if line.item != line.shown else "",
-                exact=exact_text(release, line),
-                score=score if release.informative else "unknown",
-                interval=interval_text(scale, line, decimals),
-                ranks=rank_interval(line),
-                won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
-                sure=interval_text(scale, line.at_once, decimals) if at_once else None,
-                chance=chance_text(line.p_best) if chances else None,
-                low=f"{axis.percent(line.low):.1f}",
-                at=f"{axis.percent(line.score):.1f}",
-                high=f"{axis.percent(line.high):.1f}",
-                low_all=f"{axis.percent(line.at_once.low):.1f}" if at_once else None,
-                high_all=f"{axis.percent(line.at_once.high):.1f}" if at_once else None,
-                goes_on=(line.at_once.low < axis.low, line.at_once.high > axis.high),
-                starts_group=line.group != group,
-            )
+
+    def row_at(position: int) -> Row:
+        line = lines[position]
+        score, sure = f"{score_text(scale, line.score, decimals)}{WORDS[scale].unit}", line.at_once
+        return Row(
+            place=places[position],
+            item=line.shown,
+            identity=line.item if line.item != line.shown else "",
+            exact=exact_text(release, line),
+            score=score if release.informative else "unknown",
+            interval=interval_text(scale, line, decimals),
+            ranks=rank_interval(line),
+            won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
+            sure=interval_text(scale, sure, decimals) if at_once else None,
+            chance=chance_text(line.p_best) if chances else None,
+            low=f"{axis.percent(line.low):.1f}",
+            at=f"{axis.percent(line.score):.1f}",
+            high=f"{axis.percent(line.high):.1f}",
+            low_all=f"{axis.percent(sure.low):.1f}" if at_once else None,
+            high_all=f"{axis.percent(sure.high):.1f}" if at_once else None,
+            goes_on=(sure.low < axis.low, sure.high > axis.high),
+            starts_group=position == 0 or line.group != lines[position - 1].group,
         )
-        group = line.group
-    return rows
+
+    return row_at
 
 
 def _axis(release: Release) -> Axis:
@@ -198,10 +201,12 @@ def _ticks_of(scale: Scale, axis: Axis) -> list[TickMark]:
     ]
 
 
-def _that_fit(rows: list[Row], left: int, each: int) -> list[Row]:
+def _that_fit(rows: Iterable[Row], left: int, each: int) -> list[Row]:
     """The first rows that fit into `left` bytes, at `each` bytes a row plus its name."""
-    for position, row in enumerate(rows):
+    fit = []
+    for row in rows:
         left -= each + sum(len(str(escape(text)).encode()) for text in (row.item, row.identity))
         if left < 0:
-            return rows[:position]
-    return rows
+            break
+        fit.append(row)
+    return fit

@@ -40,6 +40,7 @@ from hushrank.transforms.storage.write import (
     TEMPORARY_NAME,
     is_stale,
     npz_arrays,
+    read_whole,
     write_flushed,
     write_whole,
 )
@@ -115,7 +116,7 @@ def load_arrays(path: Place) -> Arrays:
     Raises:
         ValueError: it is damaged.
     """
-    return npz_arrays(path.read_bytes())
+    return npz_arrays(read_whole(path))
 
 
 def load_exact(work: Place) -> Arrays:
@@ -221,7 +222,7 @@ def is_unfinished(work: Place, digest: str | None) -> bool:
     if digest is None:
         return False
     try:
-        content = unmarked_path(work, digest).read_bytes()
+        content = read_whole(unmarked_path(work, digest))
     except FileNotFoundError:
         return False
     return hashlib.sha256(content).hexdigest() == digest

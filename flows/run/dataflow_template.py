@@ -16,12 +16,16 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from hushrank.flows import reading
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.run.confidential_folder import make_confidential
+from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+from hushrank.transforms.storage.write import read_whole
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -74,9 +78,7 @@ def _job(survey: str, night: date | None) -> Job:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "survey.yaml")
         try:
-            path.write_bytes(
-                (CloudPath.parse(survey) if is_cloud(survey) else Path(survey)).read_bytes()
-            )
+            path.write_bytes(read_whole(survey, MostBytes.SETTINGS))
         except (OSError, ValueError) as error:
             raise ConfigError(f"--survey {survey}: cannot be read: {error}") from None
         found = read_survey(path)
@@ -86,6 +88,8 @@ def _job(survey: str, night: date | None) -> Job:
                 " {kind: dataflow}, with which hushrank run counts the nights of a stream"
             )
         job = prepare_job(found, night=night)
+        with reading.Reader() as reader:
+            job = replace(job, heads=heads_of(job.files, job.config, reader))
     config = job.config
     places = {"confidential": config.confidential, "output": config.output}
     places |= {"ledger.path": config.ledger.path}

@@ -22,7 +22,8 @@ from hushrank.flows.lineage.transport import AppendedFile, LineageEndpoint, Line
 from hushrank.flows.release.archive import find_archived, load_archived
 from hushrank.flows.run.events import RunEvent
 from hushrank.flows.run.job import Job, code_version
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
+from hushrank.transforms.common.local_files import MostBytes, read_local, require_regular
+from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER, read_whole
 
 LEADING = ("time", "event", "population")
 
@@ -69,6 +70,7 @@ class MetricsFile:
         self._path = path
         self._steps: dict[str, float] = {}
         try:
+            require_regular(path)
             path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
             probe = path.with_name(f".{path.name}.probe")
             probe.touch()
@@ -111,7 +113,8 @@ class MetricsFile:
     def _values_before(self) -> dict[str, float]:
         """Values of the last success; only another success changes them."""
         try:
-            families = list(text_string_to_metric_families(self._path.read_text()))
+            text = read_local(self._path, MostBytes.SETTINGS).decode()
+            families = list(text_string_to_metric_families(text))
         except (OSError, ValueError):  # no file yet, or not ours: start anew
             return {}
         kept = (LAST_SUCCESS, "hushrank_budget_epsilon_left", "hushrank_budget_epsilon_total")
@@ -260,7 +263,7 @@ class LineageFeed:
         epsilon, rho = finite((told.epsilon, told.rho))
         digest = None
         if certificate.exists():
-            digest = hashlib.sha256(certificate.read_bytes()).hexdigest()
+            digest = hashlib.sha256(read_whole(certificate, MostBytes.RELEASE)).hexdigest()
         return planned.model_copy(
             update={
                 "unit": told.unit,

@@ -27,7 +27,7 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.look import Seen
 from hushrank.flows.certificate.model import AuditedPair, Software
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import EstimateError, LookStopped
+from hushrank.flows.errors import DrawError, EstimateError, LookStopped
 from hushrank.flows.guarantee.look import (
     LookRecord,
     lost_look_text,
@@ -45,7 +45,7 @@ from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.write import npz_arrays
+from hushrank.transforms.storage.write import npz_arrays, read_whole
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
@@ -202,7 +202,7 @@ def stored_drawn(
     of_stream = any(each.of for each in mine)  # its file may have been made again
     marks = {each.result for each in mine if each.result and not of_stream}
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
         if not marks or hashlib.sha256(content).hexdigest() in marks:
             return drawn_of(npz_arrays(content), config)
     except (ValueError, KeyError, IsADirectoryError):
@@ -259,6 +259,23 @@ def refuse_stopped(release_id: str, attempt: Attempt | None) -> None:
     if attempt is None or attempt.state is not ReleaseState.STOPPED or attempt.drawn_at is None:
         return
     raise LookStopped(lost_look_text(release_id, attempt.drawn_at))
+
+
+def refuse_lost(attempt: Attempt, work: Place) -> None:
+    """Raise DrawError for a release that is paid for and whose noise `work` does not hold."""
+    run = "run" if attempt.night is None else f"run --date {attempt.night}"
+    raise DrawError(
+        f"draw: release {attempt.release_id} is paid for, but {work} holds no {DRAWN_FILE}: the"
+        f" mechanism failed, or somebody removed it. Put it back; or hushrank {run} --again draws"
+        " new noise, which costs its budget once more. Nothing was spent now."
+    )
+
+
+def recorded_hash(config: SurveyConfig, attempt: Attempt | None) -> str:
+    """Identity of the job as the ledger has it for a release, be it that of an earlier version."""
+    hashes = config.job_hashes()
+    recorded = "" if attempt is None else attempt.config_hash
+    return recorded if recorded in hashes else hashes[0]
 
 
 class _Law(BaseModel):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from hushrank.flows.config.apart import check_files_apart, named_places
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
+from hushrank.flows.reading import Reader
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.files import (
     FileFormat,
@@ -29,10 +31,8 @@ def input_of(
     config: SurveyConfig,
     night: date | None,
     held: tuple[InputFile, ...] | None = None,
-) -> tuple[tuple[InputFile, ...], tuple[Head, ...], tuple[InputFile, ...]]:
-    """The input files, what their headers and footers say, and further tables that decide.
-
-    Headers and footers are read here, for the check and for whoever cuts the files afterwards.
+) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
+    """The input files, and further tables that decide; none is opened.
 
     Args:
         path: the YAML file, for messages.
@@ -42,20 +42,40 @@ def input_of(
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
-        ConfigError: the night does not suit the configuration, or a file breaks a rule.
+        ConfigError: the night does not suit the configuration, or a file is empty or of an
+            unknown format.
     """
     check_night(path, config, night)
     try:
         files = files_of(config, night, held)
+        if held is None:
+            local = (file.path for file in files if file.path.startswith("/"))
+            check_files_apart(named_places(config), local)
         _check_workers(config, files)
-        heads = read_heads(files, config.columns())
-        return files, heads, tables_of(path, config)
+        return files, tables_of(path, config)
     except NoFilesError as error:
         if night is not None:
             raise NightWithoutFiles(f"Night {night}: {error}") from None
         raise ConfigError(str(error)) from None
     except InputError as error:
         raise ConfigError(str(error)) from None
+
+
+def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -> tuple[Head, ...]:
+    """What headers and footers say, for whoever cuts the files; they can then be read, as it seems.
+
+    Args:
+        files: of the job.
+        config: its configuration.
+        reader: the child process that opens them.
+
+    Raises:
+        ConfigError: a file breaks a rule, or its parser.
+        ReadingError: the child ended otherwise.
+    """
+    if not files:
+        return ()
+    return reader.call(read_heads, files, config.columns(), memory=config.memory_limit)
 
 
 def _check_workers(config: SurveyConfig, files: Iterable[InputFile]) -> None:
@@ -130,7 +150,7 @@ def tables_of(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:
     table = config.privacy.epsilon_table
     if table is None:
         return ()
-    if not table.is_file():
+    if not table.exists():
         raise ConfigError(
             f"{path}: privacy.epsilon_table: {table}: no such file; relative paths start at the"
             " YAML file"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import full_version
+from hushrank.flows.config.apart import check_written_places
 from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
@@ -29,6 +30,7 @@ from hushrank.flows.ledger.key import (
 )
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate, load_config
+from hushrank.flows.release.archive import archived
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
@@ -199,6 +201,12 @@ class Job:
             return self.config.confidential / NO_ID_YET
         return self.work
 
+    def with_heads(self, heads: tuple[Head, ...]) -> Job:
+        """The same job with what headers and footers say; its files are not read anew for names."""
+        job = replace(self, heads=heads)
+        job.__dict__["contents"] = self.contents
+        return job
+
     def bits(self) -> RandomBits:
         """Source of every random choice of the run."""
         return system_bits() if self.seed is None else seeded_bits(self.seed)
@@ -212,7 +220,7 @@ def prepare_job(
     again: bool = False,
     known_id: str | None = None,
 ) -> Job:
-    """Check everything that can be checked without reading a row or spending budget.
+    """Check everything that can be checked without opening an input file or spending budget.
 
     Args:
         survey: the configuration.
@@ -228,13 +236,12 @@ def prepare_job(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
-    files, heads, tables = input_of(path, config, night, survey.held)
+    files, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
     audited_pairs(config)
     return Job(
         config=config,
         files=files,
-        heads=heads,
         tables=tables,
         seed=seed,
         night=night,
@@ -253,10 +260,8 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         ConfigError: the configuration or an input file breaks a rule.
     """
     config, calibrated = survey.config, survey.calibrated
-    files, heads, tables = input_of(survey.path, config, night, survey.held)
-    return Job(
-        config=config, files=files, heads=heads, tables=tables, night=night, calibrated=calibrated
-    )
+    files, tables = input_of(survey.path, config, night, survey.held)
+    return Job(config=config, files=files, tables=tables, night=night, calibrated=calibrated)
 
 
 def job_without_files(survey: Survey, night: date) -> Job:
@@ -329,7 +334,8 @@ def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
         )
     if config.privacy.private and no_privacy:
         raise ConfigError(
-            f"{path}: --no-privacy goes with privacy.epsilon: inf only; leave one of them out."
+            f"{path}: --no-privacy (in Python unsafe=True) goes with privacy.epsilon: inf only;"
+            " leave one of them out."
         )
     return Survey(path, config)
 
@@ -346,6 +352,12 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
     """
     safe = config.privacy.private and not unsafe
     check_output(config.output, *config.job_hashes(), safe=safe)
+    for earlier in config.supersedes:
+        if not archived(earlier):
+            raise ConfigError(
+                f"supersedes: {earlier} holds no release. Name the output folder of an earlier job,"
+                " or leave it out. Nothing was read or spent."
+            )
     if isinstance(config.runner, DataflowRunner):
         require("gcp", "runner: dataflow")
     check_confidential(config.confidential)
@@ -357,6 +369,7 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
     ):
         if isinstance(place, Path):
             check_can_be_made(key, place)
+    check_written_places(config)
 
 
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:

@@ -27,6 +27,7 @@ from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.publish import published
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import forget_exact, forget_unmarked
+from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
@@ -159,6 +160,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
         return Outcome(*done, spent=None, balance=ledger.balance())
     for note in (*engine_notes(job), *input_notes(job)):
         tell(note)
+    job = job.with_heads(heads_of(job.files, job.config, reducer.reader))
     with ledger.run_lock(job.release_id, wait):
         standing = _draw_once(job, reducer, ledger, perform)
         drawn_now = standing is Standing.RESERVED and job.safe

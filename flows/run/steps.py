@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 import numpy as np
@@ -38,7 +38,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
-from hushrank.flows.release.archive import nights_before, release_before
+from hushrank.flows.release.archive import find_archived, nights_before, release_before
 from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, build_release
@@ -65,6 +65,8 @@ from hushrank.flows.run.drawn import (
     entries_of,
     look_of,
     noisy_votes,
+    recorded_hash,
+    refuse_lost,
     refuse_stopped,
     stored_drawn,
 )
@@ -124,7 +126,7 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
     if stored:
         return Standing.DRAWN
     if attempt is not None and paid and not job.again:
-        raise DrawError(lost_text(job.release_id, attempt.night, str(job.work)))
+        refuse_lost(attempt, job.work)
     require_remembered(job.config, ledger, job.inputs.plain)
     if night is not None:
         reserve_stream(job, night, ledger)
@@ -146,7 +148,7 @@ def reduce(job: Job, reducer: Reducer) -> None:
 
     Raises:
         ConfigError: the input breaks a rule.
-        ReductionError: anything else went wrong.
+        ReadingError: anything else went wrong.
     """
     if job.of_stream is not None:
         reduce_stream(job, job.of_stream, reducer)
@@ -157,16 +159,6 @@ def reduce(job: Job, reducer: Reducer) -> None:
     with told_as_input():
         job.contents.require_unchanged()
     job.contents.remember()
-
-
-def lost_text(release_id: str, night: date | None, work: str) -> str:
-    """Why a release is not drawn anew by itself: its noise was drawn, and is not in `work`."""
-    run = "hushrank run --again" if night is None else f"hushrank run --date {night} --again"
-    return (
-        f"draw: release {release_id} is paid for, but {work} holds no {DRAWN_FILE}: the mechanism"
-        f" failed, or somebody removed it. Put it back; or {run} draws new noise, which costs its"
-        " budget once more. Nothing was spent now."
-    )
 
 
 def draw(job: Job, ledger: Ledger) -> None:
@@ -295,7 +287,7 @@ def estimate(job: Job) -> Release:
         release_id=job.release_id,
         created=drawn.created,
         name=config.name,
-        job=_recorded_hash(job),
+        job=recorded_hash(job.config, ledger_of(job.config).attempt(job.release_id)),
         method=method.facts.name,
         night=job.night,
         code_version=drawn.code_version,
@@ -338,14 +330,6 @@ def _concluded(job: Job, drawn: Drawn) -> Conclusion:
         ) from None
 
 
-def _recorded_hash(job: Job) -> str:
-    """Identity of the job as the ledger has it for this release: an earlier version's may stay."""
-    hashes = job.config.job_hashes()
-    attempt = ledger_of(job.config).attempt(job.release_id) if job.safe else None
-    recorded = "" if attempt is None else attempt.config_hash
-    return recorded if recorded in hashes else hashes[0]
-
-
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     """Write the release, its report and its certificate into the output folder.
 
@@ -355,8 +339,10 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     from hushrank.flows.report.page import render_report  # draws plots: slow to load
 
     output = job.config.output
-    before, earlier = release_before(release, output), nights_before(release, output)
-    report = render_report(release, balance, before, earlier)
+    before = release_before(release, output, *job.config.supersedes)
+    continued = before is not None and find_archived(output, before.release_id) is None
+    earlier = nights_before(release, output)
+    report = render_report(release, balance, before, earlier, continued=continued)
     drawn = _stored(job)
     certify = certifier(
         release,

@@ -8,17 +8,19 @@ is lost, the law is calibrated again; where it is not the one of the nights befo
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
 from hushrank.flows.config.stream import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, LedgerError
+from hushrank.flows.errors import ConfigError, EstimateError, LedgerError
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.ledger.account import UNKNOWN
+from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.key import LedgerKey, Purpose
 from hushrank.flows.ledger.streams import NightToPay
@@ -96,13 +98,31 @@ class StreamNight:
         """What draws every night; None: the stream has not begun.
 
         Raises:
+            LedgerError: it is damaged, or another stream's.
             EstimateError: this version cannot read it.
         """
+        path = f"{self.folder}/{LAW_FILE}"
         try:
-            text = read_whole(f"{self.folder}/{LAW_FILE}").decode(errors="replace")
+            text, _, digest = read_whole(path).decode(errors="replace").partition("\n")
         except FileNotFoundError:
             return None
-        return law_of(text)
+        except (IsADirectoryError, NotADirectoryError):
+            text = digest = ""
+        if digest == self._digest_of(text):
+            return law_of(text)
+        if text and not digest:  # of an earlier version, which wrote the law alone
+            with suppress(EstimateError):
+                return law_of(text)
+        raise LedgerError(
+            f"{path} is damaged, or is not what this stream has written: it holds the noise that"
+            " all nights of the stream share. Restore it, or delete it: then the noise is"
+            " calibrated again, and used only if it is that of the nights so far. What was paid"
+            f" for the stream stays paid. {NOTHING_SPENT}"
+        )
+
+    def _digest_of(self, law: str) -> str:
+        """What stands under the law of this stream in its file."""
+        return hashlib.sha256(f"{self.stream_id}\n{law}".encode()).hexdigest()
 
     @property
     def drawn_by(self) -> Calibrated:
@@ -152,7 +172,9 @@ class StreamNight:
 
     def keep_law(self, calibrated: Calibrated) -> None:
         """Store what draws every night, unless that was done before."""
-        write_once(f"{self.folder}/{LAW_FILE}", text_of_law(calibrated).encode())
+        text = text_of_law(calibrated)
+        content = f"{text}\n{self._digest_of(text)}".encode()
+        write_once(f"{self.folder}/{LAW_FILE}", content)
         self.__dict__.pop("stored", None)
 
 

@@ -149,7 +149,7 @@ def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
 
     Raises:
         ConfigError: the input breaks a rule, or a file of the stream is not the one of its turn.
-        ReductionError: anything else went wrong.
+        ReadingError: anything else went wrong.
     """
     make_confidential(job.config.confidential, job.release_id)
     delete_unfinished(night.folder)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import platform
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from hushrank.flows.run.confidential_folder import COUNTING_FILE, DRAWN_FILE, SP
 from hushrank.flows.run.events import RunEvent, software_versions
 from hushrank.flows.run.reader_process import ERROR_FILE
 from hushrank.pipelines.reduce.reduction_job import BITS_FILE, EXACT_FILE, TALLY_FILE
+from hushrank.transforms.common.local_files import MostBytes, open_to_read, read_local
 from hushrank.transforms.storage.write import write_whole
 
 OUR_FILES = (
@@ -34,6 +37,7 @@ OUR_FILES = (
     ERROR_FILE,
 )
 LOG_LINES = 200
+MOST_OF_A_LOG = 1 << 20  # bytes that are read for these lines
 MISTAKES = ("BudgetRefused", "ConfigError", "NightWithoutFiles", "KeyboardInterrupt")
 EXPLANATION = """\
 Made by `hushrank support`. It holds the software's versions, the configuration, the ledger's
@@ -105,7 +109,7 @@ def _contents(config: SurveyConfig) -> Iterator[tuple[str, str]]:
         yield "confidential-files.json", _json(_files(config.confidential))
         yield "code-places.json", _json(_code_places(config.confidential))
     if (log := config.observability.log) is not None and log.is_file():
-        yield "log-tail.txt", "".join(log.read_text().splitlines(keepends=True)[-LOG_LINES:])
+        yield "log-tail.txt", _end_of(log)
 
 
 def _configuration(config: SurveyConfig) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _files(confidential: Path) -> dict[str, list[str]]:
 def _code_places(confidential: Path) -> dict[str, list[str]]:
     """For each release, the frames of an unforeseen error that are in installed files."""
     return {
-        path.parent.name: list(_frames(path.read_text(errors="replace")))
+        path.parent.name: list(_frames(_text_of(path)))
         for path in sorted(confidential.glob(f"*/{ERROR_FILE}"))
         if _RELEASE.fullmatch(path.parent.name)
     }
@@ -157,7 +161,24 @@ def _is_code(path: Path, function: str) -> bool:
     if path.suffix != ".py" or not path.is_file():
         return False
     special = function in ("<module>", "<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>")
-    return special or f"def {function}(" in path.read_text(errors="replace")
+    return special or f"def {function}(" in _text_of(path)
+
+
+def _text_of(path: Path) -> str:
+    """A text of ours; empty if the file is not fit to be read."""
+    with suppress(OSError):
+        return read_local(path, MostBytes.SETTINGS).decode(errors="replace")
+    return ""
+
+
+def _end_of(log: Path) -> str:
+    """The last lines of a log, however long it is."""
+    with suppress(OSError), open_to_read(log) as file:
+        start = max(0, file.seek(0, os.SEEK_END) - MOST_OF_A_LOG)
+        file.seek(start)
+        lines = file.read(MOST_OF_A_LOG).decode(errors="replace").splitlines(keepends=True)
+        return "".join(lines[1 if start else 0 :][-LOG_LINES:])
+    return ""
 
 
 def _json(content: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,6 +14,9 @@ MOST_MEMORY = 1 << 50  # more than any machine has: a typing error
 
 _ENGINE = 640 << 20  # libraries, and the batches of readers
 _WORK_BYTES = 200  # bytes of a row that is being bounded: itself, hashes, orders, copies
+_BESIDE = 512 << 20  # bytes of allocators and copies; 20 million rows took 150 MiB at most
+_THREAD = 16 << 20  # bytes of the stacks of a processor's threads
+_CELL_BYTES = 64  # of a matrix, with its copies while it is summed
 _AT_ONCE_ELSEWHERE = 2  # partitions that one worker process of an engine may bound at once
 
 
@@ -65,3 +69,15 @@ class MemoryPlan:
     def partition_rows(self) -> int:
         """How many rows a worker may hold that only wait for their turn, at 24 to 48 bytes each."""
         return 4 * self.rows_at_once
+
+
+def hard_limit(memory_limit: int, cells: int) -> int:
+    """Bytes above which the system gives a reading process no more memory, beside its libraries.
+
+    A plan is kept about; this is more than any good input was seen to need.
+
+    Args:
+        memory_limit: bytes, as in the configuration.
+        cells: numbers of the matrices that the process sums, which a plan does not count.
+    """
+    return memory_limit + _BESIDE + _THREAD * (os.cpu_count() or 1) + _CELL_BYTES * cells

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.transforms.common.schema import RANK, WIDE_ITEM, WIDE_RANK, Columns, InputError
+from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
 from hushrank.transforms.storage.avro_rows import count_avro_rows
@@ -119,7 +120,11 @@ def is_small(job: HasInput) -> bool:
     try:
         room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
         most = min(SMALL_CELLS, room)
-        return sum(_cells(file, heavy=_is_heavy(job.columns)) for file in job.files) <= most
+        cells = 0
+        for file in job.files:
+            with being_read(file.name):
+                cells += _cells(file, heavy=_is_heavy(job.columns))
+        return cells <= most
     except InputError:  # the reduction will report it
         return False
 

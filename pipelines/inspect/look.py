@@ -11,81 +11,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hushrank.pipelines.inspect.views import Counts, View, view_of
+from hushrank.pipelines.inspect.found import Look
+from hushrank.pipelines.inspect.views import View, view_of
 from hushrank.pipelines.reduce.reduce import CHUNK_ROWS, ROW_BITS, Job, read_split
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.comparisons.shuffle import OwnedParcel
 from hushrank.transforms.storage.split import Split
 
 PARCEL_BYTES = 200  # that Python needs for a parcel besides its content, about
-
-
-@dataclass(slots=True)
-class Look:
-    """What a run would meet. Exact, so confidential: no release may follow from it.
-
-    Attributes:
-        noun: what a person contributes, in the plural.
-        most: contributions of one person that count; None: all.
-        appearances: shape (n,), valid rows in which each item stood.
-        rows: that were read.
-        rejected: reason -> rows that were set aside as they were read.
-        ties: valid rows without a winner; None: rows of this kind have no winner.
-        contributions: what the valid rows say, where ties are dropped without them.
-        refused: reason -> rows, or in a wide table answers, that were set aside once those of their
-            person had met.
-        refuses_rows: whether these are rows.
-        merged: contributions that only repeat another.
-        dropped: contributions beyond the bounds.
-        kept: contributions that would be counted.
-        people: number of contributions -> people who have so many; None: the run does not read
-            whose row it is.
-        passes: how often the input was read.
-    """
-
-    noun: str
-    most: int | None
-    appearances: Counts
-    rows: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    ties: int | None = None
-    contributions: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    refuses_rows: bool = True
-    merged: int = 0
-    dropped: int = 0
-    kept: int = 0
-    people: Counter[int] | None = None
-    passes: int = 0
-
-    @property
-    def encoded(self) -> int:
-        """Rows that were not set aside as they were read; ties are among them."""
-        return self.rows - self.rejected.total()
-
-    @property
-    def set_aside(self) -> Counter[str]:
-        """Reason -> rows that were set aside, as they were read or later."""
-        return self.rejected + self.refused if self.refuses_rows else self.rejected
-
-    def quantiles(self, shares: list[float]) -> list[int]:
-        """For each share, the least number of contributions that it of the people do not exceed.
-
-        Raises:
-            ValueError: no people are known.
-        """
-        if not self.people:
-            raise ValueError("no people are known")
-        sizes = np.array(sorted(self.people))
-        reached = np.cumsum([self.people[size] for size in sizes.tolist()])
-        places = np.searchsorted(reached, np.ceil(np.array(shares) * reached[-1]))
-        return [int(size) for size in sizes[np.minimum(places, len(sizes) - 1)]]
 
 
 def look(job: Job) -> Look:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushrank.pipelines.inspect.found import Counts
 from hushrank.pipelines.reduce.count_rankings import CountRankingsKind
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.reduce import Job, kind_of
@@ -34,7 +35,6 @@ from hushrank.transforms.responses.answer_sheets import responses_of_blob
 from hushrank.transforms.responses.response_columns import WideColumns
 from hushrank.transforms.storage.spill_file import fetch
 
-Counts = NDArray[np.int64]
 K = TypeVar("K", bound=Kind[Any])
 
 

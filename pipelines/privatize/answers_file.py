@@ -7,6 +7,8 @@ The whole file is held in memory, about 100 bytes a row.
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +74,7 @@ def privatize_file(
         FileExistsError: `target` exists already.
     """
     if target.exists():  # checked before the work
-        raise FileExistsError(target)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     schema = check_files([source], columns)[source.path]
     splits = plan_splits(source, schema, columns)
     catalogue, as_text = _items(splits, columns)

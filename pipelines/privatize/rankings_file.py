@@ -14,6 +14,8 @@ whatever the size of the file.
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -138,7 +140,7 @@ def privatize_ranking_file(
         FileExistsError: `target` exists already.
     """
     if target.exists():  # checked before the work
-        raise FileExistsError(target)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     schema = check_files([source], columns)[source.path]
     if source.format is FileFormat.PREFLIB:
         with open_bytes(source.path) as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -72,6 +73,11 @@ class Reduction:
     def meets_owners(self) -> bool:
         """Whether one owner's rows must meet; if not, rows are counted as they are read."""
         return True
+
+    @property
+    def cells(self) -> int:
+        """How many numbers the matrices have that it sums, at most."""
+        return 2 * len(self.catalogue) ** 2
 
     @property
     def bits(self) -> BitsUsed:
@@ -183,6 +189,10 @@ class ReduceComparisons(Reduction):
         n_items = len(self.catalogue)
         cells = (n_items,) if self.statistic is Statistic.WIN_COUNTS else (n_items, n_items)
         return cells if self.groups is None else (len(self.groups), *cells)
+
+    @property
+    def cells(self) -> int:
+        return 2 * math.prod(self.shape)
 
     @property
     def weighted(self) -> bool:

@@ -78,9 +78,11 @@ def _load() -> None:
     in_process.choose()
     for library in ("matplotlib.figure", "tests.draws", "hushrank.flows.cli.main"):
         importlib.import_module(library)
+    from hushrank.flows import reading
     from hushrank.flows.run import reader_process
-    from tests.flows.conftest import InProcessReducer
+    from tests.flows.conftest import InProcessReader, InProcessReducer
 
+    reading.Reader = InProcessReader  # type: ignore[misc, assignment]
     reader_process.Reducer = InProcessReducer  # type: ignore[misc, assignment]
 
 

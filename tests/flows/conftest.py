@@ -21,6 +21,7 @@ import typer.main
 import yaml
 from filelock import FileLock
 
+from hushrank.flows import reading
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.plan import groups as planned_groups
@@ -42,8 +43,28 @@ REDUCE = reduce.run  # a test may replace it for a while
 typer.main.get_command = functools.cache(typer.main.get_command)
 
 
+class InProcessReader:
+    """Does what the child process would, without the second that starting one takes."""
+
+    def __init__(self, *modules: str) -> None:
+        pass
+
+    def __enter__(self) -> InProcessReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def call(self, work: Callable[..., Any], *arguments: Any, **_: int) -> Any:
+        answers: list[tuple[Any, ...]] = []
+        reading._answer(lambda *answer: answers.append(answer), work, arguments)
+        return reading.result_of(answers[0], reading._Files())
+
+
 class InProcessReducer:
     """Does what the child process would, without the seconds that starting one takes."""
+
+    reader = InProcessReader()
 
     def __enter__(self) -> InProcessReducer:
         return self
@@ -160,6 +181,18 @@ def no_engine_is_chosen() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:  # not the test's own: see `reach_a_reduction`
         patch.setattr("hushrank.transforms.engine.in_process.choose", lambda: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def files_are_read_here(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """No child parses files, unless a test asks for `reading_apart`: one takes a second."""
+    if "reading_apart" not in request.fixturenames:
+        monkeypatch.setattr("hushrank.flows.reading.Reader", InProcessReader)
+
+
+@pytest.fixture
+def reading_apart() -> None:
+    """For tests of the child process that parses files: see `files_are_read_here`."""
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from hushrank.verifier import verify_release
 
@@ -51,3 +55,34 @@ def test_it_can_be_read_in_an_evening():
     assert {name: size for name, size in lengths.items() if size > MOST_OF_A_FUNCTION} == {}
     public = [n for n in functions if not n.name.startswith("_") and n.col_offset == 0]
     assert [n.name for n in public if not ast.get_docstring(n)] == []
+
+
+def sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+UNFIT = {
+    "fifo": os.mkfifo,
+    "zero": lambda path: path.symlink_to("/dev/zero"),
+    "circle": lambda path: path.symlink_to(path.name),
+    "sparse": sparse,
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_it_waits_for_nothing_and_reads_no_endless_file(tmp_path, kind):
+    (tmp_path / "release").mkdir()
+    UNFIT[kind](tmp_path / "unfit")
+    asked = [["release", option, "unfit"] for option in ("--ledger", "--public-key", "--anchor")]
+    if kind == "sparse":
+        sparse(tmp_path / "release" / "release.json")
+        asked = [["release"]]
+    for words in asked:
+        program = [sys.executable, "-I", "-S", verify_release.__file__, *words]
+        done = subprocess.run(
+            program, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1
+        assert "unfit" in done.stderr or "release.json" in done.stderr

@@ -20,13 +20,13 @@ from hushrank.transforms.common.groups import OUTSIDE, GroupCodes, Groups
 from hushrank.transforms.common.names import Naming, integers_in
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
+    Words,
     by_distinct,
     is_text,
     to_numpy,
     to_text,
 )
 from hushrank.transforms.common.survey_weights import BAD_WEIGHT, Units, weights_of
-from hushrank.transforms.common.words import Words
 
 TIE_WORD = "tie"
 BAD_OUTCOME = np.int8(-128)

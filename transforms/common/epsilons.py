@@ -19,15 +19,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask, Rules
+from hushrank.transforms.common.local_files import UnfitFile, open_to_read
 from hushrank.transforms.common.names import integers_in, integers_of_floats
 from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import (
+    TOO_LARGE,
     ComparisonColumns,
     InputError,
     by_distinct,
     is_text,
     to_numpy,
 )
+from hushrank.transforms.engine.being_read import being_read
 
 USER, EPSILON = "user", "epsilon"  # columns of a table of epsilons
 
@@ -130,15 +133,12 @@ def read_epsilon_table(path: str) -> EpsilonTable:
         InputError: the table cannot be read, lacks a column, or names a person twice.
     """
     try:
-        if Path(path).suffix.lower() == ".csv":
-            as_text = pyarrow.csv.ConvertOptions(
-                column_types={USER: pa.string(), EPSILON: pa.string()},
-                include_columns=[USER, EPSILON],
-            )
-            table = pyarrow.csv.read_csv(path, convert_options=as_text)
-        else:
-            table = pq.read_table(path, columns=[USER, EPSILON])
-        users, epsilons = (table[name].combine_chunks() for name in (USER, EPSILON))
+        with being_read(path):
+            users, epsilons = _columns_of(path)
+    except MemoryError:
+        raise InputError(TOO_LARGE.format(path)) from None
+    except UnfitFile as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}). Name a file.") from None
     except (pa.ArrowException, OSError, KeyError):  # Arrow's own text may quote a row
         raise InputError(
             f"{path}: not a table with the columns user and epsilon. Write it as CSV or Parquet."
@@ -161,6 +161,19 @@ def read_epsilon_table(path: str) -> EpsilonTable:
         )
     values, _ = numbers_of(epsilons)
     return EpsilonTable(users, values)
+
+
+def _columns_of(path: str) -> tuple[pa.Array, pa.Array]:
+    with open_to_read(path) as stream:
+        if Path(path).suffix.lower() == ".csv":
+            as_text = pyarrow.csv.ConvertOptions(
+                column_types={USER: pa.string(), EPSILON: pa.string()},
+                include_columns=[USER, EPSILON],
+            )
+            table = pyarrow.csv.read_csv(stream, convert_options=as_text)
+        else:
+            table = pq.read_table(stream, columns=[USER, EPSILON])
+    return table[USER].combine_chunks(), table[EPSILON].combine_chunks()
 
 
 def epsilons_of(

@@ -10,6 +10,7 @@ show them.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
+
+from hushrank.transforms.common.local_files import MostBytes, open_to_read
 
 ITEMS, PAIRS = ("item", "exposure"), ("left", "right", "comparisons")
 MOST_SHOWN = 40  # characters of a cell that a message shows
@@ -132,7 +135,8 @@ def read_public_design(path: Path) -> PublicDesign:
             gives the rule and the fix.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        opened = open_to_read(path, MostBytes.LIST)
+        with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             header = set(reader.fieldnames or ())
             rows = [(reader.line_num, row) for row in reader]

@@ -16,14 +16,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.plain_text import (
+    hidden_character,
+    short,
+    short_list,
+    short_message,
+)
 
 MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
 
 
+MOST_COLUMNS = 20  # of a file or a table, that a message names
+
+
 class InputError(ValueError):
-    """An input that the job cannot read. The text says which file, which rule and how to fix it."""
+    """An input that the job cannot read. The text says which file, which rule and how to fix it.
+
+    The text has an end, whatever names it holds.
+    """
+
+    def __init__(self, text: object = "") -> None:
+        """Args: the text."""
+        super().__init__(short_message(str(text)))
+
+
+# Of a file. It may be larger in memory than on disk: what is stored once may stand in many rows.
+TOO_LARGE = (
+    "{}: reading it takes more memory than the process may have. Write it with smaller row groups,"
+    " stripes or batches and without very long texts, or raise memory_limit."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Texts and the values that they mean; case and surrounding blanks do not count.
+
+    They are public settings, never learned from rows.
+
+    Attributes:
+        meanings: pairs of a text and its value; no text occurs twice.
+    """
+
+    meanings: tuple[tuple[str, int], ...]
 
 
 class Ties(StrEnum):
@@ -306,7 +340,7 @@ def _no_header(path: str, names: list[str], found: list[str]) -> str:
                 " the file with commas."
             )
     return (
-        f"{path}: the first line names none of the columns {', '.join(names)}. It must name the"
+        f"{path}: the first line names none of the columns {short_list(names)}. It must name the"
         " columns: add such a line, or correct input.columns."
     )
 
@@ -320,8 +354,9 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
         )
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
     key = _key_of(role)
-    advice = f"Set {key}: {close[0]}." if close else f"Set {key}."
-    return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"
+    advice = f"Set {key}: {short(close[0])}." if close else f"Set {key}."
+    columns = short_list(present, MOST_COLUMNS)
+    return f"{path}: column {short(name)} not found. Columns: {columns}. {advice}"
 
 
 def _type_problem(role: str, type_: pa.DataType) -> str | None:

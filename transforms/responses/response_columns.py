@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushrank.transforms.common.schema import WIDE_ITEM, ByRole
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.schema import WIDE_ITEM, ByRole, Words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,7 @@ from hushrank.transforms.common.encode import (
     sift,
     values_of_words,
 )
-from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.schema import Words, by_distinct, is_text, to_numpy, to_text
 from hushrank.transforms.responses.answer_sheets import Responses
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 

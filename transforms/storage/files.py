@@ -17,12 +17,15 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.transforms.common.local_files import UnfitFile, require_regular
 from hushrank.transforms.common.schema import (
     RANKING,
+    TOO_LARGE,
     Columns,
     InputError,
     check_schema,
 )
+from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.avro_rows import avro_schema
@@ -151,7 +154,7 @@ def list_files(
     for path in paths:
         if is_table(path):
             check_table(path, stated=format_ is not None, partition=partition)
-        matched = matches(path, _is_input, times)
+        matched = matches(path, is_input_name, times)
         if partition is not None:
             matched = [match for match in matched if partition in match.path.split("/")[:-1]]
         if not matched:
@@ -307,15 +310,18 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
     """A readable, seekable stream of a file; an empty one of a table whose rows a service sends.
 
     Raises:
-        InputError: as `open_bytes`.
+        InputError: as `open_bytes`; or what reads the stream in the block lacks memory.
     """
     opened: IO[bytes] | None = None
     if isinstance(file.table, ServedTable):
         opened = io.BytesIO()
     elif file.table is not None and is_remote(file.path):
         opened = open_data_file(file.table)
-    with opened or open_bytes(file.path, file.name) as stream:
-        yield stream
+    with being_read(file.name), opened or open_bytes(file.path, file.name) as stream:
+        try:
+            yield stream
+        except MemoryError:
+            raise InputError(TOO_LARGE.format(file.name)) from None
 
 
 @contextlib.contextmanager
@@ -332,11 +338,15 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
     name = name or path
     with contextlib.ExitStack() as stack:
         try:
+            if not is_remote(path):
+                require_regular(path)
             stream = stack.enter_context(_opened(path, name))
         except PermissionError:
             raise InputError(f"{name}: no permission to read it.") from None
         except FileNotFoundError:
             raise InputError(f"{name}: no such file.") from None
+        except (UnfitFile, IsADirectoryError) as error:
+            raise InputError(f"{name}: cannot be read ({error.strerror}); name a file.") from None
         yield stack.enter_context(unpacked(path, stream))
 
 
@@ -377,7 +387,8 @@ def any_remote(files: Iterable[InputFile]) -> bool:
     return any(is_remote(file.path) for file in files)
 
 
-def _is_input(relative: PurePath) -> bool:
+def is_input_name(relative: PurePath) -> bool:
+    """Whether a folder of the input stands for the file at this path below it."""
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
     return not hidden and ending_of(relative) in ENDINGS
 

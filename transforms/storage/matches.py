@@ -140,6 +140,10 @@ def _local_matches(path: str, is_input: IsInput) -> Iterator[tuple[str, int, str
         for match in named:
             for file in _files_in(match, is_input) if match.is_dir() else [match]:
                 status = file.stat()
+                if not stat.S_ISREG(status.st_mode):
+                    raise InputError(
+                        f"{file}: is not a regular file; name a file. Nothing was read."
+                    )
                 yield str(file), status.st_size, str(status.st_mtime_ns)
     except PermissionError as error:
         raise InputError(f"{error.filename}: no permission to read it.") from None

@@ -17,9 +17,36 @@ import pyarrow as pa
 
 from hushrank.transforms.common.schema import InputError
 
+MOST_HEADER = 1 << 16  # bytes of a name or a comment in a gzip header; names of files have 255
+
 
 class _NotWholeError(Exception):
     """Packed content that cannot be unpacked."""
+
+
+class _LongHeaderError(Exception):
+    """A gzip header with a name or a comment of more than `MOST_HEADER` bytes."""
+
+
+class _WithShortHeaders:
+    """A gzip file as `gzip` reads it: names and comments byte by byte, everything else in parts.
+
+    So many single bytes are a long name. It says nothing of the rows, and each opening of the file
+    would read it again.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._single = 0
+
+    def read(self, size: int) -> bytes:
+        self._single = self._single + 1 if size == 1 else 0
+        if self._single > MOST_HEADER:
+            raise _LongHeaderError
+        return self._file.read(size)
+
+    def seek(self, place: int) -> int:
+        return self._file.seek(place)
 
 
 class _KeptOpen(io.RawIOBase):
@@ -81,7 +108,7 @@ class _Rewindable(io.RawIOBase):
 
 
 def _gzip(packed: IO[bytes]) -> io.RawIOBase:
-    return gzip.GzipFile(fileobj=packed)  # type: ignore[return-value]  # it has the same methods
+    return gzip.GzipFile(fileobj=_WithShortHeaders(packed))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +167,11 @@ def unpacked(path: str, stream: IO[bytes]) -> Iterator[IO[bytes]]:
     try:
         with io.BufferedReader(packing.unpacked(stream)) as content:
             yield content
+    except _LongHeaderError:
+        raise InputError(
+            f"{path}: its gzip header holds a name or a comment of more than {MOST_HEADER >> 10}"
+            " KiB. Pack it again."
+        ) from None
     except packing.broken:
         raise InputError(
             f"{path}: not a complete {packing.title} file (truncated or damaged). Write it again."

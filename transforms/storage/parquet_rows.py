@@ -73,6 +73,14 @@ class _Leaf:
         return any("DELTA" in each for chunk in self.chunks for each in chunk.encodings)
 
     @property
+    def is_tiny(self) -> bool:
+        """Whether every chunk has so few values and bytes that its dictionary saves nothing."""
+        return all(
+            chunk.num_values <= LEAST_ROWS and chunk.total_uncompressed_size <= _SHORT
+            for chunk in self.chunks
+        )
+
+    @property
     def has_dictionary(self) -> bool:
         """Whether it may store one text for many rows."""
         return any(chunk.has_dictionary_page for chunk in self.chunks)
@@ -204,11 +212,14 @@ def _how(
         return False, DELTA_ROWS
     if not leaf.has_dictionary:
         return is_item, plenty
-    if is_item:
+    is_tiny = leaf.is_tiny
+    if is_item and not is_tiny:
         return True, plenty
     dictionaries = [
-        _dictionary(stream, metadata, leaf, *each)
-        for each in zip(row_groups, leaf.chunks, strict=True)
+        _Dictionary(chunk.num_values, chunk.total_uncompressed_size, chunk.total_uncompressed_size)
+        if is_tiny  # the most that it can be: of many such chunks a look at each takes minutes
+        else _dictionary(stream, metadata, leaf, group, chunk)
+        for group, chunk in zip(row_groups, leaf.chunks, strict=True)
     ]
     if leaf.in_list:  # Arrow cannot join several dictionaries into one column of lists
         longest = max(each.longest for each in dictionaries)

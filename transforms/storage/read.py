@@ -23,6 +23,7 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 from hushrank.transforms.engine import in_process
+from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.avro_rows import read_avro
 from hushrank.transforms.storage.cells import as_rejects, is_string, set_unreadable_apart
@@ -52,6 +53,7 @@ from hushrank.transforms.storage.split import (
     Split,
     batch_of,
     batch_rows,
+    joined,
     with_codes,
 )
 from hushrank.transforms.storage.text_files import cut_into_spans, read_csv, read_json_lines
@@ -143,7 +145,8 @@ def _head_of(file: InputFile, columns: Columns) -> Head:
     reader = READERS[file.format]
     if reader.head is None or _misses_night(file):
         return Head(read_schema(file, columns))
-    head = reader.head(file)
+    with being_read(file.name):
+        head = reader.head(file)
     # Notes on the whole, as pandas writes them, differ with a file's rows, and nobody reads them.
     return replace(head, schema=with_fields(head.schema, file.partitions).remove_metadata())
 
@@ -320,7 +323,7 @@ def _parquet(
     stream: IO[bytes], split: Split, schema: pa.Schema, items: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the split's row groups, with the columns `schema`, as the file stores them."""
-    return read_parquet(
+    batches = read_parquet(
         stream,
         schema,
         split.row_groups,
@@ -331,6 +334,7 @@ def _parquet(
         # would only wait for each other.
         threads=in_process.is_chosen(),
     )
+    return joined(batches, batch_rows(split.schema))
 
 
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
@@ -366,11 +370,14 @@ def _served(split: Split) -> ServedTable:
 
 def _read_orc(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     most_rows = batch_rows(split.schema)
-    yield from map(ReadBatch, read_orc(stream, split.to_read, split.row_groups, most_rows))
+    batches = read_orc(stream, split.to_read, split.row_groups, most_rows)
+    yield from map(ReadBatch, joined(batches, most_rows))
 
 
 def _read_arrow(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    yield from map(ReadBatch, read_arrow(stream, split.to_read, batch_rows(split.schema)))
+    most_rows = batch_rows(split.schema)
+    batches = read_arrow(stream, split.to_read, most_rows)
+    yield from map(ReadBatch, joined(batches, most_rows))
 
 
 def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:

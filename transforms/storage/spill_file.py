@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hushrank.transforms.common.local_files import open_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
@@ -134,7 +135,7 @@ class SpillFolder:
                 raise OSError(TOO_SHORT)
             words.data.cast("B")[:] = found
             return
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = open_local(path)
         try:
             _fill(words, descriptor, offset)
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.parquet_rows import LIST_ITEMS
 
 BATCH_ROWS = 1 << 20
+SMALL_ROWS, SMALL_BYTES = 1 << 15, 1 << 23  # a batch with less of both is joined with others
 BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
 
 
@@ -109,6 +110,38 @@ def batch_of(rows: pa.Table, malformed: tuple[str, ...] = ()) -> ReadBatch:
     """The rows in one batch, with the text of lines that are none."""
     batches = rows.combine_chunks().to_batches()
     return ReadBatch(batches[0] if batches else no_rows(rows.schema), malformed)
+
+
+def joined(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, with small batches that follow each other made into one.
+
+    Every batch costs some milliseconds, however few rows it has, and a file may hold one row in
+    each row group, stripe or batch. What is joined has at most `most_rows` rows.
+    """
+    small: list[pa.RecordBatch] = []
+    rows = n_bytes = 0
+    for batch in batches:
+        is_small = len(batch) < SMALL_ROWS and batch.nbytes < SMALL_BYTES
+        full = rows >= SMALL_ROWS or rows + len(batch) > most_rows or n_bytes >= SMALL_BYTES
+        if small and (full or not is_small or batch.schema != small[0].schema):
+            yield from _as_one(small)
+            small, rows, n_bytes = [], 0, 0
+        if is_small:
+            small.append(batch)
+            rows, n_bytes = rows + len(batch), n_bytes + batch.nbytes
+        else:
+            yield batch
+    yield from _as_one(small)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch; the batches as they are where Arrow cannot join them, as dictionaries of nulls."""
+    if len(batches) < 2:
+        return batches
+    try:
+        return [pa.concat_batches(batches)]
+    except pa.ArrowException:
+        return batches
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:

@@ -23,7 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import (
+    MOST_COLUMNS,
     InputError,
     by_distinct,
     is_text,
@@ -90,7 +92,7 @@ class Window:
             problem = "not found" if found == 0 else "occurs twice"
             raise InputError(
                 f"{path}: column {self.column} (schedule.window) {problem}."
-                f" Columns: {', '.join(schema.names)}."
+                f" Columns: {short_list(schema.names, MOST_COLUMNS)}."
             )
         kind = schema.field(self.column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -21,7 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, is_cloud
+from hushrank.transforms.common.local_files import (
+    MostBytes,
+    open_local,
+    read_local,
+    require_regular,
+)
+from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place, is_cloud
 
 STALE_SECONDS = 60.0  # no small file takes longer than this to write
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
@@ -43,6 +49,7 @@ def write_whole(path: str, content: bytes) -> None:
         CloudPath.parse(path).write(content)
         return
     target = Path(path)
+    require_regular(target)
     make_folder(target.parent)
     temporary = target.with_name(temporary_name(target.name))
     try:
@@ -52,17 +59,22 @@ def write_whole(path: str, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_once(path: str, content: bytes) -> bytes:
+def write_once(path: str, content: bytes, most: int = MostBytes.ARRAYS) -> bytes:
     """Write `content` to a local or gs:// path, unless the file exists already.
 
     If several processes write at the same time, one is first, and all get what it wrote. A file
     system without hard links cannot promise that: there the caller must hold a lock.
 
+    Args:
+        path: where to.
+        content: what is written.
+        most: the most bytes that a local file may hold that is there already.
+
     Returns:
         The content of the file.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, or what is there cannot be read.
     """
     if is_cloud(path):
         target = CloudPath.parse(path)
@@ -77,7 +89,7 @@ def write_once(path: str, content: bytes) -> bytes:
         _link_once(temporary, place)
     finally:
         temporary.unlink(missing_ok=True)
-    return place.read_bytes()
+    return read_local(place, most)
 
 
 def temporary_name(name: str) -> str:
@@ -134,7 +146,7 @@ def write_flushed(path: Path, content: bytes) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Make the names of files in a local folder survive a power failure."""
-    opened = os.open(folder, os.O_RDONLY)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # some network file systems refuse it for folders
             os.fsync(opened)
@@ -148,8 +160,8 @@ def create_file(path: Path) -> BinaryIO:
     Raises:
         OSError: it exists already, or cannot be created.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_FILE)
-    return os.fdopen(descriptor, "wb")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    return os.fdopen(open_local(path, flags, mode=OWNER_ONLY_FILE), "wb")
 
 
 def _write_new(path: Path, content: bytes) -> None:
@@ -159,13 +171,19 @@ def _write_new(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def read_whole(path: str) -> bytes:
+def read_whole(place: str | Place, most: int = MostBytes.ARRAYS) -> bytes:
     """The content of a local or gs:// file.
 
+    Args:
+        place: where it is.
+        most: the most bytes that a local file may hold.
+
     Raises:
-        OSError: the file does not exist, or cannot be read.
+        OSError: the file does not exist, is no regular file or too large, or cannot be read.
     """
-    return (CloudPath.parse(path) if is_cloud(path) else Path(path)).read_bytes()
+    if isinstance(place, str) and is_cloud(place):
+        place = CloudPath.parse(place)
+    return place.read_bytes() if isinstance(place, CloudPath) else read_local(place, most)
 
 
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:

@@ -9,8 +9,8 @@ A night therefore reads what it has drawn, w of the night before, which is exact
 b - 1 last s, and y_{t-W}, the night that leaves the window: at most b + 1 files, however long the
 stream is. All of it is computed from what was drawn and needs no protection; it is kept to save
 work. A file belongs to the night that was drawn with the people that it names
-(`transforms.streams.released_files.Drawn.lineage`). Where one is missing or belongs to another, all
-of them are made again from everything drawn so far.
+(`transforms.streams.released_files.Drawn.lineage`). Where one is missing, damaged or belongs to
+another, all of them are made again from everything drawn so far.
 
 The recursion is as exact as the direct sum: |C^-1| is small, so rounding of one night fades.
 """
@@ -19,17 +19,20 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.stream import Stream
 from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.cloud_storage import is_cloud
 from hushrank.transforms.storage.write import npz_arrays, npz_bytes, write_whole
 from hushrank.transforms.streams.released_files import Drawn, drawn_night, released_path
 from hushrank.transforms.streams.stream_folder import (
     SHOWN,
     check_stream,
+    delete,
     delete_nights,
     intact,
     night_name,
@@ -179,21 +182,24 @@ def _keep(folder: str, name: str, night: int, stream: Stream, drawn: Drawn, show
         window=shown.window,
         sums=shown.sums,
     )
-    write_whole(_path(folder, night), content)
+    path = _path(folder, night)
+    if not is_cloud(path) and Path(path).is_dir():  # damage, which no file can replace
+        delete(path)
+    write_whole(path, content)
 
 
 def _kept(folder: str, name: str, night: int, people: str) -> Shown | None:
+    """What is kept of a night; None: nothing, something else, or a damaged file."""
     path = _path(folder, night)
     try:
-        content = read_kept(path)
-    except FileNotFoundError:
+        with intact(path):
+            arrays = npz_arrays(read_kept(path))
+            check_stream(path, str(arrays["stream"]), name)
+            if int(arrays["night"]) == night and str(arrays["people"]) == people:
+                return Shown(arrays["cells"], arrays["window"], arrays["sums"])
+    except (FileNotFoundError, InputError):
         return None
-    with intact(path):
-        arrays = npz_arrays(content)
-        check_stream(path, str(arrays["stream"]), name)
-        if int(arrays["night"]) != night or str(arrays["people"]) != people:
-            return None
-        return Shown(arrays["cells"], arrays["window"], arrays["sums"])
+    return None
 
 
 def _path(folder: str, night: int) -> str:

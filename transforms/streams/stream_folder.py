@@ -16,9 +16,10 @@ outlive the run that started it, so whatever a job writes has a place of its att
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,6 +39,7 @@ KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
 COUNTING, SHOWN = "counting", "shown"
 KINDS = (CELLS, COUNTING, PEOPLE, RELEASED, SHOWN)
 EXACT = (CELLS, COUNTING, PEOPLE)  # confidential; without the first of them nothing can be drawn
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError)  # raised by what is taken apart
 TRIES = 3  # to delete a folder into which a dying job may write meanwhile
 
 
@@ -72,6 +74,7 @@ def begin(folder: str, stream: str, bits: RandomBits) -> SecretKey:
         "source": str(key.source),
         "names": str(Naming.NUMBERS),
     }
+    content["check"] = _check_of(content)
     write_whole(f"{folder}/{KEY_FILE}", json.dumps(content).encode())
     return key
 
@@ -84,10 +87,8 @@ def stream_key(folder: str, stream: str) -> SecretKey:
         InputError: the folder is another stream's.
     """
     path = f"{folder}/{KEY_FILE}"
-    text = read_kept(path)
     with intact(path):
-        content = json.loads(text)
-        check_stream(path, content["stream"], stream)
+        content = _key_content(path, stream)
         return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
 
 
@@ -109,10 +110,8 @@ def stream_naming(folder: str, stream: str, before: Naming | None) -> Naming:
         InputError: the folder is another stream's, or the rule is not known.
     """
     path = f"{folder}/{KEY_FILE}"
-    text = read_whole(path)
     with intact(path):
-        content = json.loads(text)
-        check_stream(path, content["stream"], stream)
+        content = _key_content(path, stream)
         if "names" in content:
             return Naming(content["names"])
     if before is None:
@@ -123,6 +122,26 @@ def stream_naming(folder: str, stream: str, before: Naming | None) -> Naming:
             ' all of them, add "names": "texts". If it held both, start a new stream.'
         )
     return before
+
+
+def _key_content(path: str, stream: str) -> dict[str, str]:
+    """What the key's file holds; with another key every person would count anew.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        InputError: it is another stream's.
+        ValueError: it is damaged. Earlier versions stored no check, so only some damage shows.
+    """
+    content: dict[str, str] = json.loads(read_kept(path))
+    check_stream(path, content["stream"], stream)
+    if content.pop("check", None) not in (None, _check_of(content)):
+        raise ValueError("the check is of another content")
+    return content
+
+
+def _check_of(content: Mapping[str, str]) -> str:
+    """A digest of the key's file but for the digest itself; it is as confidential as the key."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def check_stream(path: str, found: str, stream: str) -> None:
@@ -152,10 +171,10 @@ def intact(path: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, IsADirectoryError):
+    except (*DAMAGE, IsADirectoryError, NotADirectoryError):
         raise InputError(
             f"{path}: is damaged. Restore the folder of the stream as it was after its last night;"
-            " nothing was released."
+            " nothing was released, and what the stream has cost stays paid."
         ) from None
 
 
@@ -218,13 +237,15 @@ def nights_of(folder: str, kind: str) -> Iterator[tuple[int, str]]:
     if is_cloud(parent):
         place = CloudPath.parse(parent)
         for found in place.objects():
-            name = found.path.key[len(place.key) + 1 :]
-            yield int(name.partition("/")[0].partition(".")[0]), str(found.path)
+            name = found.path.key[len(place.key) + 1 :].partition("/")[0].partition(".")[0]
+            if name.isdecimal():
+                yield int(name), str(found.path)
         return
     if Path(parent).is_dir():
         for path in sorted(Path(parent).iterdir()):
-            if not path.name.startswith("."):
-                yield int(path.name.partition(".")[0]), str(path)
+            name = path.name.partition(".")[0]
+            if name.isdecimal():  # no half-written file, and nothing that another program left
+                yield int(name), str(path)
 
 
 def holds_exact(folder: str) -> bool:
@@ -233,6 +254,8 @@ def holds_exact(folder: str) -> bool:
         return bool(read_whole(f"{folder}/{KEY_FILE}"))
     except FileNotFoundError:
         return any(next(nights_of(folder, kind), None) is not None for kind in EXACT)
+    except IsADirectoryError:  # in its place
+        return True
 
 
 def files_of(parent: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -14,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from hushrank.flows.cli.main import COMMANDS, FIRST, NEW_OBJECTS, app
+from hushrank.flows.cli.main import COMMANDS, FIRST, NEW_OBJECTS, app, main
+from hushrank.flows.errors import Interrupted
 from hushrank.flows.terminal import Console, print_records
 
 HEAVY = ("apache_beam", "matplotlib", "numpy", "prefect", "pyarrow", "scipy", "yaml")
@@ -146,3 +148,36 @@ def test_ids_are_whole_in_what_the_commands_print(survey, command, monkeypatch, 
         code, printed = command(*words)
         assert code == 0
         assert re.findall(r"\b[0-9a-f]{16}\b", printed) == [survey.archived()[0].name[-16:]]
+
+
+@pytest.mark.parametrize(
+    ("words", "reserves"),
+    [
+        *((each, True) for each in (["run", "a.yaml"], ["catch-up", "a.yaml"], ["survey", "demo"])),
+        *((each, False) for each in (["plan"], ["history", "out"], ["ledger", "show"], ["init"])),
+        *((each, False) for each in (["collect"], ["survey", "build"], ["privatize", "a.csv"])),
+    ],
+)
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), Interrupted()])
+def test_only_a_command_that_reserves_speaks_of_reservations(
+    words, reserves, error, monkeypatch, capsys
+):
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("hushrank.flows.cli.main.app", broken)
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == (130 if isinstance(error, Interrupted) else 1)
+    printed = capsys.readouterr().err
+    assert ("What was reserved but not drawn is given back" in printed) == reserves
+
+
+def test_a_broken_pipe_ends_no_command():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as file:
+        console = Console(file=file)
+        for _ in range(2):
+            console.print("a step\n" * 10_000)
+    assert console.quiet

@@ -87,3 +87,24 @@ def test_a_standard_error_that_nobody_reads_ends_nothing(monkeypatch):
         with pytest.raises(BrokenPipeError):
             os.write(writing, b"x")
         os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
+
+
+@pytest.mark.parametrize("place", ["answers", "out"])
+def test_a_spool_is_no_place_of_the_survey(tmp_path, command, place):
+    survey(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    code, printed = command(
+        "collect", tmp_path / "survey.yaml", "--seal", "--spool", tmp_path / place
+    )
+    assert code == 2
+    assert "--spool" in printed
+    assert "Nothing was written." in printed
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_spool_may_be_named_where_it_is_anyway(tmp_path, command):
+    config = survey(tmp_path)
+    spool = config.confidential / "collector"
+    code, printed = command("collect", tmp_path / "survey.yaml", "--seal", "--spool", spool)
+    assert code == 2
+    assert "no collector has kept answers here" in printed

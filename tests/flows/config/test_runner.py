@@ -52,7 +52,7 @@ def test_rows_may_wait_on_a_named_disk_where_the_confidential_area_is_remote(sur
     engine = loaded(survey, spilling, confidential=remote).runner.engine()
     assert engine.spill == str(survey.folder / "scratch")
     said = refused(survey, {"kind": "local", "spill": "out/scratch"}, confidential=remote)
-    assert said.startswith("runner.spill: must not be in output")
+    assert said.startswith("runner.spill: is in output")
     said = refused(survey, spilling, confidential="work")
     assert said.startswith("runner.spill: is for confidential in Cloud Storage; rows wait in")
 

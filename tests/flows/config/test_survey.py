@@ -14,8 +14,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
-from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.schema import ComparisonColumns, Words
 
 CONTRACT = """\
 name: campus-choice                # population in the ledger
@@ -467,15 +466,15 @@ BROKEN_RULES = [
     ),
     *(
         (
-            {"observability": {key: place}},
-            f"observability.{key}: must be neither in output nor the ledger, which nothing else may"
-            " write; name another place",
+            {"observability": {key: ".hushrank/ledger.jsonl"}},
+            f"observability.{key}: and ledger.path are one place; what is written must never be"
+            " what is read; name another place",
         )
-        for key, place in (
-            ("metrics", ".hushrank/ledger.jsonl"),
-            ("log", ".hushrank/ledger.jsonl"),
-            ("support", "out/campus/support"),
-        )
+        for key in ("log", "metrics")
+    ),
+    (
+        {"observability": {"support": "out/campus/support"}},
+        "observability.support: is in output, in which nothing else may be; name another place",
     ),
 ]
 

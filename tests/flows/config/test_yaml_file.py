@@ -122,6 +122,11 @@ MISTAKES = [
         " quotes",
     ),
     (
+        "".join(f"k{number}: {{}}\n" for number in range(20_000)),
+        "line 10001: more than 10,000 keys; name a job's YAML file, and put a long list of items"
+        " into a file of its own (items.file)",
+    ),
+    (
         "a: 1\nb: 9223372036854775808\n",
         "line 2: a whole number of more than 64 bits; write a smaller one, or put a name in quotes",
     ),

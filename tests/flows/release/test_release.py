@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -212,8 +213,8 @@ def test_less_noise_than_the_guarantee_needs_is_refused(law):
 def test_groups_keep_what_the_ranking_of_all_together_does_not_say():
     """Where noise drowns the whole, a group may still have chances to be the best."""
     release = make_release()
-    said = tuple(line.model_copy(update={"p_best": 0.25}) for line in release.ranking)
-    unsaid = tuple(line.model_copy(update={"p_best": None}) for line in release.ranking)
+    said = tuple(replace(line, p_best=0.25) for line in release.ranking)
+    unsaid = tuple(replace(line, p_best=None) for line in release.ranking)
     group = GroupRanking(
         name="en", own=1.0, informative=True, ranking=said, released=release.released
     )

@@ -164,7 +164,7 @@ def test_every_file_has_what_is_sure_and_how_probable_it_is():
         *(f"{line.p_best:.6f}", f"{line.p_top:.6f}"),
     ]
     row = ranking_table([release]).to_pylist()[0]
-    assert SCHEMA.names[-8:] == [*later, "p_top", "top"]
+    assert SCHEMA.names[-9:] == [*later, "p_top", "top", "job"]
     assert [row[name] for name in later] == [getattr(line, name) for name in later]
     again = Release.model_validate_json(release.to_json())
     assert again == release

@@ -444,7 +444,7 @@ def test_dots_and_bars_of_the_table_are_where_the_numbers_are():
 
 def test_an_open_interval_leaves_the_axis_under_an_arrow():
     release = RELEASES["scores"]
-    first = release.ranking[0].model_copy(update={"high_all": math.inf})
+    first = replace(release.ranking[0], high_all=math.inf)
     html = render_report(release.model_copy(update={"ranking": (first, *release.ranking[1:])}))
     assert html.count("›</text>") == 1
     assert html.count("‹</text>") == 0

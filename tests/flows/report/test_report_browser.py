@@ -6,6 +6,7 @@ With 4, 60 and 300 items; with its script, and with scripts switched off.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -206,7 +207,7 @@ def test_search_finds_names_without_accents_and_items_behind_labels(browser, pag
     page.get_by_role("button", name="Show all").click()
     eventually(shown).to_have_text("300 of 300 items")
     first = releases_of("4")[0]
-    lines = [line.model_copy(update={"label": f"<i>{line.rank}</i>"}) for line in first.ranking]
+    lines = [replace(line, label=f"<i>{line.rank}</i>") for line in first.ranking]
     labelled = first.model_copy(update={"ranking": tuple(lines)})
     (pages / "labelled.html").write_text(render_report(labelled), encoding="utf-8")
     page, _, complaints = visit("labelled")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,35 +17,7 @@ from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.write import npz_arrays, npz_bytes
 from tests.flows.conftest import InProcessReducer
-
-Damage = Callable[[Path], object]
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def replace_by_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGES: dict[str, Damage] = {
-    "cut": lambda path: path.write_bytes(path.read_bytes()[:-200]),
-    "empty": lambda path: path.write_bytes(b""),
-    "flipped": flip,
-    "another's": lambda path: path.write_bytes(npz_bytes(wins=np.zeros(4, np.int64))),
-    "a folder": replace_by_folder,
-}
-
-
-def remove(path: Path) -> None:
-    if path.is_dir():
-        path.rmdir()
-    else:
-        path.unlink(missing_ok=True)
+from tests.flows.damages import DAMAGES, remove, replace_by_folder
 
 
 @pytest.fixture
@@ -151,3 +121,61 @@ def test_a_damaged_witness_may_be_a_folder(survey, command):
     survey.set(privacy__epsilon=1.0, output="second")
     code, printed = command("run", survey.config, "--direct")
     assert (code, "It says how far the ledger was" in printed) == (2, True), printed
+
+
+PUBLISHED = ("release.json", "ranking.csv", "report.html", "certificate.json", "SHA256SUMS")
+
+
+def test_a_damaged_release_of_the_archive_is_one_sentence(survey, command):
+    assert command("run", survey.config, "--direct")[0] == 0
+    (kept,) = (survey.output / "releases").iterdir()
+    spent = survey.ledger.read_bytes()
+    kept.chmod(0o700)
+    for name in PUBLISHED:
+        path = kept / name
+        content = path.read_bytes()
+        path.chmod(0o600)
+        for how, damage in DAMAGES.items():
+            damage(path)
+            for asked in ("run", "history"):
+                words = ["--direct"] if asked == "run" else ["--verify"]
+                code, printed = command(asked, survey.config, *words)
+                told = " ".join(printed.split())
+                assert code in (1, 2), (name, how, printed)
+                assert f"Move {kept} away; running its job again publishes it again" in told, how
+                assert "Traceback" not in printed
+            remove(path)
+            path.write_bytes(content)
+    assert survey.ledger.read_bytes() == spent
+    assert command("run", survey.config, "--direct")[0] == 0
+
+
+def test_another_release_in_a_folder_of_the_archive_is_not_taken_for_its_own(survey, command):
+    """All its files are as they were published: only the folder's name tells."""
+    assert command("run", survey.config, "--direct")[0] == 0
+    (kept,) = (survey.output / "releases").iterdir()
+    survey.set(privacy__epsilon=1.0, output="second")
+    assert command("run", survey.config, "--direct")[0] == 0
+    (other,) = (survey.folder / "second" / "releases").iterdir()
+    shutil.rmtree(kept)
+    shutil.copytree(other, kept)
+    survey.set(privacy__epsilon=2.0, output="out")
+    for words in (("run", survey.config, "--direct"), ("export", survey.config, "--out", "a.csv")):
+        code, printed = command(*words)
+        told = " ".join(printed.split())
+        assert (code, f"holds release {other.name}. Move {kept} away" in told) == (1, True), printed
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "another's", "a folder"])
+def test_a_damaged_copy_on_top_names_what_to_copy(survey, command, how):
+    assert command("run", survey.config, "--direct")[0] == 0
+    spent, path = survey.ledger.read_bytes(), survey.output / "release.json"
+    DAMAGES[how](path)
+    for epsilon in (2.0, 1.0):  # published already, and to be published beside it
+        survey.set(privacy__epsilon=epsilon)
+        code, printed = command("run", survey.config, "--direct")
+        told = " ".join(printed.split())
+        assert code == 2, printed
+        assert f"Copy the files of its folder in {survey.output / 'releases'} over it" in told
+        assert "What was paid for it stays paid; nothing was published now." in told
+    assert survey.ledger.read_bytes() == spent

@@ -453,7 +453,7 @@ SPOILED = {
     "another key": "is not the key that this ledger was written with",
     "open key": "can be read by other users",
     "length": "it does not hold a number that an append writes",
-    "lock": "the ledger cannot be written (Is a directory)",
+    "lock": "ledger.jsonl.lock: Is a directory)",
     "locks of runs": "the lock of this run cannot be made",
     "folder": "is open to other users",
     "witness": "is damaged. It says how far the ledger was",

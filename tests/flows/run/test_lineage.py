@@ -232,7 +232,7 @@ def test_a_failing_endpoint_neither_fails_nor_delays_a_run(survey, command, capl
         ({}, "needs file or url"),
         ({"url": "ftp://host/path"}, "must be an http:// or https:// URL"),
         ({"url": "https://user:secret@host/path"}, "URL without a password"),
-        ({"file": "out/lineage.jsonl"}, "must be neither in output nor the ledger"),
+        ({"file": "out/lineage.jsonl"}, "is in output, in which nothing else may be"),
         ({"file": "answers.parquet/lineage.jsonl"}, "cannot be written"),
         ({"file": "a", "timeout": 0.0}, "timeout"),
     ],

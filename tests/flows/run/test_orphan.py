@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hushrank.flows.run import reader_process
+from hushrank.flows import reading
 
 
 def test_a_thread_waits_for_the_parent_to_go(monkeypatch):
@@ -18,9 +18,9 @@ def test_a_thread_waits_for_the_parent_to_go(monkeypatch):
     signals: queue.Queue[tuple[int, int]] = queue.Queue()
     parent = SimpleNamespace(pid=os.getppid(), sentinel=held)
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
-    monkeypatch.setattr(reader_process, "_kernel_does_it", lambda: False)
+    monkeypatch.setattr(reading, "_kernel_does_it", lambda: False)
     monkeypatch.setattr(os, "kill", lambda *sent: signals.put(sent))
-    reader_process.end_with_parent()
+    reading.end_with_parent()
     with pytest.raises(queue.Empty):
         signals.get(timeout=0.2)
     os.close(parents_end)
@@ -32,12 +32,12 @@ def test_a_parent_that_was_gone_before_is_noticed(monkeypatch):
     signals = []
     parent = SimpleNamespace(pid=-1, sentinel=0)
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
-    monkeypatch.setattr(reader_process, "_kernel_does_it", lambda: True)
+    monkeypatch.setattr(reading, "_kernel_does_it", lambda: True)
     monkeypatch.setattr(os, "kill", lambda *sent: signals.append(sent))
-    reader_process.end_with_parent()
+    reading.end_with_parent()
     assert signals == [(os.getpid(), signal.SIGTERM)]
 
 
 def test_what_nobody_started_has_no_parent():
     with pytest.raises(ValueError, match="was not started by multiprocessing"):
-        reader_process.end_with_parent()
+        reading.end_with_parent()

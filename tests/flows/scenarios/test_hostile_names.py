@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from datetime import date
 
 import pyarrow as pa
@@ -99,7 +100,7 @@ def test_an_archived_release_with_hostile_names_is_shown_with_codes():
 def test_labels_are_no_way_around(tmp_path):
     release = make_release()
     lines = [
-        line.model_copy(update={"label": name})
+        replace(line, label=name)
         for line, name in zip(
             release.ranking, [f"a{ESCAPE}b", "<script>x</script>", "=1+1", *ITEMS[3:]], strict=True
         )

@@ -60,7 +60,7 @@ def test_ctrl_c_before_the_noise_gives_the_budget_back(survey, command, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(where, raising(KeyboardInterrupt()))
         code, printed = command("run", survey.config, "--direct")
-    assert code == 1
+    assert code == 130
     assert "Interrupted. What was reserved but not drawn is given back" in printed
     assert events(survey) == ["open", "reserve", "cancel"]
     assert survey.published() == []
@@ -76,7 +76,7 @@ def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
         patch.setattr(
             "hushrank.flows.methods.noisy_counts.rank_by_win_counts", raising(KeyboardInterrupt())
         )
-        assert command("run", survey.config, "--direct")[0] == 1
+        assert command("run", survey.config, "--direct")[0] == 130
     assert events(survey) == ["open", "reserve", "draw"]
     assert not list(survey.work.rglob("exact.npz"))
     (noisy,) = survey.work.rglob("drawn.npz")
@@ -231,7 +231,7 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
             patch.setattr(Ledger, "cancel", raising(LedgerError("ledger.jsonl: out of reach.")))
         code, printed = command("run", survey.config, "--direct")
     told = " ".join(printed.split())
-    assert code == 1
+    assert code == 130
     assert "Interrupted." in told
     assert "is given back" not in told
     assert ("Exact counts could not be deleted from" in told) == ("exact" in failing)
@@ -402,7 +402,7 @@ def test_a_signal_to_the_real_command_ends_its_child_and_gives_the_budget_back(s
     if "draw" in events(survey):  # the signal came too late to stop it: then it counts
         assert left_of(survey) == 3.0
     else:
-        assert run.returncode == 1
+        assert run.returncode == 130
         assert b"Traceback" not in output
         assert events(survey) == ["open", "reserve", "cancel"]
     assert nobody_left(run.pid)
@@ -412,11 +412,11 @@ def test_a_signal_to_the_real_command_ends_its_child_and_gives_the_budget_back(s
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_ctrl_c_and_hang_up_do_not_reach_the_child_from_its_first_moment(survey, number):
     with Reducer() as reducer:
-        child = reducer._process
+        child = reducer.reader._process
         os.kill(child.pid, number)
         with pytest.raises(HushrankError, match="reduce: failed"):  # and not for want of a child
             reducer.run(broken_reduction(survey))
-        assert reducer._process is child
+        assert reducer.reader._process is child
 
 
 @pytest.mark.slow
@@ -429,7 +429,7 @@ def test_who_is_interrupted_while_the_child_counts_meets_no_counts_later(survey,
     with Reducer() as reducer:
         with pytest.raises(HushrankError, match="reduce: failed"):  # it is up
             reducer.run(broken_reduction(survey))
-        child, answer = reducer._process, reducer._connection.recv
+        child, answer = reducer.reader._process, reducer.reader._connection.recv
         os.kill(child.pid, signal.SIGSTOP)  # it takes long
 
         def interrupt() -> None:
@@ -441,7 +441,7 @@ def test_who_is_interrupted_while_the_child_counts_meets_no_counts_later(survey,
             threading.Timer(0.1, interrupt).start()
             return answer()
 
-        reducer._connection.recv = interrupted
+        reducer.reader._connection.recv = interrupted
         with pytest.raises(KeyboardInterrupt):
             reducer.run(broken_reduction(survey))
         assert not child.is_alive()
@@ -454,7 +454,7 @@ import os, signal, sys
 from pathlib import Path
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.reader_process import Reducer, _reduce
 from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.privacy.keyed_hash import SecretKey
 
@@ -467,9 +467,9 @@ def main():
     with Reducer() as reducer:
         reducer.run(reduction)  # it is up, and can do it
         (job.work / "exact.npz").unlink()
-        os.kill(reducer._process.pid, signal.SIGSTOP)
-        reducer._connection.send((reduction, True))
-        print(reducer._process.pid, flush=True)
+        os.kill(reducer.reader._process.pid, signal.SIGSTOP)
+        reducer.reader._connection.send((_reduce, (reduction,), reduction.memory_limit, 0))
+        print(reducer.reader._process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
@@ -514,6 +514,9 @@ class Loud:
     def __init__(self, stream: int) -> None:
         self.stream = stream
 
+    def __len__(self) -> int:
+        return 4
+
     def __reduce__(self):
         return os.write, (self.stream, b"user 4711")
 
@@ -540,7 +543,7 @@ def broken_reduction(survey) -> ReduceComparisons:
     return ReduceComparisons(
         files=job.files,
         columns=job.config.comparison_columns(),
-        catalogue=None,  # type: ignore[arg-type] # what a bug might do
+        catalogue="ants",  # type: ignore[arg-type] # what a bug might do
         bounds=Bounds(n_items=4, ties=Ties.DROP, max_contributions=5),
         statistic="win-counts",  # type: ignore[arg-type]
         key=bytes(32),
@@ -552,11 +555,11 @@ def broken_reduction(survey) -> ReduceComparisons:
 def test_a_child_that_is_killed_is_told_apart_and_replaced(survey, monkeypatch):
     broken = broken_reduction(survey)
     with Reducer() as reducer:
-        os.kill(reducer._process.pid, signal.SIGKILL)
+        os.kill(reducer.reader._process.pid, signal.SIGKILL)
         with monkeypatch.context() as patch:  # it dies once the job is on its way
-            patch.setattr(reducer._process, "is_alive", lambda: True)
+            patch.setattr(reducer.reader._process, "is_alive", lambda: True)
             with pytest.raises(HushrankError, match="ended without an answer"):
                 reducer.run(broken)
-        reducer._process.join()
+        reducer.reader._process.join()
         with pytest.raises(HushrankError, match="reduce: failed"):  # by a child that lives
             reducer.run(broken)

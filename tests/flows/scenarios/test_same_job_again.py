@@ -235,3 +235,36 @@ def test_whoever_does_not_wait_is_told_that_another_is_at_it(stored, monkeypatch
     with ledger.run_lock(release.id), pytest.raises(hr.RunInProgress, match="Another run of"):
         hr.rank("answers.parquet", wait=0, **JOB)
     assert hr.rank("answers.parquet", wait=0, **JOB).id == release.id
+
+
+def test_a_job_that_supersedes_another_goes_on_with_its_history(survey, command):
+    """The page, the list, its JSON and the export know both, and say what changed."""
+    survey.set(ledger__epsilon=10.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    names = [*ITEMS, "emus"]
+    survey.set(output="second", supersedes=["out"], privacy__epsilon=1.0, items__names=names)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    change = (
+        "The job changed after that release: epsilon 2 became 1; emus came. Ranks among the items"
+        " of both may be read side by side, scores may not."
+    )
+    assert change in (survey.folder / "second" / "report.html").read_text()
+    code, printed = command("history", survey.config)
+    assert (code, change in " ".join(printed.split())) == (0, True), printed
+    document = json.loads(command("history", survey.config, "--json")[1])
+    (told,) = document["job_changes"]
+    assert [each["release_id"] for each in document["releases"]][1] == told["before"]
+    assert told["says"] == change
+    table = survey.folder / "all.csv"
+    assert command("export", survey.config, "--out", table)[0] == 0
+    assert len({line.split(",")[-1] for line in table.read_text().splitlines()[1:]}) == 2
+
+
+def test_a_job_supersedes_only_what_has_releases_and_is_not_its_own(survey, command):
+    survey.set(supersedes=["nothing"])
+    code, printed = command("validate", survey.config)
+    assert (code, "supersedes: " in printed and "holds no release" in printed) == (2, True)
+    survey.set(supersedes=["out"])
+    code, printed = command("validate", survey.config)
+    assert (code, "are one place" in printed) == (2, True)

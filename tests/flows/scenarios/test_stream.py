@@ -32,6 +32,7 @@ from hushrank.transforms.common.names import Naming
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import ITEMS, InProcessReducer, Survey
+from tests.flows.damages import DAMAGES, remove, replace_by_folder
 
 FIRST = date(2024, 11, 16)
 NIGHTS, TIMES, GAP, WINDOW = 6, 2, 2, 3
@@ -353,21 +354,59 @@ def test_a_damaged_file_is_named_and_nothing_is_drawn(stream, command):
     folder, before = stream_folder(stream), stream.ledger.read_bytes()
     people = [str(path.relative_to(folder)) for path in folder.glob("people/**/*.*")]
     assert len(people) == 2
-    for name in ("key.json", "law.json", "released/00000.npz", "cells/00000.npz", *people):
-        kept = (folder / name).read_bytes()
-        for damaged in (kept[: len(kept) // 2], None):
-            if damaged is None and name == "law.json":
-                continue  # the law is calibrated again, and compared with what was drawn
-            if damaged is None:
-                (folder / name).unlink()
-            else:
-                (folder / name).write_bytes(damaged)
+    kept = ("key.json", "law.json", "released/00000.npz", "cells/00000.npz")
+    for name in (*kept, *people):
+        path = folder / name
+        content = path.read_bytes()
+        for how, damage in DAMAGES.items():
+            damage(path)
             code, printed = run(command, stream, 1)
-            assert code in (1, 2), printed
-            assert folder.name in printed or "cannot read" in printed
-        (folder / name).write_bytes(kept)
+            told = " ".join(printed.split())
+            assert code in (1, 2), (name, how, printed)
+            assert f"{folder}" in told, (name, how, printed)
+            assert "Restore" in told, (name, how, printed)
+            assert "Traceback" not in printed
+            assert drawn(stream) == 1
+            remove(path)
+            path.write_bytes(content)
+        if name != "law.json":  # which is calibrated again
+            path.unlink()
+            code, printed = run(command, stream, 1)
+            assert code in (1, 2), (name, printed)
+            assert folder.name in printed, (name, printed)
+            path.write_bytes(content)
     assert drawn(stream) == 1
     assert stream.ledger.read_bytes().startswith(before)
+    (folder / "cells" / "notes").touch()  # which is of no night
+    replace_by_folder(folder / "shown" / "00000.npz")  # which is made again
+    assert run(command, stream, 1)[0] == 0
+
+
+def test_every_digit_of_the_key_and_the_law_is_known(stream, command):
+    """Another key counts everybody anew; another law states what was not drawn."""
+    assert run(command, stream, 0)[0] == 0
+    for name in ("key.json", "law.json"):
+        path = stream_folder(stream) / name
+        content = path.read_text()
+        digits = [place for place, sign in enumerate(content) if sign.isdecimal()]
+        for place in digits[:: max(len(digits) // 6, 1)]:
+            other = "1" if content[place] != "1" else "2"
+            path.write_text(f"{content[:place]}{other}{content[place + 1 :]}")
+            code, printed = run(command, stream, 1)
+            assert code in (1, 2), (name, place, printed)
+            assert "Restore" in printed
+        path.write_text(content)
+    assert drawn(stream) == 1
+
+
+def test_a_key_and_a_law_of_earlier_versions_are_taken_as_they_are(stream, command):
+    assert run(command, stream, 0)[0] == 0
+    folder = stream_folder(stream)
+    key, law = folder / "key.json", folder / "law.json"
+    told = json.loads(key.read_text())
+    del told["check"]
+    key.write_text(json.dumps(told))
+    law.write_text(law.read_text().partition("\n")[0])
     assert run(command, stream, 1)[0] == 0
 
 
@@ -719,6 +758,7 @@ def begin_as_earlier(survey: Survey, command, monkeypatch) -> tuple[Path, dict[s
     path = stream_folder(survey) / "key.json"
     stored = json.loads(path.read_text())
     assert stored.pop("names") == "numbers"
+    del stored["check"]
     path.write_text(json.dumps(stored))
     return path, stored
 

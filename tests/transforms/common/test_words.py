@@ -8,8 +8,7 @@ import pytest
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import BAD_OUTCOME, encode_comparisons, values_of_words
-from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.common.words import Words
+from hushrank.transforms.common.schema import ComparisonColumns, Words
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses.responses import encode_responses
 

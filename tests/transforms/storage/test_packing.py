@@ -12,7 +12,7 @@ import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.storage.files import check_files, list_files
-from hushrank.transforms.storage.packing import unpacked
+from hushrank.transforms.storage.packing import MOST_HEADER, unpacked
 from hushrank.transforms.storage.read import plan_files, read_batches
 from tests.written_files import zstd
 
@@ -28,6 +28,39 @@ COLUMNS = ComparisonColumns(
 
 def text(length: int) -> bytes:
     return bytes(k * 31 % 251 for k in range(length))
+
+
+def named(name: bytes, content: bytes) -> bytes:
+    """A gzip file whose header holds the name of the file that was packed."""
+    plain = gzip.compress(content)  # byte 3 holds the flags; 8 says that a name follows byte 9
+    return plain[:3] + b"\x08" + plain[4:10] + name + b"\0" + plain[10:]
+
+
+class Counted(io.BytesIO):
+    """A file that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+@pytest.mark.parametrize("before", [b"", gzip.compress(b"a,b\n", mtime=0)], ids=["first", "later"])
+def test_a_long_name_in_a_header_is_not_read_to_its_end(before):
+    packed = Counted(before + named(b"x" * 5_000_000, b"c,d\n"))
+    with (
+        pytest.raises(InputError, match=r"^x.gz: its gzip header holds .* more than 64 KiB"),
+        unpacked("x.gz", packed) as stream,
+    ):
+        stream.read()
+    assert packed.reads < 2 * MOST_HEADER
+
+
+def test_a_name_in_a_header_is_nothing_to_complain_of():
+    packed = io.BytesIO(named(b"x" * (MOST_HEADER - 1), b"a,b\n") * 2)
+    with unpacked("x.gz", packed) as stream:
+        assert stream.read() == b"a,b\n" * 2
 
 
 @pytest.mark.parametrize("ending", PACKS)

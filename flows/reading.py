@@ -1,0 +1,320 @@
+"""Files that other people wrote are parsed in a process of their own, with a limit to its memory.
+
+A parser of the libraries may end its process, at one flipped bit, or take all memory, for a file of
+some kB. So the process that talks to people and holds a reservation parses none: a child does. The
+child tells which files it opens. If it dies, or lacks memory, its parent says at which file.
+
+Nothing that a child says holds a private value: refusals explain themselves, and of any other error
+only its type is told. Linux bounds the memory of the child; on other systems nothing does
+(docs/operations.md). The child ends with its parent, even if the parent is killed: nobody would
+delete exact counts that it wrote later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import importlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self, TypeVar
+
+from hushrank.flows.errors import ConfigError, HushrankError, is_of_memory
+from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY, hard_limit
+
+T = TypeVar("T")
+
+READING = "hushrank.transforms.storage.read"  # what loads the libraries that parse files
+# Arrow's allocator reserves 1 GiB at once; it then counts as taken only what it uses.
+_LAZY_ALLOCATOR = ("MIMALLOC_ARENA_EAGER_COMMIT", "0")
+_ONE_AT_A_TIME = threading.Lock()
+_PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
+NOTHING_SPENT = "No budget was spent."
+MOST_NAMED = 3  # files of a sentence
+
+
+class ReadingError(HushrankError):
+    """Reading stopped for a reason that is no fault of a file, as far as anybody knows."""
+
+
+class Reader:
+    """A child process that does what is asked, one thing after the other.
+
+    It starts before the first thing is asked and loads its modules meanwhile. Leaving the context
+    ends it at once, whatever it does.
+    """
+
+    def __init__(self, *modules: str) -> None:
+        """Args: modules to load first."""
+        self._modules = modules or (READING,)
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def call(
+        self, work: Callable[..., T], *arguments: Any, memory: int | None, cells: int = 0
+    ) -> T:
+        """Return `work(*arguments)`, computed in the child; a dead child is replaced first.
+
+        Args:
+            work: a function of a module; the child imports it by its name.
+            arguments: of it.
+            memory: bytes that its reading may take, such as `memory_limit`; None: any number.
+            cells: of the matrices that it makes, which `memory` does not bound.
+
+        Raises:
+            ConfigError: a file breaks a rule, broke its parser, or takes too much memory.
+            ReadingError: the process ended, or failed for another reason.
+            HushrankError: what `work` raised.
+            OSError: the machine refused something other than memory to `work`.
+        """
+        if not self._process.is_alive():
+            self.restart()
+        files = _Files()
+        try:
+            self._connection.send((work, arguments, memory, cells))
+            while (answer := self._connection.recv())[0] == "file":
+                files.note(*answer[1:])
+        except (EOFError, OSError):
+            self._process.join()
+            raise _end_of(self._process.exitcode, files) from None
+        except BaseException:  # no counts may appear after the clean-up that follows
+            self._stop()
+            raise
+        result: T = result_of(answer, files)
+        return result
+
+    def restart(self) -> None:
+        """End the child and start another one."""
+        self._stop()
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._modules), daemon=True)
+        with _deaf_to_interrupts(), _without_main():
+            self._process.start()
+        theirs.close()
+
+    def _stop(self) -> None:
+        self._connection.close()
+        self._process.terminate()
+        self._process.join()
+
+
+def read_apart(work: Callable[..., T], *arguments: Any, memory: int = DEFAULT_MEMORY) -> T:
+    """Return `work(*arguments)` from a child of its own; see `Reader.call`."""
+    with Reader() as reader:
+        return reader.call(work, *arguments, memory=memory)
+
+
+class _Files:
+    """The files that a child has open, from what it told."""
+
+    def __init__(self) -> None:
+        self._open = Counter[str]()
+
+    def note(self, name: str, begins: bool) -> None:
+        self._open[name] += 1 if begins else -1
+
+    def __str__(self) -> str:
+        """Their names, of many only some; empty if none is open."""
+        names = sorted(name for name, times in self._open.items() if times > 0)
+        more = f" or {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        return " or ".join(names[:MOST_NAMED]) + more
+
+
+def _end_of(code: int | None, files: _Files) -> HushrankError:
+    """The error that says how a child ended, and at which file."""
+    which = f"{files}"
+    reading = f" while it read {which}" if which else ""
+    if code is None or code >= 0 or -code in (signal.SIGKILL, signal.SIGTERM):
+        return ReadingError(
+            "The process that reads the rows ended without an answer (killed, or out of memory)"
+            f"{reading}. No budget was spent; run again, with more memory if it recurs."
+        )
+    how = signal.Signals(-code).name
+    if not which:
+        return ReadingError(f"The process that reads the rows broke off ({how}). {NOTHING_SPENT}")
+    return ConfigError(
+        f"{which}: damaged, or too large for memory_limit: the library that reads it broke off"
+        f" ({how}). Write it again. {NOTHING_SPENT}"
+    )
+
+
+def result_of(answer: tuple[Any, ...], files: _Files) -> Any:
+    """The result that a child sent; or raise the error that it sent in its place."""
+    kind, *what = answer
+    if kind == "done":
+        return what[0]
+    if kind == "refused":
+        raise what[0](what[1])
+    if kind == "machine":
+        raise OSError(what[0], os.strerror(what[0]), what[1])
+    if kind == "memory":
+        reading = f" while it reads {files}" if f"{files}" else ""
+        raise ReadingError(
+            f"The process that reads the rows needs more memory than it may have{reading}. Raise"
+            f" memory_limit. {NOTHING_SPENT}"
+        )
+    which = f"{files}" or "The input"
+    raise ReadingError(
+        f"{which}: reading failed ({what[0]}). The text of the error may quote a"
+        f" row, so it is not shown. {NOTHING_SPENT}"
+    )
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C and the closing of the terminal from a process that starts in this block.
+
+    Its parent handles both, and ends the process.
+    """
+    resource_tracker.ensure_running()  # its start would unblock the signals again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep `multiprocessing` from importing this program's main module into the child.
+
+    The child needs none of it. In a script without `if __name__ == "__main__"`, which is how people
+    use hushrank from Python, it would run the whole script again, beside the rows.
+    """
+    with _ONE_AT_A_TIME:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
+    end_with_parent()
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # engines and native libraries print rows there
+        os.dup2(silence, stream)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold rows
+    os.environ.setdefault(*_LAZY_ALLOCATOR)  # before Arrow is loaded
+    for module in modules:
+        importlib.import_module(module)
+    from hushrank.transforms.engine.being_read import report_to
+
+    sending = threading.Lock()  # of several threads that read
+
+    def send(*message: Any) -> None:
+        with sending:
+            connection.send(message)
+
+    report_to(partial(send, "file"))
+    limit = MemoryLimit()
+    while True:
+        try:
+            work, arguments, memory, cells = connection.recv()
+        except EOFError:  # the parent needs this child no more
+            return
+        limit.set(memory, cells)
+        _answer(send, work, arguments)
+
+
+def _answer(
+    send: Callable[..., None], work: Callable[..., object], arguments: tuple[object, ...]
+) -> None:
+    """Do it and send what came of it, while the files that failed are still known as open."""
+    from hushrank.transforms.common.schema import InputError
+
+    try:
+        send("done", work(*arguments))
+    except InputError as error:
+        send("refused", ConfigError, str(error))
+    except HushrankError as error:
+        send("refused", type(error), str(error))
+    except MemoryError:
+        send("memory")
+    except Exception as error:  # the trust boundary: no unforeseen text may cross it
+        if isinstance(error, OSError) and error.errno not in (None, errno.ENOMEM):
+            name = error.filename
+            send("machine", error.errno, name if isinstance(name, str | None) else None)
+        elif is_of_memory(error):
+            send("memory")
+        else:
+            send("failed", type(error).__name__)
+
+
+class MemoryLimit:
+    """The bound of the memory of this process, beside what its libraries have taken by now.
+
+    On Linux alone, where it counts memory that can be written (`RLIMIT_DATA`), mapped or not;
+    elsewhere it does nothing. A lower bound that somebody else has set stays.
+    """
+
+    def __init__(self) -> None:
+        """Note what the libraries have taken."""
+        self._known = sys.platform == "linux"
+        if self._known:
+            self._set_before, self._most = resource.getrlimit(resource.RLIMIT_DATA)
+            self._taken = _memory_taken()
+
+    def set(self, memory: int | None, cells: int) -> None:
+        """Bound it from now on; see `Reader.call` for the arguments."""
+        if not self._known:
+            return
+        bound = self._set_before
+        if memory is not None:
+            wanted = self._taken + hard_limit(memory, cells)
+            bound = wanted if bound == resource.RLIM_INFINITY else min(wanted, bound)
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, self._most))
+
+
+def _memory_taken() -> int:
+    """Bytes of memory that this process may write; Linux counts them in pages."""
+    pages = Path("/proc/self/statm").read_text().split()[5]
+    return int(pages) * resource.getpagesize()
+
+
+def end_with_parent() -> None:
+    """Send SIGTERM to this process, which `multiprocessing` started, when its parent is gone.
+
+    On Linux the kernel does this, at once and whatever runs here; elsewhere a thread does it.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        raise ValueError("this process was not started by multiprocessing, so it has no parent")
+    if not _kernel_does_it():  # never both: a second signal would interrupt the clean-up
+        threading.Thread(target=_wait_for, args=(parent.sentinel,), daemon=True).start()
+    if os.getppid() != parent.pid:  # the parent ended before the kernel was asked
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _kernel_does_it() -> bool:
+    if sys.platform != "linux":
+        return False
+    failed: int = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    return not failed
+
+
+def _wait_for(sentinel: int) -> None:
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

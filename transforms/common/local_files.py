@@ -1,0 +1,128 @@
+"""Open local files, all in one way: regular files only, without waiting, up to a stated size.
+
+A path that a person or a setting names may lead to anything. To open a FIFO waits for its other
+end, for ever if there is none, and a device such as /dev/zero never ends. So whatever a path names
+is looked at before and after it is opened, and only a regular file is used. A new file that appears
+under a name of its own needs none of this, but it may be opened here too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from enum import IntEnum
+from typing import BinaryIO
+
+LocalName = str | os.PathLike[str]
+
+_NEVER_WAITING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class MostBytes(IntEnum):
+    """The most bytes of a file that is read whole, by what the file holds.
+
+    Far above what hushrank writes or needs, and far below what no machine has room for. Files of
+    rows have no limit, because they are read part by part.
+    """
+
+    KEY = 1 << 16  # a key, or the recorded length of a ledger
+    SETTINGS = 1 << 24  # a YAML file, texts of a page, metrics, digests of a release
+    LIST = 1 << 28  # items, or how often they are compared
+    RECORDS = 1 << 30  # a ledger, an anchor, witnesses, the result of an audit
+    RELEASE = 1 << 32  # a published file
+    ARRAYS = 1 << 36  # exact or noisy counts of all pairs of items, and other files of a run
+
+
+class UnfitFile(OSError):  # noqa: N818 - what the file is, is the fault
+    """A path that names no regular file, or one that is too large; `strerror` says which."""
+
+
+def open_local(
+    path: LocalName, flags: int = os.O_RDONLY, *, most: int | None = None, mode: int = 0o600
+) -> int:
+    """Open a regular file and return its descriptor, which the caller closes.
+
+    Args:
+        path: its path; links are followed unless `flags` has O_NOFOLLOW.
+        flags: as for `os.open`.
+        most: most bytes that it may hold; None: any number.
+        mode: permissions of a file that is made.
+
+    Raises:
+        UnfitFile: it is a FIFO, a device or a socket, or too large.
+        IsADirectoryError: it is a folder.
+        OSError: it cannot be opened.
+    """
+    if not flags & os.O_EXCL:  # O_EXCL opens nothing that exists
+        require_regular(path, follow_links=not flags & os.O_NOFOLLOW)
+    descriptor = os.open(path, flags | _NEVER_WAITING, mode)
+    try:
+        found = os.fstat(descriptor)
+        _require_regular(path, found)
+        if most is not None and found.st_size > most:
+            raise _too_large(path, most)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def open_to_read(path: LocalName, most: int | None = None) -> BinaryIO:
+    """Open a regular file for reading; raises as `open_local`."""
+    return os.fdopen(open_local(path, most=most), "rb")
+
+
+def open_to_write(path: LocalName) -> BinaryIO:
+    """Open a regular file, new or emptied, with the usual permissions; raises as `open_local`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    return os.fdopen(open_local(path, flags, mode=0o666), "wb")
+
+
+def read_local(path: LocalName, most: int) -> bytes:
+    """Return the content of a regular file of at most `most` bytes; raises as `open_local`."""
+    with open_to_read(path, most) as file:
+        content = file.read()
+    if len(content) > most:  # it grew
+        raise _too_large(path, most)
+    return content
+
+
+def require_regular(path: LocalName, *, follow_links: bool = True) -> None:
+    """Refuse what is no regular file, before anything opens or replaces it; nothing there passes.
+
+    Raises:
+        UnfitFile: it is a FIFO, a device or a socket, or its links go round in a circle.
+        IsADirectoryError: it is a folder.
+        OSError: nobody can tell.
+    """
+    try:
+        found = os.stat(path, follow_symlinks=follow_links)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UnfitFile(errno.ELOOP, "its links go round in a circle", os.fspath(path)) from None
+    if not stat.S_ISLNK(found.st_mode):  # whoever opens a link with O_NOFOLLOW is told so
+        _require_regular(path, found)
+
+
+def _require_regular(path: LocalName, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise UnfitFile(errno.EINVAL, f"it is {kind}, not a regular file", os.fspath(path))
+
+
+def _too_large(path: LocalName, most: int) -> UnfitFile:
+    size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB"
+    why = f"it is larger than {size}, the most that such a file may hold"
+    return UnfitFile(errno.EFBIG, why, os.fspath(path))
