@@ -1,5 +1,5 @@
 """One consistent copy of what a survey must not lose, and how a survey goes on from it.
 
-`bundle` is the copy on disk, `contents` says what belongs to it, `backup` makes it and `restore`
-puts it back. Nothing here spends budget or draws noise.
+In: a configuration and its places, or a backup. Out: a backup in a folder of its own, or those
+places as they were. It reads no input, spends no budget and draws no noise.
 """

@@ -16,7 +16,8 @@ from hushrank.flows.backup import restore as module
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.run.budget import check_ledger, ledger_of
 from hushrank.flows.run.job import inputs_of, read_survey
-from tests.flows.backup.conftest import elsewhere, everything
+from tests.fake_cloud_storage import Fault
+from tests.flows.backup.conftest import CLOUD, elsewhere, everything
 from tests.flows.conftest import Survey
 from tests.flows.scenarios.test_stream import DAYS, stream_of
 
@@ -85,6 +86,30 @@ def test_a_restore_that_dies_is_repeated_and_no_run_gets_ahead_of_it(
     assert fails_at > 10
     code, printed = command("run", there.config, "--direct")
     assert (code, "nothing was spent now" in printed) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "ending", ["ledgers.json", "drawn.npz", "release.json", "SHA256SUMS", "ledger.jsonl"]
+)
+def test_a_store_that_fails_is_asked_again(survey, command, store, tmp_path, ending):
+    folder = backed_up(command, survey, tmp_path / "backups")
+    there = elsewhere(survey, **CLOUD)
+    store.faults.append(Fault("POST", ending, 403))
+    code, printed = command("restore", folder, there.config)
+    assert (code, "no permission" in printed) == ((2 if ending == "ledger.jsonl" else 1), True)
+    assert "zoo/ledger.jsonl" not in store.names("budget")
+    code, printed = command("restore", folder, there.config)
+    assert code == 0, printed
+    assert store.content("budget", "zoo/ledger.jsonl") == survey.ledger.read_bytes()
+    code, printed = command("run", there.config, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/a", "gs://bucket", "gs://bucket/../a", ""])
+def test_a_place_that_is_none_is_refused(survey, command, place):
+    for words in (["backup", survey.config, place], ["restore", place, survey.config]):
+        code, printed = command(*words)
+        assert (code, printed.startswith("PLACE: must")) == (2, True)
 
 
 def test_to_repeat_it_changes_nothing(survey, command, tmp_path):
