@@ -32,7 +32,6 @@ from hushrank.transforms.storage.write import make_folder, write_flushed
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"  # ending of a local backup that is being written
 _MOMENT = "%Y-%m-%dT%H%M%SZ"
-_MOMENT_NAME = r"\d{4}-\d\d-\d\dT\d{6}Z"
 _NAME = re.compile(r"(\.?[A-Za-z0-9][A-Za-z0-9._-]*/)*\.?[A-Za-z0-9][A-Za-z0-9._-]*")
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 UNTOUCHED = "Nothing was put back."
@@ -137,9 +136,12 @@ def write_bundle(place: Place, manifest: Manifest, files: Iterator[tuple[str, by
         return folder
     make_folder(folder.parent)
     require_private(folder.parent)
+    left = re.compile(rf"\.{_names_of(manifest.population)}{re.escape(PARTIAL)}")
+    for killed in folder.parent.iterdir():  # whoever holds the ledger's locks writes alone here
+        if left.fullmatch(killed.name):
+            shutil.rmtree(killed)
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
     try:
-        shutil.rmtree(partial, ignore_errors=True)  # left by a killed backup
         for name, content in _with_digests(manifest, files):
             make_folder((partial / name).parent)
             write_flushed(partial / name, content)
@@ -215,8 +217,12 @@ def _backups(place: Place, population: str) -> list[str]:
         found = {each.path.key[len(place.key) + 1 :].partition("/")[0] for each in objects}
     else:
         found = {path.name for path in place.iterdir()} if place.is_dir() else set()
-    pattern = re.compile(re.escape(population) + f"-{_MOMENT_NAME}")
-    return sorted(filter(pattern.fullmatch, found))
+    return sorted(filter(re.compile(_names_of(population)).fullmatch, found))
+
+
+def _names_of(population: str) -> str:
+    """Pattern of the names of a population's backups."""
+    return rf"{re.escape(population)}-\d{{4}}-\d\d-\d\dT\d{{6}}Z"
 
 
 def _parsed(folder: Place, sums: bytes) -> dict[str, str]:

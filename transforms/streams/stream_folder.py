@@ -284,8 +284,8 @@ def needed_later(folder: str, drawn: int) -> list[str]:
         if kind == COUNTING or TEMPORARY_NAME.fullmatch(name.rpartition("/")[2]):
             continue
         if kind in KINDS:
-            night = int(rest.partition("/")[0].partition(".")[0])
-            if night >= drawn and night not in stored:
+            night = rest.partition("/")[0].partition(".")[0]
+            if not night.isdecimal() or (int(night) >= drawn and int(night) not in stored):
                 continue
         found.append(name)
     return sorted(found)

@@ -73,6 +73,16 @@ def test_every_byte_that_is_changed_or_cut_off_is_noticed(tmp_path):
     assert not refused(folder)
 
 
+def test_what_a_killed_backup_has_left_is_deleted_by_the_next_one(tmp_path):
+    place = tmp_path / "backups"
+    place.mkdir(mode=0o700)
+    for name in (".zoo-2026-11-19T030000Z.partial", ".zoo-b-2026-11-19T030000Z.partial"):
+        (place / name / "confidential").mkdir(parents=True)
+    write(place)
+    names = sorted(path.name for path in place.iterdir())
+    assert names == [".zoo-b-2026-11-19T030000Z.partial", "zoo-2026-11-20T030000Z"]
+
+
 def test_the_newest_is_taken_and_never_an_older_one_in_its_place(tmp_path):
     place = tmp_path / "backups"
     names = [Path(str(write(place, day))) for day in (20, 21)]
