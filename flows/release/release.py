@@ -52,7 +52,7 @@ from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.sure import chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.privacy.bits_used import BitsUsed
-from hushrank.transforms.common.local_files import MostBytes
+from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import read_whole
 
@@ -252,7 +252,7 @@ def load_head(path: Place) -> Head | Release:
         ConfigError: as `load_release`; the lines of the ranking are not looked at.
     """
     if isinstance(path, Path) and path.is_file() and path.stat().st_size > HEAD_BYTES:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             head, ranking, _ = file.read(HEAD_BYTES).partition(b',\n  "ranking": [\n')
             file.seek(-len(END), os.SEEK_END)
             if ranking and file.read() == END:  # else it was written by another hand, or cut

@@ -9,7 +9,8 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from hushrank.flows.config.problems import MOST_PROBLEMS, config_error
+from hushrank.flows.config.problems import config_error
+from hushrank.transforms.common.plain_text import MOST_LINES
 
 
 class Job(BaseModel, extra="forbid"):
@@ -34,6 +35,6 @@ def test_only_problems_that_are_shown_are_put_into_words(monkeypatch):
     with pytest.raises(ValidationError) as caught:
         Job(digest="0" * 8, **{f"key_{number}": 1 for number in range(1_000)})
     lines = str(config_error(Path("survey.yaml"), caught.value, Job)).splitlines()
-    assert searched == [f"key_{number}" for number in range(MOST_PROBLEMS)]
-    assert len(lines) == MOST_PROBLEMS + 1
-    assert lines[-1] == "survey.yaml: 988 more problems; put these right first"
+    assert searched == [f"key_{number}" for number in range(MOST_LINES + 1)]
+    assert len(lines) == MOST_LINES
+    assert lines[-1] == "survey.yaml: 989 more problems; put these right first"
