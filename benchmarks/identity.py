@@ -48,7 +48,7 @@ def measure(folder: Path) -> None:
     """Digest and reduce one log."""
     import scaling
 
-    from hushrank.flows.identity.contents import Contents, contents_of
+    from hushrank.flows.identity.contents import Contents, meant_by
     from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
     from hushrank.transforms.storage.files import list_files
 
@@ -58,7 +58,7 @@ def measure(folder: Path) -> None:
         seconds = []
         for _ in range(2):
             started = time.perf_counter()
-            contents_of(Contents(LedgerKey(bytes(KEY_BYTES), ""), Path(area)), files)
+            meant_by(Contents(LedgerKey(bytes(KEY_BYTES), ""), Path(area)), files)
             seconds.append(time.perf_counter() - started)
     work = scaling.hushrank(scaling.MAX_CONTRIBUTIONS, folder)
     started = time.perf_counter()

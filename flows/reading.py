@@ -106,10 +106,11 @@ class Reader:
         self._start()
 
     def _start(self) -> None:
+        _open_standard_streams()
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._modules), daemon=True)
-        with _deaf_to_interrupts(), _without_main():
+        with _deaf_to_interrupts(), _without_main(), _not_a_daemon():
             self._process.start()
         theirs.close()
 
@@ -209,6 +210,33 @@ def _without_main() -> Iterator[None]:
             yield
         finally:
             sys.modules["__main__"] = main
+
+
+@contextmanager
+def _not_a_daemon() -> Iterator[None]:
+    """Let a daemon, such as a worker of `multiprocessing.Pool`, start a child in this block.
+
+    Daemons may have none, because nobody would end them; this child ends with its parent.
+    """
+    config: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    before = config.get("daemon")
+    config["daemon"] = False
+    try:
+        yield
+    finally:
+        config["daemon"] = before
+
+
+def _open_standard_streams() -> None:
+    """Open the null device in the place of standard streams that are closed.
+
+    Otherwise a pipe to the child gets their number, and is taken for one of them.
+    """
+    for stream in range(3):
+        try:
+            os.fstat(stream)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free
 
 
 def _serve(connection: Connection, modules: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -131,6 +132,8 @@ def privatize(
         raise ConfigError(f"--out: {out.parent}: no such folder. Make it, or name another.")
     from hushrank.flows.config.places import check_can_be_made
 
+    if os.path.lexists(out):
+        raise ConfigError(f"{out} exists already; name a new file.")
     check_can_be_made("--out", out.absolute())
     source = _source(epsilon, epsilon_range, epsilon_table)
     kind = _kind(context, kind, answers)
@@ -246,13 +249,15 @@ def _write(
     from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
     from hushrank.transforms.common.schema import InputError
     from hushrank.transforms.storage.files import list_files
+    from hushrank.transforms.storage.write import nothing_half_written
 
     if out.suffix.lower() not in WRITTEN_ENDINGS:
         raise ConfigError(f"--out must end in {', '.join(WRITTEN_ENDINGS)}, got {out}")
     try:
         (file,) = list_files([str(answers.absolute())])
         format_ = WRITTEN_ENDINGS[out.suffix.lower()]
-        return read_apart(write_private_answers, file, out, format_, columns, source, divided)
+        with nothing_half_written(out):
+            return read_apart(write_private_answers, file, out, format_, columns, source, divided)
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
     except InputError as error:

@@ -184,9 +184,11 @@ def _write(
     """Write the new file; return why rows were left out."""
     from hushrank.flows.reading import read_apart
     from hushrank.pipelines.privatize.apart import write_private_rankings
+    from hushrank.transforms.storage.write import nothing_half_written
 
     try:
-        return read_apart(write_private_rankings, source, out, format_, columns, epsilons, form)
+        with nothing_half_written(out):
+            return read_apart(write_private_rankings, source, out, format_, columns, epsilons, form)
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
 

@@ -145,7 +145,9 @@ def _input_path(value: object, info: ValidationInfo) -> object:
 def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
     """Note how a path enters the identity of the job, which stays where all is moved along.
 
-    A path counts relative to the folder of the YAML file if it is written so, or lies in there.
+    A path counts relative to the folder of the YAML file if it is written so, or lies in there, be
+    it through links. Without a YAML file a folder `BASE` takes its place; a path that is written
+    relative to somewhere else then counts as it is written.
 
     Args:
         named: the path as the configuration has it.
@@ -155,10 +157,25 @@ def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
     """
     context = info.context or {}
     base = context.get(BASE)
+    if COUNTED not in context:
+        return
     start, path = os.path.abspath(_folder(info) if base is None else base), os.path.normpath(path)
-    relative = base is None and not os.path.isabs(os.path.expanduser(written))
-    if COUNTED in context and (relative or path.startswith(f"{start}/")):
-        context[COUNTED][named] = os.path.relpath(path, start)
+    relative = not os.path.isabs(os.path.expanduser(written))
+    for inner, outer in ((path, start), (_with_links_followed(path), os.path.realpath(start))):
+        if inner.startswith(f"{outer}/"):
+            context[COUNTED][named] = os.path.relpath(inner, outer)
+            return
+    if relative:
+        context[COUNTED][named] = (
+            os.path.relpath(path, start) if base is None else os.path.normpath(written)
+        )
+
+
+def _with_links_followed(path: str) -> str:
+    """An absolute path whose links are followed as far as no part of it is a pattern or a date."""
+    parts = path.split("/")
+    plain = next((at for at, part in enumerate(parts) if re.search(r"[*?\[{]", part)), len(parts))
+    return "/".join([os.path.realpath("/".join(parts[:plain]) or "/"), *parts[plain:]])
 
 
 def _elsewhere(value: str, info: ValidationInfo) -> str:

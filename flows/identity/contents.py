@@ -7,15 +7,19 @@ What identifies the content:
 - an object of another store: URL, size and ETag, for an ETag need not come from the bytes alone;
 - a data file of a table: its last name and the table's snapshot; rows of a service: its table and
   snapshot; a table in memory: the keyed digest of its rows.
-Columns that folders of a path tell belong to the content. So a local file has the same text when it
-is touched, moved, copied or linked. A copy that was packed or written again, with its rows in
-another order for example, has another.
+So a local file has the same text when it is touched, moved, copied or linked. A copy that was
+packed or written again, with its rows in another order for example, has another. Which rows a
+content means depends on its format, its packing and the columns that folders of its path tell
+besides: they stand in the text for a release (`meant_by`), and not in the name that the ledger
+knows a copy by.
 
 Digests of large files are remembered in the confidential folder, by device, inode, size and both
 times of the file, on this machine. Each is signed with the ledger's key, so an edited one does not
 count. None is remembered of a file that changed just before: a second change might leave the times
-as they are, because clocks of file systems are coarse. Without that folder, everything works and
-takes longer.
+as they are, because clocks of file systems are coarse. A program that has mapped a file into memory
+moves its times with the first change of a page alone, until the page is written to the disk. So the
+file is flushed before it is read; where that does nothing, in memory, no digest is remembered and
+no time is believed. Without the folder, everything works and takes longer.
 """
 
 from __future__ import annotations
@@ -23,10 +27,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import astuple, dataclass
+from functools import cache
 from pathlib import Path
 
 from blake3 import blake3
@@ -35,7 +41,8 @@ from hushrank.flows.ledger.key import LedgerKey, Purpose
 from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.files import InputFile, is_remote
+from hushrank.transforms.storage.files import FileFormat, InputFile, ending_of, is_remote
+from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.write import write_whole
 from hushrank.transforms.tables.parts import DataFile, ServedTable
 
@@ -44,6 +51,7 @@ REMEMBERED_BYTES = 1 << 20  # reading a smaller file costs no more than remember
 MOST_REMEMBERED = 4096  # the oldest are forgotten
 SETTLED_NS = 2_000_000_000  # the coarsest clock of a file system in use has steps of 2 s
 _BLOCK_BYTES = 1 << 23
+_MEMORY_KINDS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,8 @@ class Contents:
         """
         for path, (stamp, digest) in self._read.items():
             try:
-                same = Stamp.of(os.stat(path)) == stamp or self._hashed(path)[1] == digest
+                same = Stamp.of(os.stat(path)) == stamp and not _in_memory(stamp.device)
+                same = same or self._hashed(path)[1] == digest
             except OSError:
                 same = False
             if not same:
@@ -135,7 +144,7 @@ class Contents:
             parts = ["object", file.path, file.size, file.version]
         else:
             parts = ["bytes", digest]
-        return json.dumps([*parts, *map(list, file.partitions)])
+        return json.dumps(parts)
 
     def _digest(self, path: str) -> str:
         try:
@@ -145,6 +154,7 @@ class Contents:
                 started = time.time_ns()
                 stamp, digest = self._hashed(path)
                 settled = max(stamp.written, stamp.changed) < started - SETTLED_NS
+                settled = settled and not _in_memory(stamp.device)
                 if settled and stamp.size >= REMEMBERED_BYTES:
                     self._remembered()[self._entry(stamp)] = self._signed(stamp, digest)
                     self._news = True
@@ -162,6 +172,8 @@ class Contents:
         """
         hash_ = blake3(key=self._secret, max_threads=blake3.AUTO)
         with os.fdopen(open_local(path), "rb", buffering=0) as stream:
+            with suppress(OSError):  # a file system that cannot be written
+                os.fsync(stream.fileno())
             before = Stamp.of(os.fstat(stream.fileno()))
             while read := stream.readinto(self._block):
                 hash_.update(self._block[:read])
@@ -201,8 +213,37 @@ def is_plain(file: InputFile) -> bool:
     return not file.digest and file.table is None and not is_remote(file.path)
 
 
-def contents_of(contents: Contents, files: Iterable[InputFile]) -> list[str]:
-    """The content of each file, in an order that does not depend on their places."""
-    found = sorted(map(contents.of, files))
+def meant_by(contents: Contents, files: Iterable[InputFile]) -> list[str]:
+    """What each file says: its content and how it is read, in an order that no place decides.
+
+    Raises:
+        InputError: as `Contents.of`.
+    """
+    found = sorted(
+        json.dumps([contents.of(file), *_how_read(file), *map(list, file.partitions)])
+        for file in files
+    )
     contents.remember()
     return found
+
+
+def _how_read(file: InputFile) -> tuple[str, str]:
+    """The format, and what the ending of the name adds to it."""
+    if file.format is FileFormat.PREFLIB:
+        return file.format, ending_of(file.path)
+    packed = is_packed(file.path) and is_plain(file)
+    return file.format, os.path.splitext(file.path)[1].lower() if packed else ""
+
+
+@cache
+def _in_memory(device: int) -> bool:
+    """Whether a device is a file system in memory, whose files keep their times when mapped."""
+    if sys.platform != "linux":
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with suppress(OSError):
+        for line in read_local("/proc/self/mountinfo", MostBytes.LIST).decode().splitlines():
+            mount, _, kind = line.partition(" - ")
+            if mount.split()[2] == number:
+                return kind.split()[0] in _MEMORY_KINDS
+    return True  # nobody knows: then no time is believed

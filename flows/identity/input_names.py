@@ -38,14 +38,14 @@ def input_names(
     tables = {f"table {file.digest}" for file in files if file.digest}
     found = [file for file in files if not file.digest]
     places = (
-        tables,
         set[str]() if tables else {f"paths {path}" for path in paths},
         {
             f"file {file.path if is_remote(file.path) else os.path.realpath(file.path)}"
             for file in found
         },
     )
-    contents = _fewest(key, {f"content {each}" for each in map(content, found) if each is not None})
+    named = {f"content {each}" for each in map(content, found) if each is not None}
+    contents = _fewest(key, named) | _fewest(key, tables)
     copies = {
         f"copy {file.size} {file.version} {_part_of(file)}".rstrip()
         for file in found

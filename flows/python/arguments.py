@@ -154,9 +154,7 @@ def _fitted(name: str, value: Any, annotation: Any) -> Any:
     """
     kind = _kind(annotation)
     if kind is Iterable:
-        if issubclass(type(value), str | bytes | bytearray | Mapping) or not hasattr(
-            type(value), "__iter__"
-        ):
+        if not _is_list(value):
             raise _Unfit
         (element,) = get_args(annotation)
         entries = enumerate(_entries(name, lambda: value))
@@ -271,7 +269,7 @@ def _plain(name: str, value: Any, deeper: int) -> Any:
         return {_key(name, key): _plain(name, each, deeper - 1) for key, each in pairs}
     if issubclass(kind, os.PathLike):
         return _path(name, value)
-    if issubclass(kind, list | tuple) or (kind is np.ndarray and value.ndim):
+    if _is_list(value) and hasattr(kind, "__len__") and not issubclass(kind, set | frozenset):
         return [_plain(name, each, deeper - 1) for each in _entries(name, lambda: value)]
     try:
         return _scalar(name, value)
@@ -280,6 +278,14 @@ def _plain(name: str, value: Any, deeper: int) -> Any:
             f"{name}: must hold text, numbers, dates, lists and dicts, as a YAML file does; one of"
             f" its values is {_what(value)}. Nothing was spent."
         ) from None
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it is a list, an array or a column of any library."""
+    kind = type(value)
+    if issubclass(kind, str | bytes | bytearray | Mapping | pa.Scalar):
+        return False
+    return hasattr(kind, "__iter__") and not (kind is np.ndarray and not value.ndim)
 
 
 def _key(name: str, key: object) -> str:

@@ -17,7 +17,7 @@ from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, require
 from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.identity.contents import Contents, contents_of
+from hushrank.flows.identity.contents import Contents, meant_by
 from hushrank.flows.identity.input_names import input_names
 from hushrank.flows.identity.release_id import described, ids_of_old, known_or_new
 from hushrank.flows.ledger.key import (
@@ -114,8 +114,8 @@ class Job:
         with told_as_input():
             text = described(
                 self.config.job_hash(),
-                contents_of(self.contents, self.files),
-                contents_of(self.contents, self.tables),
+                meant_by(self.contents, self.files),
+                meant_by(self.contents, self.tables),
                 night=self.night,
                 seed=self.seed,
             )

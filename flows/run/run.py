@@ -24,9 +24,14 @@ from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
 from hushrank.flows.recovery.witness import PAID
+from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.confidential_folder import forget_exact, forget_unmarked
+from hushrank.flows.run.confidential_folder import (
+    finds_drawn,
+    forget_exact,
+    forget_unmarked,
+)
 from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
@@ -98,10 +103,7 @@ def input_notes(job: Job) -> tuple[str, ...]:
     if not job.safe or job.of_stream is not None or find_key(job.config.ledger.path) is None:
         return ()
     if (drawn := drawn_before(job)) is not None:
-        return (
-            f"The ledger knows this job with this input as release {job.release_id} of"
-            f" {drawn.reserved_at.date()}: it is published again, and costs nothing.",
-        )
+        return (_becomes_of(job, drawn),)
     account, names = ledger_of(job.config).book().account, job.inputs.contents
     known = [
         each
@@ -115,6 +117,23 @@ def input_notes(job: Job) -> tuple[str, ...]:
         f" {known[-1].reserved_at.date()}; this {'draw' if job.again else 'release'} costs another"
         f" {spend_text(job.terms.spend)}.",
     )
+
+
+def _becomes_of(job: Job, drawn: Attempt) -> str:
+    """What a run does with a release that was drawn before."""
+    known = (
+        f"The ledger knows this job with this input as release {job.release_id} of"
+        f" {drawn.reserved_at.date()}"
+    )
+    kept = finds_drawn(job.work, drawn.result)
+    if drawn.state is ReleaseState.STOPPED:
+        return (
+            f"{known}: a look at its rows stopped it, so nothing is published. A run says so again"
+            " and costs nothing; hushrank run --again looks anew, at full cost."
+        )
+    if kept or find_archived(job.config.output, job.release_id) is not None:
+        return f"{known}: it is published again, and costs nothing."
+    return f"{known}, and what was drawn is lost: a run stops there, and only --again pays anew."
 
 
 def log_note(note: str) -> None:
@@ -158,7 +177,8 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
-    for note in (*engine_notes(job), *input_notes(job)):
+    notes = input_notes(job) if drawn_before(job) is None else ()  # else the run itself says it
+    for note in (*engine_notes(job), *notes):
         tell(note)
     job = job.with_heads(heads_of(job.files, job.config, reducer.reader))
     with ledger.run_lock(job.release_id, wait):

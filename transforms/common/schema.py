@@ -202,14 +202,15 @@ def check_schema(
         path: for the message.
         schema: schema of all columns of the file.
         columns: the columns that are needed.
-        named_by_a_line: the names are the first line of the file. If that line lacks every column,
-            it may be a row, so no message shows it.
+        named_by_a_line: the names are the first line of the file. It may be a row, or, where the
+            end of a line is damaged, hold one, so no message shows it.
     """
     if named_by_a_line and not set(columns.names()) & set(schema.names):
         raise InputError(_no_header(path, columns.names(), schema.names))
     for role, name in columns.roles():
         if name not in schema.names:
-            raise InputError(_missing_column(path, role, name, schema.names))
+            present = [] if named_by_a_line else schema.names
+            raise InputError(_missing_column(path, role, name, present))
         if schema.names.count(name) > 1:
             raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
         type_ = schema.field(name).type
@@ -352,8 +353,14 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
             f"{path}: column {name} not found. In a wide table every item of the catalogue has a"
             f" column of its name. Correct items,{other} or set input.layout: long."
         )
-    close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
     key = _key_of(role)
+    if not present:
+        return (
+            f"{path}: column {short(name)} not found in the first line. No message shows that"
+            " line, for a damaged one may hold answers; hushrank init shows it to you. Correct"
+            f" {key}, or the line."
+        )
+    close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
     advice = f"Set {key}: {short(close[0])}." if close else f"Set {key}."
     columns = short_list(present, MOST_COLUMNS)
     return f"{path}: column {short(name)} not found. Columns: {columns}. {advice}"

@@ -202,6 +202,12 @@ def check_files(
         schemas = in_order(partial(read_schema, columns=columns), files, remote=any_remote(files))
     found: dict[str, pa.Schema] = {}
     for file, schema in zip(files, schemas, strict=True):
+        try:
+            schema.names  # noqa: B018 - Arrow decodes them only here
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{file.name}: damaged: the name of a column is not UTF-8. Write it again."
+            ) from None
         check_schema(file.name, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
         if file.window is not None:
             file.window.check(file.name, schema)
@@ -290,7 +296,7 @@ def parquet_footer(file: InputFile) -> pq.FileMetaData:
     try:
         with open_file(file) as stream:
             return pq.read_metadata(stream)
-    except (pa.ArrowException, OSError):  # texts of these errors may quote the file
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # their texts may quote the file
         raise InputError(
             f"{file.name}: not a complete Parquet file (truncated or damaged). Write it again."
         ) from None

@@ -274,7 +274,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         check_unchanged(split.file)
     except Exception as error:  # another content than that which was cut may break anything
         check_unchanged(split.file)
-        if not isinstance(error, pa.ArrowException | OSError):
+        if not isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
             raise
         raise InputError(
             f"{split.file.name}: damaged, not readable as {split.file.format}. Write it again."

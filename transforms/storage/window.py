@@ -23,9 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import (
-    MOST_COLUMNS,
     InputError,
     by_distinct,
     is_text,
@@ -91,8 +89,8 @@ class Window:
         if found != 1:
             problem = "not found" if found == 0 else "occurs twice"
             raise InputError(
-                f"{path}: column {self.column} (schedule.window) {problem}."
-                f" Columns: {short_list(schema.names, MOST_COLUMNS)}."
+                f"{path}: column {self.column} (schedule.window) {problem}. Name another column, or"
+                " correct the file."
             )
         kind = schema.field(self.column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind

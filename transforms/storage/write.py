@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import io
 import os
 import re
@@ -10,8 +11,8 @@ import struct
 import time
 import uuid
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import BadZipFile
@@ -95,6 +96,28 @@ def write_once(path: str, content: bytes, most: int = MostBytes.ARRAYS) -> bytes
 def temporary_name(name: str) -> str:
     """A name that nothing else has, of the form that `TEMPORARY_NAME` matches."""
     return f".{name}.{uuid.uuid4().hex}"
+
+
+@contextmanager
+def nothing_half_written(target: Path) -> Iterator[None]:
+    """Delete the temporary files of `target` that the block leaves, where an error ends it.
+
+    For a block that has another process write: one that is killed deletes nothing.
+    """
+    before = set(_temporary_files(target))
+    try:
+        yield
+    except BaseException:
+        for left in set(_temporary_files(target)) - before:
+            with suppress(OSError):
+                left.unlink()
+        raise
+
+
+def _temporary_files(target: Path) -> Iterator[Path]:
+    for path in target.parent.glob(f".{glob.escape(target.name)}.*"):
+        if TEMPORARY_NAME.fullmatch(path.name):
+            yield path
 
 
 def make_folder(folder: Path) -> None:

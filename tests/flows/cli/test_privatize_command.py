@@ -127,7 +127,7 @@ def test_files_are_checked(tmp_path, command):
     write(source, left=["a"], right=["b"], result=[1])
     code, printed = command("privatize", source, "--out", out, "--epsilon", 1)
     assert code == 2
-    assert "column outcome not found. Columns: left, right, result." in printed
+    assert "column outcome not found in the first line. No message shows that line" in printed
     write(source, left=["a"], right=["b"], outcome=[1])
     out.write_text("mine")
     code, printed = command("privatize", source, "--out", out, "--epsilon", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.identity import contents as contents_module
-from hushrank.flows.identity.contents import CACHE_FILE, Contents, Stamp, contents_of
+from hushrank.flows.identity.contents import CACHE_FILE, Contents, Stamp, meant_by
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.files import FileFormat, InputFile, list_files
@@ -31,7 +32,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def named(path: Path, key: LedgerKey = KEY) -> str:
-    (found,) = contents_of(Contents(key, path.parent / "area"), list_files([str(path)]))
+    (found,) = meant_by(Contents(key, path.parent / "area"), list_files([str(path)]))
     return found
 
 
@@ -59,11 +60,45 @@ def test_place_and_dates_say_nothing(path: Path, tmp_path: Path):
     assert named(copy, OTHER_KEY) != first
 
 
-def test_columns_that_folders_tell_belong_to_the_content(path: Path):
+def test_how_a_file_is_read_belongs_to_the_release_and_not_to_the_content(path: Path):
     (file,) = list_files([str(path)])
     german, french = (replace(file, partitions=(("language", name),)) for name in ("de", "fr"))
+    lines = replace(file, format=FileFormat.JSONL)
+    packed = path.with_name("a.csv.gz")
+    shutil.copyfile(path, packed)
+    read = [file, german, french, lines, replace(file, path=str(packed))]
     contents = Contents(KEY, path.parent)
-    assert len({contents.of(each) for each in (file, german, french)}) == 3
+    assert len({contents.of(each) for each in read}) == 1
+    assert len({str(meant_by(contents, [each])) for each in read}) == len(read)
+
+
+def test_times_are_not_believed_where_a_mapped_file_keeps_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On tmpfs a change of a mapped page that was changed before leaves all times as they are."""
+    monkeypatch.setattr(contents_module, "_in_memory", lambda device: True)
+    contents = Contents(KEY, path.parent / "area")
+    meant_by(contents, list_files([str(path)]))
+    assert not (path.parent / "area" / CACHE_FILE).exists()
+    path.write_bytes(b"user,winner\n1,bees\n")
+    monkeypatch.setattr(Stamp, "of", classmethod(lambda cls, status: Stamp(0, 0, 0, 0, 0)))
+    with pytest.raises(InputError, match="changed during the run"):
+        contents.require_unchanged()
+
+
+def test_the_file_systems_of_this_machine_are_known():
+    assert contents_module._in_memory(os.stat("/dev/shm").st_dev)
+    assert contents_module._in_memory(os.makedev(4095, 1))  # of which nobody knows
+
+
+def test_a_mapped_file_is_flushed_first_so_that_its_next_change_moves_its_times(path: Path):
+    if contents_module._in_memory(path.stat().st_dev):
+        pytest.skip("the folder of the tests is in memory")
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[-2:-1] = b"t"
+        first = named(path)
+        mapped[-2:-1] = b"u"
+        assert named(path) != first
 
 
 @pytest.mark.parametrize(
@@ -89,7 +124,7 @@ def test_an_object_without_a_checksum_is_its_generation(change, tmp_path: Path):
 
 def test_two_files_of_one_content_count_twice(path: Path, tmp_path: Path):
     shutil.copyfile(path, tmp_path / "b.csv")
-    found = contents_of(Contents(KEY, tmp_path), list_files([str(tmp_path)]))
+    found = meant_by(Contents(KEY, tmp_path), list_files([str(tmp_path)]))
     assert len(found) == 2
     assert len(set(found)) == 1
 
@@ -191,5 +226,5 @@ def test_many_small_files_leave_no_memory(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(contents_module, "SETTLED_NS", -(10**18))
     for number in range(50):
         (tmp_path / f"{number}.csv").write_text(f"user\n{number}\n")
-    assert len(set(contents_of(Contents(KEY, tmp_path), list_files([str(tmp_path)])))) == 50
+    assert len(set(meant_by(Contents(KEY, tmp_path), list_files([str(tmp_path)])))) == 50
     assert not (tmp_path / CACHE_FILE).exists()

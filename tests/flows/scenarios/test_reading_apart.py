@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
 import os
 import resource
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from hushrank.flows.run import reader_process
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, hard_limit
 from hushrank.transforms.storage.files import list_files
+from hushrank.transforms.storage.write import nothing_half_written, temporary_name
 from tests.flows import broken_parsers
 from tests.flows.broken_parsers import PRIVATE, WAYS, forbidden, replace_all
 from tests.flows.conftest import answers
@@ -256,3 +259,60 @@ def test_a_child_that_dies_is_replaced_and_an_error_shows_its_type_alone():
         with pytest.raises(FileNotFoundError):
             reader.call(os.stat, "/nowhere", memory=None)
         assert reader.call(abs, -3, memory=None) == 3
+
+
+def _ranked(_: int) -> str:
+    return read_apart(str, 5)
+
+
+def test_a_worker_of_a_pool_may_read():
+    """Such a worker is a daemon, which may have no children of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(_ranked, [1]) == ["5"]
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "0, 1", "1, 2", "0, 1, 2"])
+def test_closed_standard_streams_hinder_nothing(closed, tmp_path):
+    told = tmp_path / "told"
+    script = (
+        f"import os; [os.close(each) for each in ({closed},)]\n"
+        "from hushrank.flows.reading import read_apart\n"
+        f"open({str(told)!r}, 'w').write(read_apart(str, 5))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    assert told.read_text() == "5"
+
+
+@pytest.mark.parametrize("format_", ["arrow", "orc", "parquet"])
+def test_a_name_of_a_column_that_is_no_text_is_damage(format_, tmp_path, survey, command):
+    path = survey.folder / f"bad.{format_}"
+    table = answers(20).append_column("unused_name", pa.array([1] * 120))
+    if format_ == "parquet":
+        pq.write_table(table, path, store_schema=False)
+    else:
+        with pa.OSFile(str(path), "wb") as stream:
+            if format_ == "orc":
+                pyarrow.orc.write_table(table, stream)
+            else:
+                with pa.ipc.new_file(stream, table.schema) as writer:
+                    writer.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"unused_name", b"unused\xffname"))
+    survey.set(input__paths=[path.name])
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert (code, "bad." in printed and "Write it again" in printed) == (2, True), printed
+
+
+def test_what_a_killed_child_has_half_written_is_deleted(tmp_path):
+    target = tmp_path / "private.parquet"
+    other = tmp_path / temporary_name(target.name)
+    other.touch()  # of another process
+
+    def killed() -> None:
+        with nothing_half_written(target):
+            (tmp_path / temporary_name(target.name)).touch()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        killed()
+    assert list(tmp_path.iterdir()) == [other]

@@ -8,6 +8,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -268,3 +269,66 @@ def test_a_job_supersedes_only_what_has_releases_and_is_not_its_own(survey, comm
     survey.set(supersedes=["out"])
     code, printed = command("validate", survey.config)
     assert (code, "are one place" in printed) == (2, True)
+
+
+def test_a_copy_in_a_folder_that_tells_a_column_is_refused_too(survey, command):
+    assert command("run", survey.config, "--direct")[0] == 0
+    (survey.folder / "copy" / "x=1").mkdir(parents=True)
+    shutil.copyfile(survey.folder / "answers.parquet", survey.folder / "copy" / "x=1" / "a.parquet")
+    survey.set(
+        name="other", output="other", input__paths=["copy/*/*.parquet"], input__partitions=["x"]
+    )
+    code, printed = command("validate", survey.config)
+    assert (code, "zoo has read the same input" in printed) == (2, True)
+
+
+def test_rows_that_are_read_otherwise_are_another_release(survey, command):
+    """The same bytes, first as JSON Lines, of which no row is right, and then as CSV."""
+    pacsv.write_csv(answers(200), survey.folder / "answers.jsonl")
+    survey.set(input__paths=["answers.*"], ledger__epsilon=10.0)
+    (survey.folder / "answers.parquet").unlink()
+    assert command("run", survey.config, "--direct")[0] == 0
+    (survey.folder / "answers.jsonl").rename(survey.folder / "answers.csv")
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "Spent epsilon 2.00" in printed) == (0, True), printed
+
+
+def test_a_link_to_the_folder_is_the_same_job(survey, command):
+    survey.set(input__paths=[str(survey.folder / "answers.parquet")])
+    assert command("run", survey.config, "--direct")[0] == 0
+    link = survey.folder / "link"
+    link.symlink_to(survey.folder)
+    code, printed = command("run", link / survey.config.name, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+
+
+def test_a_relative_path_in_python_is_what_it_says(tmp_path, monkeypatch):
+    """The folder is moved; the ledger is elsewhere."""
+    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    job = {**JOB, "ledger": str(tmp_path / "budget" / "zoo.jsonl")}
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    pq.write_table(answers(60, 1), "answers.parquet")
+    first = hr.rank("answers.parquet", **job)
+    (tmp_path / "project").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    assert hr.rank("answers.parquet", **job).id == first.id
+
+
+def test_a_table_that_the_ledger_knows_is_told_before_it_costs(stored, monkeypatch, caplog):
+    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    table = pq.read_table("answers.parquet")
+    first = hr.rank(table, **JOB)
+    hr.rank(table, **{**JOB, "epsilon": 1.0, "total_epsilon": 9.0, "out": "second"})
+    assert f"The ledger knows this input as release {first.id}" in caplog.text
+
+
+def test_validate_says_what_a_run_will_do_with_a_draw_that_is_lost(survey, command):
+    assert command("run", survey.config, "--direct")[0] == 0
+    (drawn,) = survey.work.glob("*/drawn.npz")
+    drawn.unlink()
+    shutil.rmtree(survey.output)
+    code, printed = command("validate", survey.config)
+    assert (code, "and what was drawn is lost: a run stops there" in printed) == (0, True)
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "it is published again" in printed) == (1, False)

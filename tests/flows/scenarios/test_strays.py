@@ -59,7 +59,7 @@ def test_what_comes_after_the_run_gave_up_is_deleted(survey, command, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr("hushrank.flows.run.steps.npz_bytes", interrupt)
-        assert command("run", survey.config, "--direct")[0] == 1
+        assert command("run", survey.config, "--direct")[0] == 130
     late = come_late(job)
     assert command("run", another(survey), "--direct")[0] == 0
     assert not any(path.exists() for path in late)

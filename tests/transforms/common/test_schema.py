@@ -154,3 +154,13 @@ def test_a_dictionary_means_what_its_values_mean(many, index, null):
     of_each = lengths(column.dictionary_decode())
     assert by_distinct(column, lengths, -1).tolist() == of_each.tolist()
     assert by_distinct(column[:0], lengths, -1).tolist() == []
+
+
+def test_a_first_line_that_swallowed_a_row_is_not_shown():
+    """One flipped bit of its end joins it with the first person's answers."""
+    names = schema("student", "a", "b", "choice\x0banna.schmidt@uni.ch", "x")
+    assert refusal(names, named_by_a_line=True) == (
+        "answers.csv: column choice not found in the first line. No message shows that line, for a"
+        " damaged one may hold answers; hushrank init shows it to you. Correct"
+        " input.columns.winner, or the line."
+    )

@@ -93,13 +93,13 @@ def test_paths_may_be_relative_and_a_name_may_look_like_a_pattern(tmp_path, monk
     assert found(".") == ["log1.csv", "log[1].csv"]
 
 
-def test_each_file_once_in_order_with_its_identity(tmp_path):
+def test_each_file_once_in_order_with_its_version(tmp_path):
     path = put(tmp_path / "x.csv")
     put(tmp_path / "a.csv")
     files = list_files([str(path), str(tmp_path), str(tmp_path / "*.csv")])
     assert [Path(file.path).name for file in files] == ["a.csv", "x.csv"]
     status = path.stat()
-    assert files[1].identity() == [str(path), status.st_size, str(status.st_mtime_ns)]
+    assert (files[1].size, files[1].version) == (status.st_size, str(status.st_mtime_ns))
     assert files[1].format is FileFormat.CSV
 
 
@@ -332,7 +332,9 @@ def test_schemas_come_by_path_and_every_file_is_checked(tmp_path):
     assert list(check_files(list_files([str(tmp_path)]), COLUMNS)) == [str(good)]
     bad = put(tmp_path / "2.csv", b"user,a,b,z\n")
     assert refusal(check_files, list_files([str(tmp_path)]), COLUMNS) == (
-        f"{bad}: column y not found. Columns: user, a, b, z. Set input.columns.outcome."
+        f"{bad}: column y not found in the first line. No message shows that line, for a damaged"
+        " one may hold answers; hushrank init shows it to you. Correct input.columns.outcome, or"
+        " the line."
     )
 
 
