@@ -379,7 +379,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print_error(error, "An unforeseen error; standard error has the details.", 1)
             raise
         stop(error, f"{problem} {notes_of(error) or after_failure(words)}", 1, as_json)
-    sys.exit(exit_code or 0)
+    if exit_code:
+        sys.exit(exit_code)
 
 
 def _collect_rarely() -> None:

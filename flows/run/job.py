@@ -108,6 +108,7 @@ class Job:
         """
         if self.known_id is not None:
             return self.known_id
+        account = ledger_of(self.config).book().account if self.safe else None
         if self.of_stream is not None:  # whatever its files are: a night is drawn once
             named = {"stream": self.of_stream.stream_id, "night": str(self.night)}
             return self._key.tag(Purpose.RELEASE, json.dumps(named, sort_keys=True))
@@ -119,11 +120,10 @@ class Job:
                 night=self.night,
                 seed=self.seed,
             )
-        if not self.safe:
+        if account is None:
             return self._key.tag(Purpose.RELEASE, text)
         by_place = self.config.job_hash(by_place=True)
         older = ids_of_old(self._key, by_place, self.files, self.tables, self.night)
-        account = ledger_of(self.config).book().account
         return known_or_new(account, self._key, text, older, again=self.again)
 
     @cached_property
@@ -200,12 +200,6 @@ class Job:
         if self.known_id is None and find_key(self.config.ledger.path) is None:
             return self.config.confidential / NO_ID_YET
         return self.work
-
-    def with_heads(self, heads: tuple[Head, ...]) -> Job:
-        """The same job with what headers and footers say; its files are not read anew for names."""
-        job = replace(self, heads=heads)
-        job.__dict__["contents"] = self.contents
-        return job
 
     def bits(self) -> RandomBits:
         """Source of every random choice of the run."""

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
@@ -164,6 +165,7 @@ def run_job(
         HushrankError: anything else that a person can act on; the text says whether budget was
             spent.
     """
+    job = replace(job, heads=heads_of(job.files, job.config, reducer.reader))
     observer = observer_of(job)
     with observer.run() as ended:
         outcome = _run(job, reducer, observer.watch(perform), tell, wait)
@@ -180,7 +182,6 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
     notes = input_notes(job) if drawn_before(job) is None else ()  # else the run itself says it
     for note in (*engine_notes(job), *notes):
         tell(note)
-    job = job.with_heads(heads_of(job.files, job.config, reducer.reader))
     with ledger.run_lock(job.release_id, wait):
         standing = _draw_once(job, reducer, ledger, perform)
         drawn_now = standing is Standing.RESERVED and job.safe

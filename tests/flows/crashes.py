@@ -349,7 +349,7 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> Counter[str]:
         How often a run had got how far when it stopped.
     """
     assert "apache_beam" not in sys.modules
-    report.render_report = lambda *_: "<html></html>"  # for the time that plots take
+    report.render_report = lambda *_, **__: "<html></html>"  # for the time that plots take
     reduction.Reducer = InProcessReducer  # type: ignore[misc, assignment]
     stopped_after: Counter[str] = Counter()
     for number, name in enumerate(names):

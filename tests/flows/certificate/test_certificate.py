@@ -40,7 +40,7 @@ RUN = (
 
 @pytest.fixture(autouse=True)
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_: PAGE)
+    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_, **__: PAGE)
 
 
 def certificate_of(survey: Survey) -> Certificate:

@@ -84,9 +84,7 @@ def test_a_standard_error_that_nobody_reads_ends_nothing(monkeypatch):
         monkeypatch.setattr("sys.stderr", broken)
         survey_command._tell("The disk refuses." * 10_000)
         monkeypatch.undo()
-        with pytest.raises(BrokenPipeError):
-            os.write(writing, b"x")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
+        os.write(writing, b"x")  # the null device stands in its place
 
 
 @pytest.mark.parametrize("place", ["answers", "out"])

@@ -115,7 +115,7 @@ def test_what_is_whole_but_was_not_written_here_is_refused(written, tmp_path):
         with pytest.raises(ValueError, match="is damaged"):
             read_journal(path)
     os.truncate(path, MOST_JOURNAL + 1)
-    with pytest.raises(ValueError, match="larger than a journal"):
+    with pytest.raises(ValueError, match="is larger than 1024 MiB"):
         read_journal(path)
 
 

@@ -215,7 +215,7 @@ def test_the_method_is_the_best_or_the_plainest_of_equals(survey):
         ({}, ("--people", 9, "--target", "top=2"), "--target top=2: must be one of"),
         ({}, ("--people", 9, "--epsilon", "1:2"), "--epsilon 1:2: with a YAML file, name single"),
         ({}, ("--people", 9, "--answers", 3), "--answers and --per-user go without a YAML file"),
-        ({}, ("--people", 9, "--spread", -1), "spread must be finite and >= 0, got -1.0"),
+        ({}, ("--people", 9, "--spread", -1), "--spread must be from 0 to 1000, got -1.0"),
         ({}, ("--people", 9, "--plot", "plan.pdf"), "--plot plan.pdf: must end in .svg or .png"),
         ({"items": {"count": 3001}}, ("--people", 9), "items must be at most 3000 to invent a"),
         ({"method": "nonsense"}, ("--people", 9), "method"),

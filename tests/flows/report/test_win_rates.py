@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -73,9 +74,6 @@ def test_a_release_that_does_not_tell_has_no_table(release):
 
 
 def test_of_many_items_the_best_are_shown_and_the_rest_counted():
-    lines = tuple(
-        PAIRS.ranking[0].model_copy(update={"item": f"item {i}", "score": -0.01 * i})
-        for i in range(40)
-    )
+    lines = tuple(replace(PAIRS.ranking[0], item=f"item {i}", score=-0.01 * i) for i in range(40))
     table = win_rates_of(PAIRS.model_copy(update={"ranking": lines}))
     assert (len(table.names), len(table.rows), table.left_out) == (MOST, MOST, 40 - MOST)

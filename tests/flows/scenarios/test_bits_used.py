@@ -33,7 +33,9 @@ FROM_A_STREAM = [name for name in VARIANTS if "system" in BITS[name].get("random
 
 @pytest.fixture(autouse=True)
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_: "<html></html>")
+    monkeypatch.setattr(
+        "hushrank.flows.report.page.render_report", lambda *_, **__: "<html></html>"
+    )
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_ctrl_c_while_libraries_load_is_one_sentence_at_most(folder):
-    words = ("validate", "survey.yaml", "--json")  # starts no thread, which no copy would have
+    words = ("ledger", "show", "survey.yaml", "--json")  # a copy has no thread and no child
     command = [sys.executable, "-c", STRUCK, str(SOME), *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

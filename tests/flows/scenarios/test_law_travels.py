@@ -43,7 +43,9 @@ KINDS = {type(way) for method in METHODS.values() for way in method.ways}
 
 @pytest.fixture(autouse=True)
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_: "<html></html>")
+    monkeypatch.setattr(
+        "hushrank.flows.report.page.render_report", lambda *_, **__: "<html></html>"
+    )
 
 
 @pytest.fixture(scope="module", params=VARIANTS)

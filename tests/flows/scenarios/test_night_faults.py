@@ -36,7 +36,9 @@ def nightly(survey, monkeypatch):
     folder = survey.folder / "log"
     folder.mkdir()
     pq.write_table(answers(20), folder / f"{NIGHT}.parquet")
-    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_: "<html></html>")
+    monkeypatch.setattr(
+        "hushrank.flows.report.page.render_report", lambda *_, **__: "<html></html>"
+    )
     return survey.set(input__paths=["log/{date}.parquet"], ledger__epsilon=TOTAL, ledger__delta=0.0)
 
 

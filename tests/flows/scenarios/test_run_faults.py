@@ -147,12 +147,13 @@ def test_noise_of_before_is_not_published_by_a_ledger_that_has_its_key_alone(sur
     assert not (survey.folder / "elsewhere").exists()
 
 
-def test_lost_noise_is_paid_for_again_and_never_silently(survey, command):
+def test_lost_noise_is_paid_for_again_on_demand_and_never_silently(survey, command):
     command("run", survey.config, "--direct")
     (noisy,) = survey.work.rglob("drawn.npz")
     noisy.unlink()
     shutil.rmtree(survey.output)
-    code, printed = command("run", survey.config, "--direct")
+    assert command("run", survey.config, "--direct")[0] == 1
+    code, printed = command("run", survey.config, "--direct", "--again")
     assert code == 0
     assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
 
@@ -212,7 +213,7 @@ def test_noise_of_which_the_disk_lost_the_end_is_not_that_of_the_mark(survey, co
     code, printed = command("resume", release_id, survey.config)
     assert code == 2
     assert "holds no drawn.npz" in printed
-    code, printed = command("run", survey.config, "--direct")
+    code, printed = command("run", survey.config, "--direct", "--again")
     assert code == 0
     assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
     assert not unmarked.exists()

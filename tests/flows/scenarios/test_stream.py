@@ -280,7 +280,7 @@ def test_a_night_whose_noise_is_stored_is_taken_up(stream, command, monkeypatch,
         assert run(command, stream, each)[0] == 0
     with monkeypatch.context() as dying:
         dying.setattr(Ledger, "mark_drawn", lambda *_: exec("raise KeyboardInterrupt"))
-        assert run(command, stream, number)[0] == 1
+        assert run(command, stream, number)[0] == 130
     stored = stream_folder(stream) / "released" / f"{number:05d}.npz"
     noise = np.load(stored)["released"]
     if number == 0:
@@ -460,7 +460,7 @@ def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command
     with monkeypatch.context() as dying:
         name = "hushrank.flows.run.stream_steps.draw_night"
         dying.setattr(name, lambda *_: exec("raise KeyboardInterrupt"))
-        assert run(command, stream, 1)[0] == 1
+        assert run(command, stream, 1)[0] == 130
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[1], datetime.now(UTC))
     steps.reserve(job, ledger_of(survey.config))  # killed: nobody gave it back

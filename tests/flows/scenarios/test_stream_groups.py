@@ -151,7 +151,7 @@ def test_a_night_whose_noise_is_stored_is_taken_up_with_its_groups(stream, comma
     stream.set(privacy__rho=0.5)
     with monkeypatch.context() as dying:
         dying.setattr(Ledger, "mark_drawn", lambda *_: exec("raise KeyboardInterrupt"))
-        assert run(command, stream, 0)[0] == 1
+        assert run(command, stream, 0)[0] == 130
     noise = np.load(stream_folder(stream) / "released" / "00000.npz")["released"]
     assert noise.shape == (len(LANGUAGES), len(ITEMS))
     code, printed = run(command, stream, 0)

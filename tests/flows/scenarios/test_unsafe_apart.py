@@ -23,7 +23,7 @@ NEXT = make_release(release_id="next", created=SAFE.created + timedelta(days=1))
 
 @pytest.fixture(autouse=True)
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_: PAGE)
+    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_, **__: PAGE)
 
 
 def everything(folder: Path) -> dict[Path, bytes]:

@@ -222,10 +222,11 @@ def test_dataflow_is_refused_where_its_client_is_missing(monkeypatch):
             private = True
 
         output = None
+        supersedes = ()
         runner = DataflowRunner(**DATAFLOW)
 
-        def job_hash(self) -> str:
-            return ""
+        def job_hashes(self) -> tuple[str, ...]:
+            return ("",)
 
     monkeypatch.setattr(job, "check_output", lambda *_, **__: None)
     monkeypatch.setattr(job, "audited_pairs", lambda _: None)
