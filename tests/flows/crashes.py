@@ -255,7 +255,7 @@ class Struck:
         ledger = ledger_of(job.config)
         state = str(ledger.state(job.release_id))
         assert "Traceback" not in told, told
-        assert code in ((-signal.SIGKILL,) if blow is Blow.KILLED else (0, 1, 2, self.good)), (
+        assert code in ((-signal.SIGKILL,) if blow is Blow.KILLED else (0, 1, 2, 130, self.good)), (
             code,
             told,
         )
