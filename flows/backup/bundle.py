@@ -27,7 +27,7 @@ from hushrank.flows.guarantee.record import Record
 from hushrank.flows.integrity.head import Head
 from hushrank.flows.release.archive import SUMS
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
-from hushrank.transforms.storage.write import make_folder, write_flushed
+from hushrank.transforms.storage.write import make_folder, read_whole, write_flushed
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"  # ending of a local backup that is being written
@@ -198,7 +198,7 @@ def find_bundle(place: Place, population: str) -> Bundle:
             )
         folder = place / names[-1]
     try:
-        sums = (folder / SUMS).read_bytes()
+        sums = read_whole(folder / SUMS)
     except FileNotFoundError:
         raise BackupError(
             f"{folder}: is unfinished, because {SUMS} is missing, which is written last. Delete it"
@@ -249,7 +249,7 @@ def _manifest(folder: Place, digests: Mapping[str, str]) -> Manifest:
 
 def _read(folder: Place, name: str, digest: str) -> bytes:
     try:
-        content = (folder / name).read_bytes()
+        content = read_whole(folder / name)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise _damaged(folder, name) from None
     if hashlib.sha256(content).hexdigest() != digest:

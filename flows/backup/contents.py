@@ -77,8 +77,8 @@ def contents_of(
     """
     yield LEDGER, lines
     with suppress(FileNotFoundError):  # only a ledger of an early version has none
-        yield KEY, key_path(config.ledger.path).read_bytes()
-    yield YAML, path.read_bytes()
+        yield KEY, read_whole(key_path(config.ledger.path))
+    yield YAML, read_whole(path)
     if before.witness:
         yield f"{AREA}/{WITNESS_FILE}", before.witness
     yield from _of_area(config.confidential, accounts)
@@ -117,4 +117,4 @@ def _existing(folder: Place, name: str, names: Sequence[str]) -> Files:
     """Those files of a folder that exist; `hushrank clean` may delete one meanwhile."""
     for each in names:
         with suppress(FileNotFoundError):
-            yield f"{name}/{each}", (folder / each).read_bytes()
+            yield f"{name}/{each}", read_whole(folder / each)

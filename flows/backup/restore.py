@@ -31,7 +31,7 @@ from hushrank.flows.run.job import check_places, inputs_of
 from hushrank.flows.run.nights import one_at_a_time
 from hushrank.flows.run.stream_night import LAW_FILE, STREAM_FOLDER
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
-from hushrank.transforms.storage.write import make_folder, write_whole
+from hushrank.transforms.storage.write import make_folder, read_whole, write_whole
 from hushrank.transforms.streams.stream_folder import KEY_FILE, RELEASED, nights_of
 
 _FOR_GOOD = (DRAWN_FILE, LAW_FILE, KEY_FILE)
@@ -138,7 +138,7 @@ def _check_target(bundle: Bundle, config: SurveyConfig, lines: bytes) -> None:
         )
     if KEY in bundle.digests:
         with suppress(FileNotFoundError):
-            if (path := key_path(config.ledger.path)).read_bytes() != bundle.read(KEY):
+            if read_whole(path := key_path(config.ledger.path)) != bundle.read(KEY):
                 raise BackupError(
                     f"{path}: is another key than that of the backup. Move it away if it is not"
                     f" needed; nobody can go on without it with what it belongs to. {UNTOUCHED}"
@@ -212,7 +212,7 @@ def _require_replaceable(bundle: Bundle, copy: _Copy) -> None:
 
 def _is_there(bundle: Bundle, copy: _Copy) -> bool:
     try:
-        return copy.target.read_bytes() == bundle.read(copy.name)
+        return read_whole(copy.target) == bundle.read(copy.name)
     except (FileNotFoundError, NotADirectoryError):
         return False
 
