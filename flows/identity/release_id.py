@@ -14,7 +14,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from datetime import date
-from itertools import count
 
 from hushrank.flows.ledger.account import UNKNOWN, Account, ReleaseState
 from hushrank.flows.ledger.key import TAG_DIGITS, LedgerKey, Purpose
@@ -64,16 +63,15 @@ def known_or_new(
             published yet is taken up.
     """
     first = key.tag(Purpose.RELEASE, text)
-    known = next((each for each in (first, *older) if account.state(each) not in UNKNOWN), first)
-    newest = ""
-    for number in count():
-        id_ = known if number == 0 else key.tag(Purpose.RELEASE, f"{text} again {number}")
-        attempt = account.attempt(id_)
-        if attempt is None or attempt.drawn_at is None:
-            wanted = again and account.state(newest) is not ReleaseState.DRAWN
-            return id_ if wanted or not newest else newest
-        newest = id_
-    raise AssertionError  # a ledger has an end
+    fresh = next((each for each in (first, *older) if account.state(each) not in UNKNOWN), first)
+    drawn: list[str] = []
+    while (attempt := account.attempt(fresh)) is not None and attempt.drawn_at is not None:
+        drawn.append(fresh)
+        fresh = key.tag(Purpose.RELEASE, f"{text} again {len(drawn)}")
+    if not drawn:
+        return fresh
+    waits = account.state(drawn[-1]) is ReleaseState.DRAWN
+    return fresh if again and not waits else drawn[-1]
 
 
 def ids_of_old(

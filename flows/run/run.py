@@ -94,8 +94,12 @@ def drawn_before(job: Job) -> Attempt | None:
     return None if attempt is None or attempt.drawn_at is None else attempt
 
 
-def input_notes(job: Job) -> tuple[str, ...]:
+def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:
     """What the ledger knows of the job's input: whoever is about to pay may not have meant to.
+
+    Args:
+        job: what is to be done.
+        if_drawn: say too what becomes of a release that was drawn before; a run says it itself.
 
     Raises:
         LedgerError: the ledger cannot be used.
@@ -103,9 +107,10 @@ def input_notes(job: Job) -> tuple[str, ...]:
     """
     if not job.safe or job.of_stream is not None or find_key(job.config.ledger.path) is None:
         return ()
-    if (drawn := drawn_before(job)) is not None:
-        return (_becomes_of(job, drawn),)
     account, names = ledger_of(job.config).book().account, job.inputs.contents
+    attempt = account.attempt(job.release_id)
+    if attempt is not None and attempt.drawn_at is not None:
+        return (_becomes_of(job, attempt),) if if_drawn else ()
     known = [
         each
         for each in account.attempts
@@ -179,8 +184,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
-    notes = input_notes(job) if drawn_before(job) is None else ()  # else the run itself says it
-    for note in (*engine_notes(job), *notes):
+    for note in (*engine_notes(job), *input_notes(job, if_drawn=False)):
         tell(note)
     with ledger.run_lock(job.release_id, wait):
         standing = _draw_once(job, reducer, ledger, perform)
