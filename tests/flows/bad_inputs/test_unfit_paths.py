@@ -9,24 +9,27 @@ import sys
 from itertools import zip_longest
 from pathlib import Path
 
+import pytest
+
 from tests.flows.bad_inputs.unfit_paths import MOST_SECONDS, cases
 
 MOST_MEMORY = 256  # MiB that a case may add to what the process had taken before
 MOST_CHARACTERS = 2000
 
 
-def test_what_is_no_fit_file_is_refused_at_every_path(tmp_path: Path):
+@pytest.mark.parametrize("which", ["some", pytest.param("every", marks=pytest.mark.soak)])
+def test_what_is_no_fit_file_is_refused_at_every_path(which: str, tmp_path: Path):
     """All in one process, which a case that hangs ends: then it has no line."""
     environment = {name: text for name, text in os.environ.items() if "PREFECT" not in name}
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.flows.bad_inputs.unfit_paths", str(tmp_path)],
+        [sys.executable, "-m", "tests.flows.bad_inputs.unfit_paths", str(tmp_path), which],
         env=environment | {"OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
     lines, wrong, before = ended.stdout.splitlines(), [], None
-    for (place, kind), line in zip_longest(cases(), lines):
+    for (place, kind), line in zip_longest(cases(every=which == "every"), lines):
         case = f"{' '.join(place.command)} with {place.path} as {kind}"
         if line is None:
             wrong.append(f"{case}: took {MOST_SECONDS} s, or ended the process")
