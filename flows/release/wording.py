@@ -105,9 +105,10 @@ def _lead(
 
 
 def _next_group(lines: Sequence[RankedItem], leaders: Sequence[RankedItem]) -> list[RankedItem]:
-    """The first group without a leader, where each of it is behind all leaders; else nobody."""
-    groups = {line.group for line in leaders}
-    after = next((line.group for line in lines if line.group not in groups), None)
+    """The second group, where each of it is behind all leaders, who are the first; else nobody."""
+    if len(leaders) == len(lines) or len({line.group for line in leaders}) > 1:
+        return []
+    after = lines[len(leaders)].group
     behind = [line for line in lines if line.group == after]
     return behind if all(line.sure_ranks[0] == len(leaders) + 1 for line in behind) else []
 

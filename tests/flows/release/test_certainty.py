@@ -265,6 +265,13 @@ NOT_CERTAIN = "not certain when all items are judged at once."
             [("A", (1, 2), 1, 0.97), ("B", (2, 3), 2, 0.0), ("C", (1, 3), 2, 0.03)],
             f"A very likely leads C; {NOT_CERTAIN} Most likely the best: A (97 %).",
         ),
+        (  # D is surely worse than A and B, which are not those that may be the best
+            [
+                *(("A", (1, 2), 1, 0.97), ("B", (2, 3), 2, 0.0), ("C", (1, 4), 2, 0.03)),
+                ("D", (3, 4), 3, 0.0),
+            ],
+            f"A very likely leads C; {NOT_CERTAIN} Most likely the best: A (97 %).",
+        ),
         (
             [("A", (1, 2), 1, 0.7), ("B", (2, 3), 2, 0.0), ("C", (1, 3), 2, 0.3)],
             "A leads. C is not surely behind it. Most likely the best: A (70 %) and C (30 %).",
