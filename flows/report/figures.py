@@ -303,7 +303,7 @@ def _not_ordered(release: Release) -> str:
         groups.setdefault(line.group, []).append(line.shown)
     shared = [name_list(names) for names in groups.values() if len(names) > 1]
     if not shared:
-        return "Every item is surely in order with its neighbours."
+        return "Every item has a place of its own."
     more = len(shared) - MOST_GROUPS
     rest = f"; and {more} more such sets, see the places in the ranking" if more > 0 else ""
     return f"In no sure order (shaded): {'; '.join(shared[:MOST_GROUPS])}{rest}."
