@@ -13,7 +13,7 @@ and lies above m_i + z e_i and is the best with the chance
 
 The upper ends are moved out to where the sum of all T_i is what an interval may miss: each item
 whose T_i is above a common eta until it is eta. So an item far behind keeps its interval, and where
-one item is surely the best nothing moves. For the worst item, the same with signs turned.
+no other item can be the best nothing moves. For the worst item, the same with signs turned.
 """
 
 from __future__ import annotations

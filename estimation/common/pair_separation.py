@@ -40,7 +40,7 @@ def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 def apart(
     centre: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """The pairs (i, j) of which i is surely better, shape (n, n), from intervals of each item.
+    """The pairs (i, j) of which i is shown to be better, shape (n, n), from intervals of each item.
 
     Intervals lie apart, or the difference of the centres exceeds the root of the sum of squares of
     the two half-widths between them ([ZD08]).
@@ -58,15 +58,15 @@ def separate_pairs(
 
     Args:
         values: shape (n,), what items are ordered by; larger is better.
-        better_at: of a tail chance, shape (n, n): True at (i, j) where item i is surely better than
-            item j, which only an item of a larger value may be.
+        better_at: of a tail chance, shape (n, n): True at (i, j) where item i is shown to be better
+            than item j, which only an item of a larger value may be.
         ends_at: of a tail chance, the ends of an interval around each score.
 
     Returns:
         Rank intervals that contain the rank by `values`, and groups, greedily from the top.
 
     Raises:
-        ValueError: an item is said to be surely better than one whose value is not smaller.
+        ValueError: an item is said to be better than one whose value is not smaller.
     """
     n = len(values)
     low, high = ends_at(every_score_tail(n))
@@ -75,7 +75,7 @@ def separate_pairs(
     def checked(tail: float) -> NDArray[np.bool_]:
         better = better_at(tail)
         if (better & not_larger).any():
-            raise ValueError("an item can be surely better only than an item of a smaller value")
+            raise ValueError("an item can be better only than an item of a smaller value")
         return better
 
     def counts_at(tail: float) -> tuple[Counts, Counts]:
@@ -118,7 +118,7 @@ def _groups(values: NDArray[np.float64], better: NDArray[np.bool_]) -> NDArray[n
 
 
 def separate_intervals(values: NDArray[np.float64], ends_at: EndsAt) -> RankSeparation:
-    """The same where an item is surely better than those whose intervals lie below its own.
+    """The same where an item is better than those whose intervals lie below its own.
 
     In O(n log n), for items too many for a matrix of pairs. Two items are told apart where neither
     interval misses, so for one item's rank each is asked for at half the chance of a pair.

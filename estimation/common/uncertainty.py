@@ -35,7 +35,7 @@ GRID_STEP = 0.1  # trapezoid rule in log G, whose spread is 1 / sqrt(k): converg
 GRID_SPREADS = 0.5  # here past 10^-15
 GRID_BELOW, GRID_ABOVE = 40.0, 6.0  # its ends, from log k, for k = 1
 
-# margin(x, y), elementwise: a value x that exceeds y by more is surely the larger one.
+# margin(x, y), elementwise: a value x that exceeds y by more is shown to be the larger one.
 Margin = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 MarginAt = Callable[[float], Margin]  # at a tail chance
 EndsAt = Callable[[float], tuple[NDArray[np.float64], NDArray[np.float64]]]
@@ -164,7 +164,7 @@ class RankSeparation:
 
     Attributes:
         rank_low, rank_high: 95 % interval of each rank, one item at a time.
-        groups: 1 is best; no two items with the same number can be told apart by `at_once`.
+        groups: 1 is best; no two items with the same number are surely in order, by `at_once`.
         at_once: what is sure of all items together; None where nobody worked it out.
     """
 
@@ -216,8 +216,8 @@ def ranks_alone(n_items: int, counts_at: CountsAt) -> tuple[Counts, Counts]:
 
     Args:
         n_items: n.
-        counts_at: of a tail chance of one direction of one pair, how many items are surely better
-            than each, and how many surely worse; shape (n,).
+        counts_at: of a tail chance of one direction of one pair, how many items are shown to
+            be better than each, and how many to be worse; shape (n,).
 
     Returns:
         First and last rank of each item, shape (n,).
@@ -255,15 +255,15 @@ def separate_ranks(
     """Rank intervals and groups from all pairs of items, in O(n log n).
 
     Groups: going down the ranking, an item joins the current group if it cannot be told from any
-    member of it, else it starts the next one. So "cannot be told apart" holds for all pairs in a
-    group; an item is told apart from at least one member of the group above it, not always from
+    member of it, else it starts the next one. So no pair of items in a group is surely in
+    order; an item is surely worse than at least one member of the group above it, not always than
     all of them: the rank intervals say how far.
 
     Args:
         values: shape (n,), what items are ordered by; larger is better.
-        margin_at: by how much x must exceed y for that order to be sure, where a tail chance is
-            allowed: at least 0, and y + margin(x, y) must not decrease in y. Whoever is surely
-            better than an item is then surely better than all below it.
+        margin_at: by how much x must exceed y for that order to be shown, where a tail chance is
+            allowed: at least 0, and y + margin(x, y) must not decrease in y. Whoever is shown
+            to be better than an item is then better than all below it.
         ends_at: of a tail chance, the ends of an interval around each score. They are widened
             until they ascend with the values.
 
@@ -278,7 +278,7 @@ def separate_ranks(
     apart = np.searchsorted(-high, -low, side="right")  # the first one below the interval
 
     def first_worse_at(tail: float) -> Counts:
-        return _first_surely_worse(descending, margin_at(tail))
+        return _first_worse(descending, margin_at(tail))
 
     def counts_at(tail: float) -> tuple[Counts, Counts]:
         worse = first_worse_at(tail)
@@ -305,8 +305,8 @@ def _rank_low(first_worse: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(1 + np.cumsum(np.bincount(first_worse, minlength=n)[:n]))
 
 
-def _first_surely_worse(descending: NDArray[np.float64], margin: Margin) -> NDArray[np.int64]:
-    """For each position, the first one further down that is surely worse, or n: by bisection."""
+def _first_worse(descending: NDArray[np.float64], margin: Margin) -> NDArray[np.int64]:
+    """For each position, the first one further down that is shown to be worse, or n."""
     n = len(descending)
     low, high = np.arange(1, n + 1), np.full(n, n)
     while (open_ := low < high).any():

@@ -168,7 +168,7 @@ class PlacedItem(RankedItem):
         score, low, high: score and the ends of its 95 % interval, on the release's scale; the
             interval is for this score alone.
         rank_low, rank_high: ends of the 95 % interval of this item's rank alone.
-        group: items of one group cannot be told apart, by the intervals of all items at once.
+        group: no two items of one group are surely in order, which is for all items at once.
         low_all, high_all: interval of the score; those of all items hold at once with 95 %.
         rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
         surely_above: places in the list whose items this item is surely better than: `3..7 9`.

@@ -11,7 +11,7 @@ from hushrank.flows.guarantee.sentences import Guarantee, number
 from hushrank.privacy.units import PrivacyParams, Unit
 
 SHARE_DECIMALS = 4
-WELL = 0.9  # a share that is surely below it is worth a warning
+WELL = 0.9  # a share whose interval lies below it is worth a warning
 MOST_ITEMS = 3  # that are named as examples
 RESULTS = {1: "left won", -1: "right won", 0: "a tie"}
 

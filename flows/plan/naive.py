@@ -38,7 +38,7 @@ from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
 MOST_ITEMS = 2_000  # of a matrix of wins with noise in every entry, as in `noisy-pairs`
-SURE = 2.0  # standard errors by which a naive way must be better
+CLEARLY_BETTER = 2.0  # standard errors by which a naive way must be better
 
 Way = Callable[[PairCounts, PrivacyParams, RandomBits], Floats]
 
@@ -92,7 +92,7 @@ def loss_of(
     if math.isnan(found.order) or not naive:
         return None
     best, theirs = max(naive, key=lambda each: each[1].order)
-    margin = SURE * math.hypot(found.spread["order"], theirs.spread["order"])
+    margin = CLEARLY_BETTER * math.hypot(found.spread["order"], theirs.spread["order"])
     if theirs.order - found.order <= margin:
         return None
     return Loss(setting.method, best.method, found.order, theirs.order)

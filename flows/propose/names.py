@@ -139,7 +139,7 @@ def _unlikeliness(left: str) -> tuple[int, int, int]:
 
 
 def _place_of(winner: str) -> int | None:
-    """How surely a column names the winner, 0 most surely; None: it says something about it."""
+    """Rank of a column as the name of the winner, 0 the best; None: it says something about it."""
     rest = set(words_of(winner)) - {word for pair in WON_AND_LOST for word in pair}
     if not rest <= _ITEMS | {"id"}:
         return None

@@ -130,7 +130,7 @@ class Release:
 
     @property
     def verdict(self) -> str:
-        """What the ranking says, in one to four sentences."""
+        """What the ranking says, in one to five sentences."""
         return verdict(self.record)
 
     @property

@@ -89,6 +89,8 @@ class ScaleWords:
         plot: label of a plot's axis.
         first: one word for the first item of a ranking; `last`: one word for the last item.
         leads: what is said of the first item, and of several.
+        very_likely_leads: what is said of an item that is very likely the first, before the others
+            that may be.
         behind: what is said of the next items, before the item that is ahead of them.
         comes_last: what is said of the last item.
         up_and_down: what is said of an item whose score rose or fell since the last release.
@@ -101,6 +103,7 @@ class ScaleWords:
     first: str = "best"
     last: str = "worst"
     leads: tuple[str, str] = ("leads", "lead")
+    very_likely_leads: str = "very likely leads"
     behind: str = "behind"
     comes_last: str = "comes last"
     up_and_down: tuple[str, str] = ("up", "down")
@@ -155,6 +158,7 @@ WORDS = {
         first="hardest",
         last="easiest",
         leads=("is the hardest", "are the hardest"),
+        very_likely_leads="is very likely harder than",
         behind="easier than",
         comes_last="is the easiest",
         up_and_down=("harder than it was", "easier than it was"),

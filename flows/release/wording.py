@@ -1,4 +1,22 @@
-"""A ranking in words and short numbers, the same on the command line and in the report."""
+"""A ranking in words and short numbers, the same on the command line and in the report.
+
+Two words say how far an order is known, and no others do. *Surely*: with 95 % confidence for all
+items at once (`AllAtOnce`). *Very likely*: with a probability of 95 % or more, of one statement
+alone (`p_best`). An item may be the best if no item is surely better. What is said of the first:
+
+| may others be the best? | P(best) of the likeliest, as printed | the verdict begins |
+|---|---|---|
+| no | any | `A leads.` |
+| yes | 95 % or more | `A very likely leads B and C; not certain when all items are [...]` |
+| yes, and there are two items | 95 % or more | `A very likely leads B, but not surely.` |
+| yes, of those that share its place | less, or unknown | `A and B lead and cannot be told apart.` |
+| yes, further down | less, or unknown | `A leads. C is not surely behind it.` |
+| yes, all items | less, or unknown | `No item can be told apart from any other.` |
+
+Wherever others may be the best, the probabilities follow, if the release has any. So "cannot be
+told apart" never stands beside a probability of 95 % or more. Items further down are "in no sure
+order", because no probability of their order is known.
+"""
 
 from __future__ import annotations
 
@@ -11,46 +29,85 @@ from hushrank.flows.release.statistics import ReleasedList
 
 MOST_NAMED = 4  # items named in one sentence
 LIKELY = 0.05  # less probable items are not named among the most likely best
+VERY_LIKELY = 95  # percent, as `chance_text` rounds it, so that a word and its number agree
+SURELY = "Surely means: with 95 % confidence for all items at once."
+MEANING_OF_VERY_LIKELY = f"Very likely means: with a probability of {VERY_LIKELY} % or more."
 
 
 def verdict(release: Release) -> str:
-    """What the ranking says, in one to four sentences that hold together with 95 %.
+    """What the ranking says, in one to five sentences; the table above has the cases.
 
-    It is read off the groups and ranks of the rows: who shares the first place leads. Nobody is
-    surely better than any of those with a rank of 1 at best, so such an item further down may be
-    the best, too. Where all of the second group have as many above them as lead, those are the
-    leaders. Where only one item may be the last, all others are surely better.
+    All but the probabilities is read off the groups and ranks of the rows, so it holds together
+    with 95 %. Where all of the second group have as many above them as lead, those are the leaders.
+    Where only one item may be the last, all others are surely better.
     """
     if not release.informative:
         return "Nothing useful can be learned from this release."
     if isinstance(release.released, ReleasedList):
         shown = release.shown()
         return f"Best, in this order: {', '.join(shown.get(i, i) for i in release.released.items)}."
-    lines, n = release.ranking, len(release.ranking)
-    first = lines[0].group
-    leaders = [line for line in lines if line.group == first]
-    likely = likely_best(release) if len(leaders) > 1 else ""
-    if all(line.sure_ranks[0] == 1 for line in lines):
+    lines, words = release.ranking, WORDS[release.scale]
+    candidates = [line for line in lines if line.sure_ranks[0] == 1]  # for the first rank
+    likely = likely_best(candidates, words) if len(candidates) > 1 else ""
+    if (best := _very_likely_best(candidates)) is not None:
+        leaders, sentences = candidates, _very_likely_lead(best, release, candidates)
+    elif len(candidates) == len(lines):
         return f"No item can be told apart from any other.{likely}"
-    words = WORDS[release.scale]
-    sentences = [_lead(leaders, words)]
-    if others := [line for line in lines if line.sure_ranks[0] == 1 and line.group != first]:
-        them = "it" if len(leaders) == 1 else "any of them"
-        verb = "is" if len(others) == 1 else "are"
-        sentences.append(f"{_names(others)} {verb} not surely {words.behind} {them}.")
+    else:
+        leaders = [line for line in lines if line.group == lines[0].group]
+        sentences = _lead(leaders, candidates, words)
     behind = _next_group(lines, leaders)
     if behind:
         them = "it" if len(leaders) == 1 else "both" if len(leaders) == 2 else "them"
-        apart = " and cannot be told apart" if len(behind) > 1 else ""
-        sentences.append(f"{_names(behind)} {_are(behind)} {words.behind} {them}{apart}.")
-    last = [line for line in lines if line.sure_ranks[1] == n]
+        order = ", in no sure order" if len(behind) > 1 else ""
+        sentences.append(f"{_names(behind)} {_are(behind)} {words.behind} {them}{order}.")
+    last = [line for line in lines if line.sure_ranks[1] == len(lines)]
     if len(last) == 1 and last[0] not in behind:
         sentences.append(f"{last[0].shown} {words.comes_last}.")
     return " ".join(sentences) + likely
 
 
+def _very_likely_best(candidates: Sequence[RankedItem]) -> RankedItem | None:
+    """The item that is very likely but not surely the best; None: there is no such item."""
+    best = max(candidates, key=lambda line: line.p_best or 0)
+    very_likely = round(100 * (best.p_best or 0)) >= VERY_LIKELY
+    return best if very_likely and len(candidates) > 1 else None
+
+
+def _very_likely_lead(
+    best: RankedItem, release: Release, candidates: Sequence[RankedItem]
+) -> list[str]:
+    """Say that `best` very likely leads the other candidates, and what speaks against it."""
+    others = _names([line for line in candidates if line is not best])
+    lead = f"{best.shown} {WORDS[release.scale].very_likely_leads} {others}"
+    if len(release.ranking) == 2:
+        sentences = [f"{lead}, but not surely."]
+    else:
+        sentences = [f"{lead}; not certain when all items are judged at once."]
+    first = release.ranking[0]
+    if first is not best:
+        sentences.append(f"{first.shown} has a higher score, which is known less well.")
+    return sentences
+
+
+def _lead(
+    leaders: Sequence[RankedItem], candidates: Sequence[RankedItem], words: ScaleWords
+) -> list[str]:
+    """Say who shares the first place, and who further down may be the best too."""
+    if len(leaders) == 1:
+        sentences = [f"{leaders[0].shown} {words.leads[0]}."]
+    else:
+        sentences = [f"{_names(leaders)} {words.leads[1]} and cannot be told apart."]
+    if others := [line for line in candidates if line.group != leaders[0].group]:
+        them = "it" if len(leaders) == 1 else "any of them"
+        sentences.append(f"{_names(others)} {_are(others)} not surely {words.behind} {them}.")
+    return sentences
+
+
 def _next_group(lines: Sequence[RankedItem], leaders: Sequence[RankedItem]) -> list[RankedItem]:
-    """The second group, where each of it is behind all leaders; else nobody."""
+    """The second group, where each of it is behind all leaders, who are the first; else nobody."""
+    if len(leaders) == len(lines) or len({line.group for line in leaders}) > 1:
+        return []
     after = lines[len(leaders)].group
     behind = [line for line in lines if line.group == after]
     return behind if all(line.sure_ranks[0] == len(leaders) + 1 for line in behind) else []
@@ -68,29 +125,31 @@ def groups_note(release: Release) -> str:
     )
 
 
-def likely_best(release: Release) -> str:
-    """Who is probably the best, a sentence after a blank; empty where that is not known."""
-    if not release.says("p_best"):
-        return ""
-    by_chance = sorted(release.ranking, key=lambda line: -(line.p_best or 0))[: MOST_NAMED - 1]
+def likely_best(candidates: Sequence[RankedItem], words: ScaleWords) -> str:
+    """Who is probably the best, a sentence after a blank; empty where that is not known.
+
+    Args:
+        candidates: the items that may be the best.
+        words: those of the release's scale.
+    """
+    by_chance = sorted(candidates, key=lambda line: -(line.p_best or 0))[: MOST_NAMED - 1]
     named = [
         f"{line.shown} ({chance_text(line.p_best)})"
         for line in by_chance
         if (line.p_best or 0) >= LIKELY
     ]
-    words = WORDS[release.scale]
     return f" Most likely the {words.first}: {name_list(named)}." if named else ""
 
 
 def certainty(release: Release) -> str:
-    """How many pairs are in a sure order, and what holds at once; empty of older releases."""
+    """How many pairs are surely in order, and what that means; empty of older releases."""
     if not (release.informative and release.says("rank_low_all")):
         return ""
     n = len(release.ranking)
     pairs, sure = n * (n - 1) // 2, sum(line.sure_ranks[0] - 1 for line in release.ranking)
     return (
-        f"{sure:,} of {pairs:,} pairs of items are surely in the order shown. That, places and"
-        " ranks hold for all items at once with 95 % confidence."
+        f"{sure:,} of {pairs:,} pairs of items are surely in the order shown. {SURELY} Places and"
+        " ranks hold so, too."
     )
 
 
@@ -107,12 +166,6 @@ def rank_interval(line: RankedItem) -> str:
     """`1`, or `2–3`: the ranks that hold for all items at once."""
     low, high = line.sure_ranks
     return f"{low}" if low == high else f"{low}–{high}"
-
-
-def _lead(leaders: Sequence[RankedItem], words: ScaleWords) -> str:
-    if len(leaders) == 1:
-        return f"{leaders[0].shown} {words.leads[0]}."
-    return f"{_names(leaders)} {words.leads[1]} and cannot be told apart."
 
 
 def _names(lines: Sequence[RankedItem]) -> str:

@@ -238,7 +238,7 @@ def _rankings_words(release: Release) -> tuple[str, str]:
 
 
 def item_map_figure(release: Release) -> ReportFigure:
-    """The difficulties on one axis, and which items cannot be ordered."""
+    """The difficulties on one axis, and which items are in no sure order."""
     first, last = release.ranking[0], release.ranking[-1]
     hardest, easiest = (score_text(release.scale, line.score, 2) for line in (first, last))
     description = (
@@ -303,10 +303,10 @@ def _not_ordered(release: Release) -> str:
         groups.setdefault(line.group, []).append(line.shown)
     shared = [name_list(names) for names in groups.values() if len(names) > 1]
     if not shared:
-        return "Every item can be told apart from its neighbours."
+        return "Every item has a place of its own."
     more = len(shared) - MOST_GROUPS
     rest = f"; and {more} more such sets, see the places in the ranking" if more > 0 else ""
-    return f"Cannot be ordered (shaded): {'; '.join(shared[:MOST_GROUPS])}{rest}."
+    return f"In no sure order (shaded): {'; '.join(shared[:MOST_GROUPS])}{rest}."
 
 
 def _left_out(release: Release) -> str:

@@ -26,7 +26,12 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.release.wording import certainty, verdict
+from hushrank.flows.release.wording import (
+    MEANING_OF_VERY_LIKELY,
+    SURELY,
+    certainty,
+    verdict,
+)
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
 from hushrank.flows.report.effects import effect_rows
@@ -157,6 +162,8 @@ def _words_of(release: Release) -> dict[str, Any]:
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "chances": release.says("p_best"),
+        "surely": SURELY,
+        "very_likely": MEANING_OF_VERY_LIKELY,
         "stream": None if release.stream is None else stream_sentence(release.stream),
         "effects": effect_rows(release),
         "ties": tie_facts(release),

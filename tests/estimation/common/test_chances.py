@@ -108,6 +108,18 @@ def test_what_has_chance_p_happens_p_of_the_time(shape, spread, most_off, monkey
             assert abs(off) < most_off, (name, low, high, off)
 
 
+def test_one_of_two_equal_items_is_seldom_very_likely_the_best(monkeypatch):
+    """At 95 %, either of the two in 5 % of the releases; 17 % would be 4 sd above 10 %."""
+    monkeypatch.setattr(chances, "normal_draws", functools.cache(chances.normal_draws))
+    monkeypatch.setattr(chances, "DRAWS", 2_000)
+    generator, truth, said = np.random.default_rng(3), np.array([0, 0, -6, -6, -6, -6.0]), 0
+    for _ in range(300):
+        sd = np.exp(0.4 * generator.normal(size=6))
+        errors = ScoreErrors(truth + sd * generator.normal(size=6), np.square(sd))
+        said += rank_chances(errors, 1).best.max() >= 0.945
+    assert 0.02 < said / 300 < 0.17
+
+
 def test_items_that_nobody_compared_keep_their_chance():
     errors = ScoreErrors(np.array([2.0, 0.0, -2.0, 0.0]), np.array([0.1, 0.1, 0.1, 1e9]))
     best = rank_chances(errors, 1).best

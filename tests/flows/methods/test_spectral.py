@@ -204,7 +204,7 @@ def test_the_report_has_an_item_map_and_names_what_cannot_be_ordered(exam, comma
     report = (exam.output / "report.html").read_text()
     assert '<h2 id="item-map">Item map</h2>' in report
     assert "Hardest first." in report
-    assert "Cannot be ordered (shaded): " in report
+    assert "In no sure order (shaded): " in report
     assert "Ties" not in report
     assert render_report(load_release(exam.output / "release.json")).count("<figure") == 1
 

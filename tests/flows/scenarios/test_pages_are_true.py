@@ -72,7 +72,7 @@ def normal(line: str) -> str:
 def is_free(line: str) -> bool:
     """Whether noise decides the words: a verdict, or what a plan recommends."""
     free = ("Take ", "Methods at", "(simulated", "# # %", "A noisy look at the rows saw")
-    return "CITY leads" in line or line.startswith(free)
+    return "CITY leads" in line or "CITY very likely leads" in line or line.startswith(free)
 
 
 HUSHRANK = f"""#!{sys.executable}
