@@ -301,12 +301,13 @@ random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=c
     most_rankings=count cost=cost
 ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
     paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
-    same_input=[other]
+    same_input=[other] together?=total~
 position: line=count hash=digest previous=digest time=time
-budget: epsilon=fraction delta=fraction refresh=text~
+budget: epsilon=fraction delta=fraction refresh=text~ lifetime_epsilon?=fraction~
 total: spends=[spends] sum=cost epsilon=fraction delta=fraction
 spends: times=count epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
-other: population=text stated_other_people=bool period=total~ lifetime=total~
+other: population=text stated_other_people=bool period=total~ lifetime=total~ stated_by?=text~
+    stated_at?=time~
 software: hushrank=version commit=commit~ modified=bool~ package_sha256=digest~ python=version~
     libraries=libraries
 libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=version
@@ -2246,9 +2247,17 @@ def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
         "the total of the period is within its budget",
         "the total of the period is above the budget of the period, or at another delta",
     )
+    if (most := limit.get("lifetime_epsilon")) is not None:
+        ever = part["lifetime"]["epsilon"]
+        say.check(
+            ever != "inf" and exactly(ever) <= exactly(most),
+            "the total of all periods is within the limit of the ledger",
+            "the total of all periods is above the limit of the ledger, lifetime_epsilon",
+        )
     if content is None:
         check_total("the period", part["period"], None, say)
         check_total("all periods", part["lifetime"], None, say)
+        check_together(part, None, say)
         say.open("the ledger: no file was given (--ledger FILE), so its lines were not looked at")
         return
     entries = read_ledger(content)
@@ -2312,8 +2321,9 @@ def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     """That budget and period are those that the ledger had when the release was reserved."""
     own = [entry for entry in before if entry["population"] == part["population"]]
     terms = [entry for entry in own if entry["event"] in ("open", "terms")][-1]
+    limits = ("epsilon", "delta", "lifetime_epsilon")
     told, stated = (
-        (exactly(each["epsilon"]), exactly(each["delta"]), each["refresh"])
+        (*(budget(each.get(name)) for name in limits), each["refresh"])
         for each in (terms, part["budget"])
     )
     say.check(told == stated, "the budget is the ledger's", "the ledger had another budget")
@@ -2351,6 +2361,73 @@ def check_counted(entries: list[Document], part: Document, say: Findings) -> Non
         for when, total in ((start, stated[name]["period"]), (None, stated[name]["lifetime"])):
             if total is not None:
                 check_total(name, total, counted_in(sharing[name], when), say)
+    check_together(part, {part["population"]: held, **sharing}, say)
+
+
+def check_together(part: Document, held: dict[str, list[Document]] | None, say: Findings) -> None:
+    """What populations that had read the same input cost together, and who stated that their people
+    are others, which nobody can check.
+
+    Args:
+        part: of the certificate.
+        held: attempts of this population and of the others; None: no ledger is at hand.
+        say: where findings go.
+    """
+    others, name = part["same_input"], part["population"]
+    if not others:
+        return
+    costs = [each["lifetime"] for each in (part, *others) if each["lifetime"] is not None]
+    together = part.get("together")
+    if together is not None:
+        check_total("all who had read the input", together, None, say)
+        parts = Counter[Spend]()
+        for each in (spends for total in costs for spends in total["spends"]):
+            parts[spend_of(each)] += each["times"]
+        counted = Counter({spend_of(each): each["times"] for each in together["spends"]})
+        say.check(
+            counted == parts and exactly(together["delta"]) == exactly(part["budget"]["delta"]),
+            wrong="the total of all who had read the input is not that of their totals",
+        )
+    for each in others:
+        who, when = each.get("stated_by"), each.get("stated_at")
+        if held is not None and each["population"] in held:
+            line = statement_in(part, each["population"], held)
+            found = (None, None) if line is None else (line["operator"], line["time"])
+            same = "stated_by" not in each or (who, moment(when)) == (found[0], moment(found[1]))
+            say.check(
+                same and (line is not None) == each["stated_other_people"],
+                wrong=f"who stated that the people of {each['population']} are others, and when,"
+                " is not as the ledger has it",
+            )
+            who, when = found
+        if each["stated_other_people"]:
+            by = f"{who} stated it on {when[:10]}" if who and when else "the operator stated it"
+            say.open(
+                f"the people of {each['population']} are others than those of {name}: {by};"
+                f" if that is false, they have lost {lost_together(together, costs)} together"
+            )
+
+
+def lost_together(together: Document | None, costs: list[Document]) -> str:
+    """Epsilon and delta of several populations; without a stated total their own totals add up."""
+    found = [together] if together is not None else costs
+    if any(each["epsilon"] == "inf" for each in found):
+        return "more than any epsilon"
+    epsilon, delta = (sum((exactly(each[k]) for each in found), NONE) for k in ("epsilon", "delta"))
+    return f"epsilon {shown(epsilon)}" + (f" at delta {shown(delta)}" if delta else "")
+
+
+def statement_in(part: Document, other: str, held: dict[str, list[Document]]) -> Document | None:
+    """The first line that states that the people of both populations are others, by the word of
+    one whose statement stands: of this population in the line of the release, of the other one in
+    its last line."""
+    name, found = part["population"], []
+    for one, named, last in ((name, other, part["entry"]["line"]), (other, name, None)):
+        lines = [each for each in held[one] if each["state"] != "cancelled"]
+        standing = [each for each in lines if last in (None, each["seq"])][-1:]
+        if any(named in each.get("others", ()) for each in standing):
+            found += [each for each in lines if named in each.get("others", ())]
+    return min(found, key=lambda each: each["seq"], default=None)
 
 
 def check_drawn(entries: list[Document], certificate: Document, say: Findings) -> None:

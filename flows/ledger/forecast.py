@@ -109,7 +109,8 @@ def yearly_text(terms: BudgetTerms, today: date) -> str:
     total = float_at_least(len(starts) * decimal_value(terms.epsilon))
     delta = float_at_least(len(starts) * decimal_value(terms.delta))
     periods = f"{len(starts)} {name}{'' if len(starts) == 1 else 's'}"
-    added = f"its {periods} add up to epsilon {needed_text(total)} (the plain sum)"
+    verb = "adds" if len(starts) == 1 else "add"
+    added = f"its {periods} {verb} up to epsilon {needed_text(total)} (the plain sum)"
     if delta:
         added += f" at delta {delta:.3g}"
     told = (

@@ -78,8 +78,8 @@ def sharing_of(
         account = account_of(entries, population, place)
         shared = [each for each in _held(account) if not read.isdisjoint(each.inputs)]
         if shared:
-            made = _statement((own, population), (account, terms.population))
-            found.append(_sharing(population, account, shared[-1], terms, period, made))
+            statement = _statement(own, account, population, terms)
+            found.append(_sharing(population, account, shared[-1], terms, period, statement))
     return tuple(found)
 
 
@@ -101,13 +101,25 @@ def _held(account: Account) -> list[Attempt]:
     return [each for each in account.attempts if each.state is not ReleaseState.CANCELLED]
 
 
-def _statement(*claims: tuple[Account, str]) -> Statement | None:
-    """The first reservation of an account that names the other population in `other_people`."""
-    lines = [each for account, name in claims for each in _held(account) if name in each.others]
+def _statement(
+    own: Account, other: Account, population: str, terms: BudgetTerms
+) -> Statement | None:
+    """The first record of a statement, of either population, that still stands."""
+    lines: list[Attempt] = []
+    if population in terms.other_people:
+        lines += [each for each in _held(own) if population in each.others]
+    if _states(other, terms.population):
+        lines += [each for each in _held(other) if terms.population in each.others]
     if not lines:
         return None
     first = min(lines, key=lambda each: each.seq)
     return Statement(by=first.operator, at=first.reserved_at)
+
+
+def _states(account: Account, name: str) -> bool:
+    """Whether the last reservation of `account` names population `name` in `other_people`."""
+    held = _held(account)
+    return bool(held) and name in held[-1].others
 
 
 def _sharing(
@@ -116,20 +128,17 @@ def _sharing(
     last: Attempt,
     terms: BudgetTerms,
     period: Period,
-    made: Statement | None,
+    statement: Statement | None,
 ) -> Sharing:
-    held = _held(account)
-    stated = terms.population in (held[-1].others if held else ())
     opened, spends = account.opened, None
     same = opened is not None and (opened.unit, opened.adjacency) == (terms.unit, terms.adjacency)
     if same and opened is not None and opened.protects in (None, terms.protects):
         spends = tuple(each.spend for each in account.counted(period))
-    stated = stated or population in terms.other_people
     return Sharing(
         population=population,
         release_id=last.release_id,
         day=last.reserved_at.date(),
-        stated=stated,
+        stated=population in terms.other_people or _states(account, terms.population),
         spends=spends,
-        statement=made if stated else None,
+        statement=statement,
     )

@@ -14,7 +14,7 @@ from hushrank.flows.display import balance_text
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.integrity.signing import load_signer
-from hushrank.flows.ledger.account import account_of
+from hushrank.flows.ledger.account import ReleaseState, account_of
 from hushrank.flows.ledger.budget import Balance, BudgetTerms
 from hushrank.flows.ledger.budget_text import shared_text
 from hushrank.flows.ledger.entries import Open, read_chain
@@ -197,8 +197,10 @@ class Ledger:
                 f"lifetime_epsilon: {limit:g} is the most over all periods of a total that renews,"
                 f" and at least that total (epsilon, {given['epsilon']:g}). Give both, or neither."
             )
+        held = [each for each in account.attempts if each.state is not ReleaseState.CANCELLED]
         terms = BudgetTerms(
             population=name,
+            other_people=held[-1].others if held else (),
             unit=opened.unit,
             adjacency=opened.adjacency,
             protects=opened.protects,
