@@ -11,7 +11,6 @@ import pytest
 
 from hushrank.flows.display import balance_text
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.ledger.budget import Protects
 from hushrank.flows.ledger.budget_text import since_first_text
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.forecast import (
@@ -27,7 +26,7 @@ from tests.ledgers import NOW, pure, release, terms_of
 
 DAY = timedelta(days=1)
 OLD_LEDGER = Path(__file__).with_name("ledger_before_keys.jsonl")
-OLD_TOTAL = "epsilon 2.00 by 1 release"
+OLD_TOTAL = "epsilon 3.00 by 2 releases"
 DAILY = {"refresh": "daily", "epsilon": 2.0}
 
 
@@ -222,7 +221,8 @@ def test_a_year_allows_no_more_than_is_said(path, clock):
 def test_a_ledger_of_before_tells_what_is_known_of_it(path, clock):
     """It has no limit, its lines stay as they are, and its total of all periods is told."""
     path.write_bytes(OLD_LEDGER.read_bytes())
-    ledger = Ledger(path, terms_of(protects=Protects.ROWS), clock=clock, operator="anna")
+    Path(f"{path}.length").write_text(f"{path.stat().st_size}\n")
+    ledger = Ledger(path, terms_of(), clock=clock, operator="anna")
     assert since_first_text(ledger.balance()) == OLD_TOTAL
     clock.now += 60 * DAY
     assert ledger.balance().spent_epsilon == 0.0

@@ -95,6 +95,26 @@ def test_no_run_brings_the_total_above_the_limit(daily, command, today):
     assert daily.ledger.read_bytes() == before
 
 
+@pytest.mark.parametrize("knows", ["archive", "confidential"])
+def test_a_recovery_enters_the_spends_of_all_periods_again(daily, command, today, knows):
+    """Else a ledger that was lost would open the limit anew."""
+    daily.set(ledger__lifetime_epsilon=3.0, observability=None)
+    for today.now, epsilon in zip(DAYS[:2], EPSILONS, strict=False):
+        assert released(daily, command, epsilon)[0] == 0
+    today.now = DAYS[2]
+    daily.ledger.unlink()
+    daily.set(ledger__path="fresh/ledger.jsonl")
+    if knows == "archive":
+        shutil.rmtree(daily.work)
+    else:
+        daily.set(output="out-next", privacy__epsilon=1.2)
+    assert command("ledger", "recover", daily.config, "--yes")[0] == 0
+    (daily.folder / "ledger.jsonl").unlink(missing_ok=True)
+    told = command("ledger", "show", daily.config)[1]
+    known = "1.10 of 3.00 by 1 release" if knows == "archive" else "2.10 of 3.00 by 2 releases"
+    assert f"Since the first release: epsilon {known}." in told, told
+
+
 def test_nights_stop_at_the_limit(daily, command, today):
     for day in (16, 17, 18):
         shutil.copy(daily.folder / "answers.parquet", daily.folder / f"n-2024-11-{day}.parquet")
