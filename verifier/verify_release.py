@@ -2247,13 +2247,12 @@ def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
         "the total of the period is within its budget",
         "the total of the period is above the budget of the period, or at another delta",
     )
-    if (most := limit.get("lifetime_epsilon")) is not None:
-        ever = part["lifetime"]["epsilon"]
-        say.check(
-            ever != "inf" and exactly(ever) <= exactly(most),
-            "the total of all periods is within the limit of the ledger",
-            "the total of all periods is above the limit of the ledger, lifetime_epsilon",
-        )
+    most, ever = limit.get("lifetime_epsilon"), part["lifetime"]["epsilon"]
+    say.check(
+        most is None or (ever != "inf" and exactly(ever) <= exactly(most)),
+        "the total of all periods is within lifetime_epsilon" if most else "",
+        "the total of all periods is above lifetime_epsilon",
+    )
     if content is None:
         check_total("the period", part["period"], None, say)
         check_total("all periods", part["lifetime"], None, say)
@@ -2365,69 +2364,47 @@ def check_counted(entries: list[Document], part: Document, say: Findings) -> Non
 
 
 def check_together(part: Document, held: dict[str, list[Document]] | None, say: Findings) -> None:
-    """What populations that had read the same input cost together, and who stated that their people
-    are others, which nobody can check.
-
-    Args:
-        part: of the certificate.
-        held: attempts of this population and of the others; None: no ledger is at hand.
-        say: where findings go.
-    """
-    others, name = part["same_input"], part["population"]
-    if not others:
-        return
-    costs = [each["lifetime"] for each in (part, *others) if each["lifetime"] is not None]
-    together = part.get("together")
-    if together is not None:
+    """What all who had read the input cost together, and who stated that their people are others,
+    which nobody can check. `held`: attempts by population; None: no ledger is at hand."""
+    others, together = part["same_input"], part.get("together")
+    costs = [each["lifetime"] for each in (part, *others) if each["lifetime"]]
+    if together:
         check_total("all who had read the input", together, None, say)
-        parts = Counter[Spend]()
+        counts = Counter[Spend]()
         for each in (spends for total in costs for spends in total["spends"]):
-            parts[spend_of(each)] += each["times"]
-        counted = Counter({spend_of(each): each["times"] for each in together["spends"]})
-        say.check(
-            counted == parts and exactly(together["delta"]) == exactly(part["budget"]["delta"]),
-            wrong="the total of all who had read the input is not that of their totals",
-        )
+            counts[spend_of(each)] += each["times"]
+        same = counts == {spend_of(each): each["times"] for each in together["spends"]}
+        same = same and exactly(together["delta"]) == exactly(part["budget"]["delta"])
+        say.check(same, wrong="the total of all who had read the input is not that of their totals")
+        costs = [together]
+    lost = "more than any epsilon"
+    if all(each["epsilon"] != "inf" for each in costs):
+        both = (sum((exactly(each[k]) for each in costs), NONE) for k in ("epsilon", "delta"))
+        lost = "epsilon {} at delta {}".format(*map(shown, both))
     for each in others:
-        who, when = each.get("stated_by"), each.get("stated_at")
-        if held is not None and each["population"] in held:
-            line = statement_in(part, each["population"], held)
-            found = (None, None) if line is None else (line["operator"], line["time"])
-            same = "stated_by" not in each or (who, moment(when)) == (found[0], moment(found[1]))
-            say.check(
-                same and (line is not None) == each["stated_other_people"],
-                wrong=f"who stated that the people of {each['population']} are others, and when,"
-                " is not as the ledger has it",
-            )
-            who, when = found
+        name, made = each["population"], (each.get("stated_by"), moment(each.get("stated_at")))
+        if held and name in held:
+            lines = statements(part["population"], name, held)
+            line = min(lines, key=lambda line: line["seq"], default={})
+            found = line.get("operator"), moment(line.get("time"))
+            same = bool(line) == each["stated_other_people"]
+            same = same and ("stated_by" not in each or made == found)
+            wrong = f"the ledger has another statement that the people of {name} are others"
+            made = found if say.check(same, wrong=wrong) else made
         if each["stated_other_people"]:
-            by = f"{who} stated it on {when[:10]}" if who and when else "the operator stated it"
-            say.open(
-                f"the people of {each['population']} are others than those of {name}: {by};"
-                f" if that is false, they have lost {lost_together(together, costs)} together"
-            )
+            by = f"{made[0]} stated on {made[1]:%Y-%m-%d}" if all(made) else "the operator stated"
+            text = f"{by} that the people of {name} are others than those of {part['population']}"
+            say.open(f"{text}; if that is false, they have lost {lost} together")
 
 
-def lost_together(together: Document | None, costs: list[Document]) -> str:
-    """Epsilon and delta of several populations; without a stated total their own totals add up."""
-    found = [together] if together is not None else costs
-    if any(each["epsilon"] == "inf" for each in found):
-        return "more than any epsilon"
-    epsilon, delta = (sum((exactly(each[k]) for each in found), NONE) for k in ("epsilon", "delta"))
-    return f"epsilon {shown(epsilon)}" + (f" at delta {shown(delta)}" if delta else "")
-
-
-def statement_in(part: Document, other: str, held: dict[str, list[Document]]) -> Document | None:
-    """The first line that states that the people of both populations are others, by the word of
-    one whose statement stands: of this population in the line of the release, of the other one in
-    its last line."""
-    name, found = part["population"], []
-    for one, named, last in ((name, other, part["entry"]["line"]), (other, name, None)):
+def statements(own: str, other: str, held: dict[str, list[Document]]) -> list[Document]:
+    """The lines of each population that name the other one, if its last line does so too."""
+    found = []
+    for one, named in ((own, other), (other, own)):
         lines = [each for each in held[one] if each["state"] != "cancelled"]
-        standing = [each for each in lines if last in (None, each["seq"])][-1:]
-        if any(named in each.get("others", ()) for each in standing):
-            found += [each for each in lines if named in each.get("others", ())]
-    return min(found, key=lambda each: each["seq"], default=None)
+        naming = [each for each in lines if named in each.get("others", ())]
+        found += naming if naming and naming[-1] is lines[-1] else []
+    return found
 
 
 def check_drawn(entries: list[Document], certificate: Document, say: Findings) -> None:

@@ -170,8 +170,11 @@ def test_the_certificate_has_the_limit_and_verify_checks_it(daily, command):
     assert certificate["ledger"]["budget"]["lifetime_epsilon"] == "3/1"
     found = verify(files, content)
     assert found.good, found.lines
-    assert ("holds", "the total of all periods is within the limit of the ledger") in found.lines
-    for limit, told in (("1/1", "the total of all periods is above the limit"), ("4/1", "budget")):
+    assert ("holds", "the total of all periods is within lifetime_epsilon") in found.lines
+    for limit, told in (
+        ("1/1", "the total of all periods is above lifetime_epsilon"),
+        ("4/1", "budget"),
+    ):
         certificate["ledger"]["budget"]["lifetime_epsilon"] = limit
         forged = {**files, "certificate.json": json.dumps(certificate).encode()}
         lines = verify(forged, content).lines
