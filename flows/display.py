@@ -17,9 +17,11 @@ from hushrank.flows.ledger.budget_text import (
     alert_sentence,
     day_text,
     left_text,
-    needed_text,
+    shared_text,
+    since_first_text,
     spend_text,
 )
+from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
@@ -33,6 +35,7 @@ from hushrank.flows.release.wording import (
     rank_interval,
     verdict,
 )
+from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.run import engine_notes, input_notes
@@ -106,6 +109,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     if not is_installed("report"):
         console.print(Text(NO_FIGURES.format(remedy("report"))), soft_wrap=True)
     console.print(Text(_cost_of(outcome)), soft_wrap=True)
+    if shared := shared_text(outcome.balance):
+        console.print(Text(shared, style="yellow"), soft_wrap=True)
     show_unpublished(console, outcome.balance, shown=release.release_id)
 
 
@@ -179,6 +184,8 @@ def check_notes(job: Job) -> tuple[str, ...]:
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
         notes.append(WORDS_NOT_CHECKED.format(words))
+    if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
+        notes.append(lost)
     return *notes, *engine_notes(job), *input_notes(job)
 
 
@@ -196,27 +203,11 @@ def show_balance(console: Console, balance: Balance) -> None:
 
 
 def balance_text(balance: Balance, today: date) -> str:
-    """What is left of a population's budget."""
+    """What is left of a population's budget, and what all its periods cost together."""
     until = "" if balance.renews_on is None else f" until {day_text(balance.renews_on, today)}"
     left, total = left_text(balance.remaining_epsilon), left_text(balance.total)
-    return f"{balance.population} has epsilon {left} left of {total}{until}."
-
-
-def shared_text(balance: Balance) -> str:
-    """Which other populations read the same input, and what all of them spent; empty: none."""
-    if not balance.shared:
-        return ""
-    names = ", ".join(each.population for each in balance.shared)
-    begins = "" if balance.begun else f" With the name {balance.population} a new budget begins."
-    left_out = ", ".join(each.population for each in balance.shared if not each.added)
-    but = f" without {left_out}, which counts by another unit or adjacency" if left_out else ""
-    told = "ledger.other_people says that their people are others"
-    untold = "unless their people are others, this is one budget, and runs are refused"
-    return (
-        f"The same input is read as {names} too.{begins} Together they hold epsilon"
-        f" {needed_text(balance.shared_epsilon)}{but};"
-        f" {told if all(each.stated for each in balance.shared) else untold}."
-    )
+    for_good = f" Since the first release: {ever}." if (ever := since_first_text(balance)) else ""
+    return f"{balance.population} has epsilon {left} left of {total}{until}.{for_good}"
 
 
 def _cost_of(outcome: Outcome) -> str:

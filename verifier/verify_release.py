@@ -301,12 +301,13 @@ random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=c
     most_rankings=count cost=cost
 ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
     paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
-    same_input=[other]
+    same_input=[other] together?=total~
 position: line=count hash=digest previous=digest time=time
-budget: epsilon=fraction delta=fraction refresh=text~
+budget: epsilon=fraction delta=fraction refresh=text~ lifetime_epsilon?=fraction~
 total: spends=[spends] sum=cost epsilon=fraction delta=fraction
 spends: times=count epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
-other: population=text stated_other_people=bool period=total~ lifetime=total~
+other: population=text stated_other_people=bool period=total~ lifetime=total~ stated_by?=text~
+    stated_at?=time~
 software: hushrank=version commit=commit~ modified=bool~ package_sha256=digest~ python=version~
     libraries=libraries
 libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=version
@@ -2246,9 +2247,16 @@ def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
         "the total of the period is within its budget",
         "the total of the period is above the budget of the period, or at another delta",
     )
+    most, ever = limit.get("lifetime_epsilon"), part["lifetime"]["epsilon"]
+    say.check(
+        most is None or (ever != "inf" and exactly(ever) <= exactly(most)),
+        "the total of all periods is within lifetime_epsilon" if most else "",
+        "the total of all periods is above lifetime_epsilon",
+    )
     if content is None:
         check_total("the period", part["period"], None, say)
         check_total("all periods", part["lifetime"], None, say)
+        check_together(part, None, say)
         say.open("the ledger: no file was given (--ledger FILE), so its lines were not looked at")
         return
     entries = read_ledger(content)
@@ -2312,8 +2320,9 @@ def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     """That budget and period are those that the ledger had when the release was reserved."""
     own = [entry for entry in before if entry["population"] == part["population"]]
     terms = [entry for entry in own if entry["event"] in ("open", "terms")][-1]
+    limits = ("epsilon", "delta", "lifetime_epsilon")
     told, stated = (
-        (exactly(each["epsilon"]), exactly(each["delta"]), each["refresh"])
+        (*(budget(each.get(name)) for name in limits), each["refresh"])
         for each in (terms, part["budget"])
     )
     say.check(told == stated, "the budget is the ledger's", "the ledger had another budget")
@@ -2351,6 +2360,51 @@ def check_counted(entries: list[Document], part: Document, say: Findings) -> Non
         for when, total in ((start, stated[name]["period"]), (None, stated[name]["lifetime"])):
             if total is not None:
                 check_total(name, total, counted_in(sharing[name], when), say)
+    check_together(part, {part["population"]: held, **sharing}, say)
+
+
+def check_together(part: Document, held: dict[str, list[Document]] | None, say: Findings) -> None:
+    """What all who had read the input cost together, and who stated that their people are others,
+    which nobody can check. `held`: attempts by population; None: no ledger is at hand."""
+    others, together = part["same_input"], part.get("together")
+    costs = [each["lifetime"] for each in (part, *others) if each["lifetime"]]
+    if together:
+        check_total("all who had read the input", together, None, say)
+        counts = Counter[Spend]()
+        for each in (spends for total in costs for spends in total["spends"]):
+            counts[spend_of(each)] += each["times"]
+        same = counts == {spend_of(each): each["times"] for each in together["spends"]}
+        same = same and exactly(together["delta"]) == exactly(part["budget"]["delta"])
+        say.check(same, wrong="the total of all who had read the input is not that of their totals")
+        costs = [together]
+    lost = "more than any epsilon"
+    if all(each["epsilon"] != "inf" for each in costs):
+        both = (sum((exactly(each[k]) for each in costs), NONE) for k in ("epsilon", "delta"))
+        lost = "epsilon {} at delta {}".format(*map(shown, both))
+    for each in others:
+        name, made = each["population"], (each.get("stated_by"), moment(each.get("stated_at")))
+        if held and name in held:
+            lines = statements(part["population"], name, held)
+            line = min(lines, key=lambda line: line["seq"], default={})
+            found = line.get("operator"), moment(line.get("time"))
+            same = bool(line) == each["stated_other_people"]
+            same = same and ("stated_by" not in each or made == found)
+            wrong = f"the ledger has another statement that the people of {name} are others"
+            made = found if say.check(same, wrong=wrong) else made
+        if each["stated_other_people"]:
+            by = f"{made[0]} stated on {made[1]:%Y-%m-%d}" if all(made) else "the operator stated"
+            text = f"{by} that the people of {name} are others than those of {part['population']}"
+            say.open(f"{text}; if that is false, they have lost {lost} together")
+
+
+def statements(own: str, other: str, held: dict[str, list[Document]]) -> list[Document]:
+    """The lines of each population that name the other one, if its last line does so too."""
+    found = []
+    for one, named in ((own, other), (other, own)):
+        lines = [each for each in held[one] if each["state"] != "cancelled"]
+        naming = [each for each in lines if named in each.get("others", ())]
+        found += naming if naming and naming[-1] is lines[-1] else []
+    return found
 
 
 def check_drawn(entries: list[Document], certificate: Document, say: Findings) -> None:

@@ -22,6 +22,7 @@ from hushrank.flows.certificate.numbers import Count, Digest, Rational
 from hushrank.flows.release.json_text import json_text
 
 FORMAT: Literal[1] = 1
+OPTIONAL_IN_LEDGER = ("lifetime_epsilon", "stated_by", "stated_at", "together")
 
 
 class Released(Part):
@@ -203,20 +204,30 @@ class SameInput(Part):
         population: its name.
         stated_other_people: the operator states that its people are others.
         period, lifetime: what it had spent; null where it counts by another unit or adjacency.
+        stated_by: the account that first recorded that statement; left out where there is none,
+            and by older versions.
+        stated_at: when it did.
     """
 
     population: str
     stated_other_people: bool
     period: Total | None
     lifetime: Total | None
+    stated_by: str | None = None
+    stated_at: AwareDatetime | None = None
 
 
 class Budget(Part):
-    """The terms of a population: what its releases may cost together, in each period."""
+    """The terms of a population: what its releases may cost together, in each period.
+
+    Attributes:
+        lifetime_epsilon: what they may cost over all periods; left out where there is no limit.
+    """
 
     epsilon: Rational
     delta: Rational
     refresh: Literal["daily", "weekly", "monthly", "yearly"] | None
+    lifetime_epsilon: Rational | None = None
 
 
 class LedgerPart(Part):
@@ -232,6 +243,8 @@ class LedgerPart(Part):
         period: total of the period.
         lifetime: total over all periods.
         same_input: other populations that had read the same input.
+        together: total over all periods of this population and of those in `same_input`, if all
+            were the same people; left out where there is none, and by older versions.
     """
 
     population: str
@@ -247,6 +260,7 @@ class LedgerPart(Part):
     period: Total
     lifetime: Total
     same_input: tuple[SameInput, ...]
+    together: Total | None = None
 
 
 class Software(Part):
@@ -323,8 +337,20 @@ class Certificate(Part):
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order."""
-        absent = {"audit"} if self.audit is None else None
-        return json_text(self.model_dump(mode="json", exclude=absent)) + "\n"
+        content = self.model_dump(mode="json")
+        if self.ledger is not None:
+            part = content["ledger"]
+            for each in (part, part["budget"], *part["same_input"]):
+                _leave_out(each, *OPTIONAL_IN_LEDGER)
+        _leave_out(content, "audit")
+        return json_text(content) + "\n"
+
+
+def _leave_out(content: dict[str, JsonValue], *names: str) -> None:
+    """Remove fields that are null, as certificates of versions without them have it."""
+    for name in names:
+        if name in content and content[name] is None:
+            del content[name]
 
 
 def schema() -> str:

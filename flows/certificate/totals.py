@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import repeat
 
 from hushrank.flows.certificate.draws import Cost
 from hushrank.flows.certificate.model import (
@@ -18,11 +19,10 @@ from hushrank.flows.certificate.model import (
 )
 from hushrank.flows.certificate.numbers import INFINITE, as_shown, text_of
 from hushrank.flows.ledger.account import Account, Attempt, account_of
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.entries import Chain, Entry
+from hushrank.flows.ledger.entries import Chain
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.period import ALWAYS, Period, period_at
-from hushrank.flows.ledger.sharing import sharing_of
+from hushrank.flows.ledger.sharing import Sharing, sharing_of
 from hushrank.privacy.accounting import Spend, composed_epsilon
 from hushrank.privacy.decimals import decimal_value
 
@@ -49,7 +49,11 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
     if own is None or account.terms is None:
         return None
     budget, period = account.terms, period_at(entries[-1].time, account.terms.refresh)
-    lifetime = _total_of(account, ALWAYS, budget.delta)
+    lifetime, limit = _total_of(account, ALWAYS, budget.delta), budget.lifetime_epsilon
+    then = replace(terms, other_people=own.others)  # what the release's own line says
+    now, ever = (sharing_of(entries, then, own.inputs, span, place) for span in (period, ALWAYS))
+    mine = [each.spend for each in account.counted(ALWAYS)]
+    theirs = [spend for each in ever for spend in each.spends or ()]
     return LedgerPart(
         population=terms.population,
         protects=None if terms.protects is None else terms.protects.value,
@@ -59,13 +63,17 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
         entry=_position(chain, own),
         paid_by=_position(chain, account.attempt(own.of) or own),
         budget=Budget(
-            epsilon=as_shown(budget.epsilon), delta=as_shown(budget.delta), refresh=budget.refresh
+            epsilon=as_shown(budget.epsilon),
+            delta=as_shown(budget.delta),
+            refresh=budget.refresh,
+            lifetime_epsilon=None if limit is None else as_shown(limit),
         ),
         period_start=period.start,
         period_end=period.end,
         period=lifetime if period == ALWAYS else _total_of(account, period, budget.delta),
         lifetime=lifetime,
-        same_input=tuple(_same_input(entries, terms, own, period, place, budget.delta)),
+        same_input=tuple(map(_same_input, now, ever, repeat(budget.delta))),
+        together=total([*mine, *theirs], budget.delta) if ever else None,
     )
 
 
@@ -79,24 +87,17 @@ def _position(chain: Chain, attempt: Attempt) -> Position:
     )
 
 
-def _same_input(
-    entries: Sequence[Entry],
-    terms: BudgetTerms,
-    own: Attempt,
-    period: Period,
-    place: str,
-    delta: float,
-) -> Iterator[SameInput]:
-    """Other populations that had read the same input, by what the release's own line says."""
-    then = replace(terms, other_people=own.others)
-    spent = (sharing_of(entries, then, own.inputs, span, place) for span in (period, ALWAYS))
-    for now, ever in zip(*spent, strict=True):
-        yield SameInput(
-            population=now.population,
-            stated_other_people=now.stated,
-            period=None if now.spends is None else total(now.spends, delta),
-            lifetime=None if ever.spends is None else total(ever.spends, delta),
-        )
+def _same_input(now: Sharing, ever: Sharing, delta: float) -> SameInput:
+    """Another population that had read the same input: its costs of the period, and of all time."""
+    made = ever.statement
+    return SameInput(
+        population=now.population,
+        stated_other_people=now.stated,
+        period=None if now.spends is None else total(now.spends, delta),
+        lifetime=None if ever.spends is None else total(ever.spends, delta),
+        stated_by=None if made is None else made.by,
+        stated_at=None if made is None else made.at,
+    )
 
 
 def _total_of(account: Account, period: Period, delta: float) -> Total:

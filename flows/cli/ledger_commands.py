@@ -186,7 +186,15 @@ def _of_stream(config: SurveyConfig, ledger: Ledger, spend: Spend) -> tuple[Stre
 
     account, span = ledger.book().account, span_of(config)
     standing, ended = standing_of(account, config), has_closed(account, config)
-    found = forecast_of_stream(ledger.terms, ledger.spends(), spend, span, standing, ended=ended)
+    found = forecast_of_stream(
+        ledger.terms,
+        ledger.spends(),
+        spend,
+        span,
+        standing,
+        ended=ended,
+        ever=ledger.spends(ever=True),
+    )
     return found, stream_text(config.name, spend_text(spend), found)
 
 
@@ -217,5 +225,6 @@ def _of_nights(
         demand=demand_by_day(*calendar) if scheduled is None else scheduled,
         renews_on=balance.renews_on,
         pace=ONE_A_DAY if scheduled is None else f'With cron "{config.schedule.cron}"',
+        ever=ledger.spends(ever=True),
     )
     return found, forecast_text(config.name, spend_text(spend), found)

@@ -345,6 +345,9 @@ class LedgerConfig(Section):
         refresh: when the total renews; None: never.
         alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
             more release does not fit.
+        lifetime_epsilon: where the total renews, the most that one unit may lose over all periods,
+            at `delta`; a run that would bring the total above it is refused for good. At least
+            `epsilon`; None: no limit.
         other_people: names of other jobs that read the same files although their people are others
             than those of this job; without this key, the same files under two names are refused.
         signing_key: file of the private key that signs every line (`hushrank ledger key` makes
@@ -361,8 +364,32 @@ class LedgerConfig(Section):
     alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
         default=(), examples=["[0.5, 0.8, 1.0]"]
     )
+    lifetime_epsilon: float | None = Field(
+        default=None, ge=LEAST_LOSS, le=MOST_LOSS, allow_inf_nan=False, examples=["20"]
+    )
     other_people: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(), examples=["[staff-choice]"]
     )
     signing_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/ledger.pem"])
     anchor: AnchorPlace | None = Field(default=None, examples=["gs://other-bucket/campus-anchor"])
+
+    @model_validator(mode="after")
+    def _check_lifetime(self) -> Self:
+        limit, key = self.lifetime_epsilon, "lifetime_epsilon"
+        if limit is not None and self.refresh is None:
+            refuse(
+                (
+                    key,
+                    f"needs refresh; without it epsilon ({self.epsilon:g}) is the total for"
+                    " good. Remove this line, or add for example refresh: monthly",
+                )
+            )
+        if limit is not None and limit < self.epsilon:
+            refuse(
+                (
+                    key,
+                    f"must be at least epsilon ({self.epsilon:g}), the total of one period,"
+                    f" got {limit:g}; raise it, or lower epsilon",
+                )
+            )
+        return self

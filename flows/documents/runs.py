@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import Extended, Record
-from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.budget import Balance, SharedInput
 from hushrank.flows.ledger.history import HistoryRow
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import RELEASE, REPORT
@@ -57,6 +57,27 @@ class Cost(Record):
         return cls(epsilon=spend.epsilon, delta=spend.delta, rho=spend.rho)
 
 
+class OtherPeople(Record):
+    """A statement that the people of another population are others (`ledger.other_people`).
+
+    Attributes:
+        population: the other population.
+        by: the account that recorded it; null: the ledger has not recorded it yet.
+        at: when, UTC.
+    """
+
+    population: str
+    by: str | None
+    at: datetime | None
+
+    @classmethod
+    def of(cls, other: SharedInput) -> OtherPeople:
+        """The statement on a population that reads the same input."""
+        made = other.statement
+        by, at = (None, None) if made is None else (made.by, made.at)
+        return cls(population=other.population, by=by, at=at)
+
+
 class Budget(Record):
     """What a population may lose in its current period, and how much of it is spent.
 
@@ -72,6 +93,13 @@ class Budget(Record):
         unsafe: how many releases bypassed the guarantee, over all time.
         alert: the largest fraction of `ledger.alerts` that is reached; null: none.
         shared_with: other populations that read the same input.
+        spent_since_first: epsilon of all releases in all periods, together, at `delta`; null: the
+            budget never renews, so this is `spent`.
+        releases_since_first: how many attempts count in all periods; null as above.
+        lifetime_epsilon: the most over all periods; null: no limit.
+        spent_with_shared: epsilon of all releases of this population and of those in `shared_with`,
+            as if they were the same people; null: none is there.
+        other_people: who stated of which of them that its people are others.
     """
 
     population: str
@@ -86,10 +114,16 @@ class Budget(Record):
     unsafe: int
     alert: float | None
     shared_with: tuple[str, ...]
+    spent_since_first: Extended | None
+    releases_since_first: int | None
+    lifetime_epsilon: float | None
+    spent_with_shared: Extended | None
+    other_people: tuple[OtherPeople, ...]
 
     @classmethod
     def of(cls, balance: Balance, published: str = "") -> Budget:
         """The balance of a ledger; it may still list the release `published` as unpublished."""
+        ever = balance.lifetime
         return cls(
             population=balance.population,
             epsilon=balance.total,
@@ -103,6 +137,11 @@ class Budget(Record):
             unsafe=balance.unsafe,
             alert=balance.alert,
             shared_with=tuple(each.population for each in balance.shared),
+            spent_since_first=None if ever is None else ever.spent_epsilon,
+            releases_since_first=None if ever is None else ever.releases,
+            lifetime_epsilon=None if ever is None else ever.limit,
+            spent_with_shared=balance.shared_epsilon if balance.shared else None,
+            other_people=tuple(OtherPeople.of(each) for each in balance.shared if each.stated),
         )
 
 

@@ -1,8 +1,9 @@
 """When people are warned that a budget runs out. Pure: an account in, fractions out.
 
 A fraction below 1 is reached when the composed epsilon of the period's attempts is that share of
-the total; 1 is reached when one more release like the last one does not fit, but not while the last
-one is a stream, whose nights to come are paid for. An alert is an entry
+the total; 1 is reached when one more release like the last one does not fit, in the period or in
+all periods together, but not while the last one is a stream, whose nights to come are paid for. An
+alert is an entry
 of the ledger, so people get each alert once a period, whichever run or machine notices it first. A
 raised total starts the alerts again.
 """
@@ -14,21 +15,31 @@ from collections.abc import Sequence
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.entries import Alert
-from hushrank.flows.ledger.period import Period
+from hushrank.flows.ledger.period import ALWAYS, Period
 from hushrank.privacy.accounting import composed_epsilon, fits
 
 ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding
 
 
-def reached(terms: BudgetTerms, counted: Sequence[Attempt]) -> tuple[float, ...]:
-    """The fractions of `terms.alerts` that the `counted` attempts have reached, ascending."""
+def reached(
+    terms: BudgetTerms, counted: Sequence[Attempt], ever: Sequence[Attempt]
+) -> tuple[float, ...]:
+    """The fractions of `terms.alerts` that the `counted` attempts have reached, ascending.
+
+    Args:
+        terms: totals and fractions.
+        counted: attempts that count in the period.
+        ever: attempts that count in any period.
+    """
     if not (terms.alerts and counted):
         return ()
     spends = [attempt.spend for attempt in counted]
     spent = composed_epsilon(spends, terms.delta)
-    used_up = counted[-1].state is not ReleaseState.RUNNING and not fits(
-        spends, spends[-1], terms.epsilon, terms.delta
+    more, limit = spends[-1], terms.lifetime_epsilon
+    fit = fits(spends, more, terms.epsilon, terms.delta) and (
+        limit is None or fits([each.spend for each in ever], more, limit, terms.delta)
     )
+    used_up = counted[-1].state is not ReleaseState.RUNNING and not fit
     return tuple(
         fraction
         for fraction in sorted(set(terms.alerts))
@@ -45,5 +56,5 @@ def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[fl
         and note.what.epsilon == terms.epsilon
         and (period.start is None or note.time >= period.start)
     }
-    counted = account.counted(period)
-    return tuple(fraction for fraction in reached(terms, counted) if fraction not in told)
+    new = reached(terms, account.counted(period), account.counted(ALWAYS))
+    return tuple(fraction for fraction in new if fraction not in told)

@@ -35,6 +35,8 @@ class BudgetTerms:
         protects: which part of the unit every release hides; None: not recorded.
         alerts: fractions of the total, in (0, 1], at which people are warned; 1: used up.
         other_people: populations that may read the same files, because they are other people.
+        lifetime_epsilon: the most over all periods of a total that renews, at `delta`; None: no
+            limit.
 
     Raises:
         ValueError: a field breaks one of these rules.
@@ -49,6 +51,7 @@ class BudgetTerms:
     protects: Protects | None = None
     alerts: tuple[float, ...] = ()
     other_people: tuple[str, ...] = ()
+    lifetime_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         if not self.population:
@@ -59,6 +62,9 @@ class BudgetTerms:
             raise ValueError(f"delta must be at least 0 and below 1, got {self.delta!r}")
         if not all(0 < fraction <= 1 for fraction in self.alerts):
             raise ValueError(f"alerts must be above 0 and at most 1, got {self.alerts!r}")
+        limit = self.lifetime_epsilon
+        if limit is not None and not (math.isfinite(limit) and limit >= self.epsilon):
+            raise ValueError(f"lifetime_epsilon must be finite and >= epsilon, got {limit!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +85,47 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class Statement:
+    """An operator's statement that the people of two populations are others.
+
+    Attributes:
+        by: the account that recorded it.
+        at: time of the line of the ledger that has it, UTC.
+    """
+
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class SharedInput:
     """Another population of the ledger that reads the same input.
 
     Attributes:
         stated: the operator states that this population consists of other people.
         added: whether its costs count in `Balance.shared_epsilon`; costs of another unit do not.
+        statement: the first record of that statement; None: the ledger has none yet.
     """
 
     population: str
     stated: bool
     added: bool
+    statement: Statement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """What releases of all periods cost together, of a budget that renews.
+
+    Attributes:
+        spent_epsilon: of all attempts that count, at `Balance.delta`; `inf`: none holds there.
+        releases: how many attempts count.
+        limit: `BudgetTerms.lifetime_epsilon`.
+    """
+
+    spent_epsilon: float
+    releases: int
+    limit: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +135,8 @@ class Balance:
     Attributes:
         total: epsilon allowed, at `delta`.
         spent_epsilon: of all counted attempts together.
-        remaining_epsilon: the most that one more release with laplace noise may cost.
+        remaining_epsilon: the most that one more release with laplace noise may cost, by the total
+            of the period and by that of all periods.
         releases: how many attempts count.
         undrawn: releases that hold budget but have not drawn noise.
         unsafe: how many releases no budget covers, over all time.
@@ -107,9 +144,10 @@ class Balance:
         unpublished: releases whose noise was drawn but that are not published, over all time.
         alert: the largest fraction of `BudgetTerms.alerts` that is reached; None: none is.
         shared: other populations that read the same input.
-        shared_epsilon: `spent_epsilon` of all these populations together, as if they were the same
-            people.
+        shared_epsilon: epsilon of all releases of all these populations, in all periods, as if they
+            were the same people.
         begun: whether the population has an entry in the ledger.
+        lifetime: total over all periods; None: the budget never renews, so the period is all time.
     """
 
     population: str
@@ -126,3 +164,4 @@ class Balance:
     shared: tuple[SharedInput, ...] = ()
     shared_epsilon: float = 0.0
     begun: bool = True
+    lifetime: Lifetime | None = None

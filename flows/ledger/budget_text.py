@@ -8,9 +8,10 @@ from __future__ import annotations
 import calendar
 import math
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from hushrank.flows.ledger.budget import Balance, SharedInput
 from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, remaining_epsilon
 
 NOTHING_SPENT = "Nothing was read or spent."
@@ -44,6 +45,13 @@ def day_text(day: date, today: date) -> str:
     """The day as text, such as `1 December`; with the year if it is not this year."""
     text = f"{day.day} {calendar.month_name[day.month]}"
     return text if day.year == today.year else f"{text} {day.year}"
+
+
+def total_text(epsilon: float, delta: float) -> str:
+    """The epsilon of several releases as text; it says so if none holds at `delta`."""
+    if math.isinf(epsilon):
+        return f"more than any epsilon at delta {delta:g}"
+    return f"epsilon {needed_text(epsilon)}"
 
 
 def alert_sentence(fraction: float) -> str:
@@ -92,3 +100,65 @@ def refusal_text(
         f"Budget: this run would bring {population} to {brought};"
         f" epsilon {left_text(epsilon)} at delta {delta:g} is allowed{until}. {NOTHING_SPENT}"
     )
+
+
+def lifetime_refusal_text(
+    population: str, spends: Sequence[Spend], spend: Spend, *, limit: float, delta: float
+) -> str:
+    """Why `spend` cannot be added to all `spends` that ever counted under `lifetime_epsilon`.
+
+    Args:
+        population: name of the population whose budget it is.
+        spends: costs of all periods.
+        spend: cost of this run; together with `spends` it exceeds the limit.
+        limit: the most over all periods.
+        delta: delta at which epsilon is stated.
+    """
+    total = total_text(composed_epsilon([*spends, spend], delta), delta)
+    left = left_text(remaining_epsilon(spends, limit, delta))
+    return (
+        f"Budget: this run would bring all releases of {population} since the first one to"
+        f" {total}, and ledger.lifetime_epsilon allows epsilon {left_text(limit)} at delta"
+        f" {delta:g} over all periods; epsilon {left} of it is left, and it does not renew. Ask for"
+        f" less, or raise ledger.lifetime_epsilon, which allows more loss for good. {NOTHING_SPENT}"
+    )
+
+
+def since_first_text(balance: Balance) -> str:
+    """What all releases of a budget that renews cost together; empty if it never renews."""
+    found = balance.lifetime
+    if found is None:
+        return ""
+    of = "" if found.limit is None else f" of {left_text(found.limit)}"
+    releases = f"{found.releases} release{'' if found.releases == 1 else 's'}"
+    return f"{total_text(found.spent_epsilon, balance.delta)}{of} by {releases}"
+
+
+def shared_text(balance: Balance) -> str:
+    """Which other populations read the same input, who stated that their people are others, and
+    what they lost together if that is false; empty: there is none."""
+    if not balance.shared:
+        return ""
+    names = ", ".join(each.population for each in balance.shared)
+    begins = "" if balance.begun else f" With the name {balance.population} a new budget begins."
+    left_out = ", ".join(each.population for each in balance.shared if not each.added)
+    but = f" without {left_out}, which counts by another unit or adjacency" if left_out else ""
+    total = total_text(balance.shared_epsilon, balance.delta)
+    told = f"The same input is read as {names} too.{begins}"
+    if not all(each.stated for each in balance.shared):
+        untold = "unless their people are others, this is one budget, and runs are refused"
+        return f"{told} Together they hold {total}{but}; {untold}."
+    stated = " ".join(map(_statement_text, balance.shared))
+    return (
+        f"{told} {stated} Nobody checks that in the rows. If it is false, the people have lost"
+        f" {total} together{but}."
+    )
+
+
+def _statement_text(other: SharedInput) -> str:
+    """Who stated, and when, that the people of another population are others."""
+    said = f"that the people of {other.population} are others (ledger.other_people)."
+    if other.statement is None:
+        return f"This job states {said}"
+    day = other.statement.at.astimezone(UTC).date()
+    return f"{other.statement.by} stated on {day} {said}"

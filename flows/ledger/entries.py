@@ -34,7 +34,7 @@ RESTORE = (
 )
 _NO_PREVIOUS = "0" * 64
 _HASH_FIELD = b',"hash":"'
-_OF_STREAMS = ("stream", "of", "people")  # left out of lines that are about no stream
+_LEFT_OUT = ("stream", "of", "people", "lifetime_epsilon")  # of lines that do not need them
 
 Seal = Callable[[bytes], bytes]  # adds a last field, the signature, to a JSON object
 
@@ -48,6 +48,7 @@ class Open(_Wire):
 
     Attributes:
         protects: None in entries of versions that did not record it.
+        lifetime_epsilon: the most over all periods; None: no limit.
     """
 
     event: Literal["open"] = "open"
@@ -57,6 +58,7 @@ class Open(_Wire):
     unit: Unit
     adjacency: Adjacency
     protects: Protects | None = None
+    lifetime_epsilon: float | None = None
 
 
 class ChangeTerms(_Wire):
@@ -66,6 +68,7 @@ class ChangeTerms(_Wire):
     epsilon: float
     delta: float
     refresh: Refresh | None
+    lifetime_epsilon: float | None = None
 
 
 class StreamSpan(_Wire):
@@ -297,7 +300,7 @@ def without_hash(line: bytes) -> bytes:
 
 def _body(entry: Entry) -> bytes:
     what = entry.what.model_dump(mode="json")
-    told = {name: value for name, value in what.items() if value or name not in _OF_STREAMS}
+    told = {name: value for name, value in what.items() if value or name not in _LEFT_OUT}
     fields = entry.model_dump(mode="json", exclude={"what", "signature"}) | told
     return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
 

@@ -15,13 +15,17 @@ from cronsim import CronSim, CronSimError
 
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.budget_text import left_text, needed_text
 from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.flows.ledger.period import period_at
 from hushrank.privacy.accounting import Spend, fits
 from hushrank.privacy.budget_split import releases_left
+from hushrank.privacy.decimals import decimal_value, float_at_least
 
 HORIZON = 3650  # nights, and days; no forecast looks further ahead
 MOST_RUNS = 50_000  # most runs of a schedule that are looked at; a month at one a minute
 ONE_A_DAY = "With one a day"
+PERIODS = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
 
 Demand = Iterable[tuple[date, int]]  # days in order, UTC, and how many nights are ranked on each
 
@@ -36,6 +40,7 @@ class Forecast:
         nights_wanted: how many nights will need budget before it renews, or within `HORIZON`.
         runs_out_on: the first day on which a night is refused; None: no night is refused.
         renews_on: the first day of the next period; None: never.
+        is_for_good: whether `nights_left` is what the limit over all periods leaves.
     """
 
     pace: str
@@ -43,6 +48,7 @@ class Forecast:
     nights_wanted: int
     runs_out_on: date | None
     renews_on: date | None
+    is_for_good: bool = False
 
 
 def forecast(
@@ -53,6 +59,7 @@ def forecast(
     demand: Demand,
     renews_on: date | None,
     pace: str = ONE_A_DAY,
+    ever: Sequence[Spend] = (),
 ) -> Forecast:
     """Work out what becomes of the budget of `terms` if every night is ranked.
 
@@ -63,8 +70,13 @@ def forecast(
         demand: nights until the period ends, or of `HORIZON` days if it never ends.
         renews_on: the first day of the next period; None: never.
         pace: the rhythm that `demand` follows, as the beginning of a sentence.
+        ever: costs that count in any period, for a limit over all periods.
     """
     left = releases_left(spends, spend, terms.epsilon, terms.delta, HORIZON)
+    for_good, limit = HORIZON, terms.lifetime_epsilon
+    if limit is not None:
+        for_good = releases_left(ever, spend, limit, terms.delta, HORIZON)
+    left, is_for_good = min(left, for_good), for_good < left
     wanted, runs_out = 0, None
     for day, nights in demand:
         wanted += nights
@@ -76,7 +88,44 @@ def forecast(
         nights_wanted=wanted,
         runs_out_on=runs_out,
         renews_on=renews_on,
+        is_for_good=is_for_good,
     )
+
+
+def yearly_text(terms: BudgetTerms, today: date) -> str:
+    """The most that people may lose in this calendar year, UTC; empty if the total never renews.
+
+    Whatever is released in a period costs at most (epsilon, delta), and these add up over periods
+    ([DR14] Theorem 3.16). Without a delta, releases exist that cost no less.
+
+    References:
+        [DR14] Dwork, Roth. The Algorithmic Foundations of Differential Privacy. 2014.
+    """
+    if terms.refresh is None:
+        return ""
+    year, limit, name = today.year, terms.lifetime_epsilon, PERIODS[terms.refresh]
+    days = (date.fromordinal(each) for each in range(*_ends_of(year)))
+    starts = {period_at(datetime.combine(day, time.min, UTC), terms.refresh).start for day in days}
+    total = float_at_least(len(starts) * decimal_value(terms.epsilon))
+    delta = float_at_least(len(starts) * decimal_value(terms.delta))
+    periods = f"{len(starts)} {name}{'' if len(starts) == 1 else 's'}"
+    verb = "adds" if len(starts) == 1 else "add"
+    added = f"its {periods} {verb} up to epsilon {needed_text(total)} (the plain sum)"
+    if delta:
+        added += f" at delta {delta:.3g}"
+    told = (
+        f"{terms.population}: this budget renews, so what the same people lose adds up. In {year}"
+    )
+    if limit is None:
+        return (
+            f"{told} {added}. To stop it for good, set the most over all periods: for example"
+            f" ledger.lifetime_epsilon: {10 * terms.epsilon:g}"
+        )
+    return f"{told} {added}; ledger.lifetime_epsilon stops it for good at {left_text(limit)}."
+
+
+def _ends_of(year: int) -> tuple[int, int]:
+    return date(year, 1, 1).toordinal(), date(year + 1, 1, 1).toordinal()
 
 
 def demand_by_day(now: datetime, due: int, renews_on: date | None) -> Demand:
@@ -166,6 +215,7 @@ def forecast_of_stream(
     drawn: int | None,
     *,
     ended: bool = False,
+    ever: Sequence[Spend] = (),
 ) -> StreamForecast:
     """What becomes of the nights of a stream.
 
@@ -176,14 +226,19 @@ def forecast_of_stream(
         span: its nights.
         drawn: how many of them were drawn; None: the stream is not in the ledger.
         ended: whether the ledger lets no other night follow.
+        ever: costs that count in any period, for a limit over all periods.
     """
+    limit = terms.lifetime_epsilon
+    room = fits(spends, spend, terms.epsilon, terms.delta) and (
+        limit is None or fits(ever, spend, limit, terms.delta)
+    )
     return StreamForecast(
         nights=span.nights,
         drawn=drawn or 0,
         first=span.first,
         last=span.last,
         begun=drawn is not None,
-        fits=drawn is not None or fits(spends, spend, terms.epsilon, terms.delta),
+        fits=drawn is not None or room,
         ended=ended,
     )
 
@@ -210,6 +265,8 @@ def forecast_text(population: str, cost: str, found: Forecast) -> str:
         nights = f"at least {HORIZON} more nights"
     fits = f"{population}: {nights} at {cost} each fit into the budget"
     renewal = "" if found.renews_on is None else f" It renews on {found.renews_on}."
+    if found.is_for_good:
+        fits += " (ledger.lifetime_epsilon, which does not renew)"
     if found.runs_out_on is not None:
         short = found.nights_wanted - found.nights_left
         lacking = "" if found.renews_on is None else f", {short} nights short of its renewal"

@@ -97,7 +97,9 @@ def _note_row(note: Note) -> HistoryRow:
     else:
         renewal = f", {what.refresh}" if what.refresh else ""
         release_id, state = "", "terms"
-        text = f"epsilon {what.epsilon:g}, delta {what.delta:g}{renewal}"
+        limit = what.lifetime_epsilon
+        for_good = "" if limit is None else f", epsilon {limit:g} over all periods"
+        text = f"epsilon {what.epsilon:g}, delta {what.delta:g}{renewal}{for_good}"
     return HistoryRow(
         time=note.time,
         release_id=release_id,

@@ -33,7 +33,7 @@ from hushrank.flows.ledger.account import Attempt, ReleaseState, account_of
 from hushrank.flows.ledger.alerts import new_alerts, reached
 from hushrank.flows.ledger.backend import LedgerBackend, held
 from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
-from hushrank.flows.ledger.budget import Balance, BudgetTerms, Reservation
+from hushrank.flows.ledger.budget import Balance, BudgetTerms, Lifetime, Reservation
 from hushrank.flows.ledger.entries import (
     Alert,
     Cancel,
@@ -51,7 +51,7 @@ from hushrank.flows.ledger.entries import (
 from hushrank.flows.ledger.history import HistoryRow, history_of
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.period import period_at
+from hushrank.flows.ledger.period import ALWAYS, Period, period_at
 from hushrank.flows.ledger.rules import (
     attempt_for,
     given_back_with,
@@ -83,7 +83,7 @@ class Ledger:
 
     Args:
         place: a local path, or another backend.
-        terms: the configured terms; total and renewal may change later, and changes are recorded.
+        terms: the configured terms; totals and renewal may change later, and changes are recorded.
         clock: returns the present time, with a time zone.
         operator: the account to record; None: `operator_name()`.
         seal: signs each new line; None: they are not signed, which a signed ledger refuses.
@@ -244,31 +244,39 @@ class Ledger:
             inputs: names of the files that are about to be read, besides those read before.
         """
         book, terms = self.book(), self.terms
-        counted = book.account.counted(book.period)
-        spends = [attempt.spend for attempt in counted]
-        shared = self._sharing(book, inputs)
+        counted, ever = (book.account.counted(each) for each in (book.period, ALWAYS))
+        spends, all_spends = ([attempt.spend for attempt in each] for each in (counted, ever))
+        shared = self._sharing(book, inputs, ALWAYS)
         theirs = [spend for each in shared for spend in each.spends or ()]
+        left, lifetime = remaining_epsilon(spends, terms.epsilon, terms.delta), None
+        if terms.refresh is not None:
+            limit, together = terms.lifetime_epsilon, composed_epsilon(all_spends, terms.delta)
+            lifetime = Lifetime(together, releases=len(ever), limit=limit)
+            if limit is not None:
+                left = min(left, remaining_epsilon(all_spends, limit, terms.delta))
         return Balance(
             population=terms.population,
             total=terms.epsilon,
             delta=terms.delta,
             spent_epsilon=composed_epsilon(spends, terms.delta),
-            remaining_epsilon=remaining_epsilon(spends, terms.epsilon, terms.delta),
+            remaining_epsilon=left,
             releases=len(counted),
             undrawn=tuple(attempt.release_id for attempt in counted if attempt.drawn_at is None),
             unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
             renews_on=None if book.period.end is None else book.period.end.date(),
             unpublished=book.account.unpublished(),
-            alert=max(reached(terms, counted), default=None),
+            alert=max(reached(terms, counted, ever), default=None),
             shared=tuple(each.told for each in shared),
-            shared_epsilon=composed_epsilon([*spends, *theirs], terms.delta),
+            shared_epsilon=composed_epsilon([*all_spends, *theirs], terms.delta),
             begun=book.account.opened is not None,
+            lifetime=lifetime,
         )
 
-    def spends(self) -> tuple[Spend, ...]:
-        """Costs that count in the current period, oldest first."""
+    def spends(self, *, ever: bool = False) -> tuple[Spend, ...]:
+        """Costs that count in the current period, or in all periods (`ever`), oldest first."""
         book = self.book()
-        return tuple(attempt.spend for attempt in book.account.counted(book.period))
+        period = ALWAYS if ever else book.period
+        return tuple(attempt.spend for attempt in book.account.counted(period))
 
     def nights(self, config_hashes: Collection[str]) -> dict[date, Attempt]:
         """For each night, the attempt of this configuration that counts: see `Account.nights`."""
@@ -363,10 +371,11 @@ class Ledger:
 
         self.record(decide)
 
-    def _sharing(self, book: Book, inputs: InputNames | None) -> tuple[Sharing, ...]:
+    def _sharing(
+        self, book: Book, inputs: InputNames | None, period: Period
+    ) -> tuple[Sharing, ...]:
         names = () if inputs is None else (*inputs.names, *inputs.older)
-        place = self.backend.place
-        return sharing_of(book.chain.entries, self.terms, names, book.period, place)
+        return sharing_of(book.chain.entries, self.terms, names, period, self.backend.place)
 
     def require_room(self, book: Book, spend: Spend | None, inputs: InputNames | None) -> None:
         """Raise where `spend` does not fit, or anything else is wrong; None: it is paid for."""
@@ -375,7 +384,7 @@ class Ledger:
         require_clock(self.clock(), book.now, self.terms, place)
         if inputs is not None:
             require_key(book.chain.key, inputs.key, place)
-            require_own_people(self._sharing(book, inputs), self.terms, place)
+            require_own_people(self._sharing(book, inputs, book.period), self.terms, place)
         if spend is not None:
             require_fit(spend, book.account, book.period, self.terms, book.now.date())
 
@@ -391,9 +400,14 @@ class Ledger:
                     unit=terms.unit,
                     adjacency=terms.adjacency,
                     protects=terms.protects,
+                    lifetime_epsilon=terms.lifetime_epsilon,
                 )
             ]
-        wanted = (terms.epsilon, terms.delta, terms.refresh)
-        if wanted == (known.epsilon, known.delta, known.refresh):
-            return []
-        return [ChangeTerms(epsilon=terms.epsilon, delta=terms.delta, refresh=terms.refresh)]
+        wanted = ChangeTerms(
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            refresh=terms.refresh,
+            lifetime_epsilon=terms.lifetime_epsilon,
+        )
+        recorded = known.model_dump(include=set(ChangeTerms.model_fields) - {"event"})
+        return [] if wanted == ChangeTerms(**recorded) else [wanted]

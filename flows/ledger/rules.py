@@ -15,9 +15,9 @@ from hushrank.flows.ledger.account import (
     night_is_next,
 )
 from hushrank.flows.ledger.budget import BudgetTerms, Reservation
-from hushrank.flows.ledger.budget_text import day_text, refusal_text
+from hushrank.flows.ledger.budget_text import day_text, lifetime_refusal_text, refusal_text
 from hushrank.flows.ledger.entries import Cancel, Chain, Commit, Draw, Seal, Stop
-from hushrank.flows.ledger.period import Period
+from hushrank.flows.ledger.period import ALWAYS, Period
 from hushrank.flows.ledger.texts import (
     ahead_text,
     beyond_text,
@@ -104,7 +104,7 @@ def require_seal(chain: Chain, seal: Seal | None, place: str) -> None:
 def require_fit(
     spend: Spend, account: Account, period: Period, terms: BudgetTerms, today: date
 ) -> None:
-    """Raise BudgetRefused unless `spend` fits beside what counts in `period`.
+    """Raise BudgetRefused unless `spend` fits beside what counts in `period`, and in all periods.
 
     Raises:
         ValueError: `spend` belongs to a release without privacy.
@@ -114,7 +114,7 @@ def require_fit(
     counted = account.counted(period)
     spends = [attempt.spend for attempt in counted]
     if fits(spends, spend, terms.epsilon, terms.delta):
-        return
+        return _require_fit_for_good(spend, account, terms)
     refusal = refusal_text(
         terms.population,
         spends,
@@ -123,6 +123,17 @@ def require_fit(
         delta=terms.delta,
         until="" if period.end is None else day_text(period.end.date(), today),
     )
+    undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
+    raise BudgetRefused(refusal + undrawn_text(undrawn))
+
+
+def _require_fit_for_good(spend: Spend, account: Account, terms: BudgetTerms) -> None:
+    """Raise BudgetRefused unless `spend` fits beside all that ever counted."""
+    limit, counted = terms.lifetime_epsilon, account.counted(ALWAYS)
+    spends = [attempt.spend for attempt in counted]
+    if limit is None or fits(spends, spend, limit, terms.delta):
+        return
+    refusal = lifetime_refusal_text(terms.population, spends, spend, limit=limit, delta=terms.delta)
     undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
     raise BudgetRefused(refusal + undrawn_text(undrawn))
 

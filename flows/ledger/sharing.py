@@ -13,7 +13,7 @@ from datetime import date
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState, account_of
-from hushrank.flows.ledger.budget import BudgetTerms, SharedInput
+from hushrank.flows.ledger.budget import BudgetTerms, SharedInput, Statement
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import Entry, Reserve
 from hushrank.flows.ledger.period import Period
@@ -27,8 +27,9 @@ class Sharing:
     Attributes:
         release_id: its last release that read the input.
         stated: the operator states, for one of the two, that the people are others.
-        spends: its costs that count in the current period of this population; None if its costs
-            cannot be added to those of this population.
+        spends: its costs that count in the given period; None if its costs cannot be added to those
+            of this population.
+        statement: the first record of that statement; None: the ledger has none.
     """
 
     population: str
@@ -36,12 +37,17 @@ class Sharing:
     day: date
     stated: bool
     spends: tuple[Spend, ...] | None
+    statement: Statement | None
 
     @property
     def told(self) -> SharedInput:
         """For people."""
-        added = self.spends is not None
-        return SharedInput(self.population, stated=self.stated, added=added)
+        return SharedInput(
+            self.population,
+            stated=self.stated,
+            added=self.spends is not None,
+            statement=self.statement,
+        )
 
 
 def sharing_of(
@@ -53,7 +59,7 @@ def sharing_of(
         entries: all entries of the ledger.
         terms: terms of this population.
         names: names of the input that it is about to read.
-        period: current period of this population; it decides which costs count.
+        period: decides which costs count.
         place: place of the ledger, for messages.
 
     Raises:
@@ -72,7 +78,8 @@ def sharing_of(
         account = account_of(entries, population, place)
         shared = [each for each in _held(account) if not read.isdisjoint(each.inputs)]
         if shared:
-            found.append(_sharing(population, account, shared[-1], terms, period))
+            statement = _statement(own, account, population, terms)
+            found.append(_sharing(population, account, shared[-1], terms, period, statement))
     return tuple(found)
 
 
@@ -94,11 +101,35 @@ def _held(account: Account) -> list[Attempt]:
     return [each for each in account.attempts if each.state is not ReleaseState.CANCELLED]
 
 
-def _sharing(
-    population: str, account: Account, last: Attempt, terms: BudgetTerms, period: Period
-) -> Sharing:
+def _statement(
+    own: Account, other: Account, population: str, terms: BudgetTerms
+) -> Statement | None:
+    """The first record of a statement, of either population, that still stands."""
+    lines: list[Attempt] = []
+    if population in terms.other_people:
+        lines += [each for each in _held(own) if population in each.others]
+    if _states(other, terms.population):
+        lines += [each for each in _held(other) if terms.population in each.others]
+    if not lines:
+        return None
+    first = min(lines, key=lambda each: each.seq)
+    return Statement(by=first.operator, at=first.reserved_at)
+
+
+def _states(account: Account, name: str) -> bool:
+    """Whether the last reservation of `account` names population `name` in `other_people`."""
     held = _held(account)
-    stated = terms.population in (held[-1].others if held else ())
+    return bool(held) and name in held[-1].others
+
+
+def _sharing(
+    population: str,
+    account: Account,
+    last: Attempt,
+    terms: BudgetTerms,
+    period: Period,
+    statement: Statement | None,
+) -> Sharing:
     opened, spends = account.opened, None
     same = opened is not None and (opened.unit, opened.adjacency) == (terms.unit, terms.adjacency)
     if same and opened is not None and opened.protects in (None, terms.protects):
@@ -107,6 +138,7 @@ def _sharing(
         population=population,
         release_id=last.release_id,
         day=last.reserved_at.date(),
-        stated=stated or population in terms.other_people,
+        stated=population in terms.other_people or _states(account, terms.population),
         spends=spends,
+        statement=statement,
     )

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from hushrank.flows.ledger.budget_text import left_text
+from hushrank.flows.ledger.budget_text import left_text, shared_text, since_first_text
 from hushrank.flows.release.archive import REPORT
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
@@ -71,11 +71,14 @@ def summary(outcome: Outcome) -> str:
     spent = "nothing: it was drawn before" if outcome.spent is None else "what it promises"
     if outcome.spent is not None and not outcome.charged:
         spent = "nothing: its stream is paid for"
-    warnings = [f"> **Please note.** {_plain(text)}" for text in release.warnings]
-    lines = [
+    notes = [*release.warnings, *filter(None, [shared_text(balance)])]
+    head = [
         f"## {_plain(release.name)}, {release.day}",
         f"**{_plain(verdict(release))}**",
-        *warnings,
+        *(f"> **Please note.** {_plain(text)}" for text in notes),
+    ]
+    ever = since_first_text(balance)
+    table = [
         "| | |\n|---|---|",
         f"| Method | {release.method} |",
         f"| Guarantee | {guarantee}, unit {privacy.unit} |",
@@ -83,9 +86,9 @@ def summary(outcome: Outcome) -> str:
         f"| This run spent | {spent} |",
         f"| Budget left | epsilon {left_text(balance.remaining_epsilon)} of"
         f" {left_text(balance.total)} |",
+        *([f"| Since the first release | {ever} |"] if ever else []),
         f"| Release | {release.release_id} |",
     ]
-    head, table = lines[:-7], lines[-7:]
     return "\n\n".join([*head, "\n".join(table)]) + "\n"
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.prefect.artifacts import leave_artifacts
 from hushrank.flows.prefect.server import set_defaults
+from hushrank.flows.run.events import epsilon_since_first
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import Tell, run_job
@@ -151,7 +152,11 @@ def _alert(outcome: Outcome) -> None:
         emit_event(
             event=ALERT_EVENT,
             resource={"prefect.resource.id": f"hushrank.population.{population}"},
-            payload={"fraction": fraction, "remaining_epsilon": outcome.balance.remaining_epsilon},
+            payload={
+                "fraction": fraction,
+                "remaining_epsilon": outcome.balance.remaining_epsilon,
+                "epsilon_since_first": epsilon_since_first(outcome.balance),
+            },
         )
 
 

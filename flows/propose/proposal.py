@@ -299,6 +299,7 @@ def _file_lines(
     yield "ledger:"
     yield line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
     yield line("  epsilon", own.budget, "the most that may ever be spent on these people")
+    yield "  # refresh: monthly renews this total; lifetime_epsilon: 50 limits all months together"
     if own.delta:
         yield line("  delta", own.delta, "of all releases together: ten at the delta above")
     if head.partition is not None:

@@ -10,12 +10,13 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from hushrank.flows.display import balance_text, shared_text
+from hushrank.flows.display import balance_text
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.integrity.signing import load_signer
-from hushrank.flows.ledger.account import account_of
+from hushrank.flows.ledger.account import ReleaseState, account_of
 from hushrank.flows.ledger.budget import Balance, BudgetTerms
+from hushrank.flows.ledger.budget_text import shared_text
 from hushrank.flows.ledger.entries import Open, read_chain
 from hushrank.flows.ledger.ledger import Ledger as Books
 from hushrank.flows.ledger.period import Refresh
@@ -48,6 +49,7 @@ class Ledger:
         epsilon: the most that all its releases may cost together; None: as recorded.
         delta: at which that total is stated.
         refresh: when the total renews: daily, weekly, monthly or yearly.
+        lifetime_epsilon: the most over all periods of a total that renews; None: as recorded.
         signing_key: file of the key that signs its lines; a signed ledger takes no line without.
         anchor: a second place that knows how far the ledger was (docs/ledger_integrity.md).
 
@@ -64,6 +66,7 @@ class Ledger:
         epsilon: float | None = None,
         delta: float | None = None,
         refresh: str | None = None,
+        lifetime_epsilon: float | None = None,
         signing_key: str | os.PathLike[str] | None = None,
         anchor: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -71,14 +74,20 @@ class Ledger:
         self.path: Path | CloudPath = (
             CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser().absolute()
         )
-        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
-            raise ConfigError(f"epsilon: must be finite and > 0, got {epsilon!r}")
+        for key, value in (("epsilon", epsilon), ("lifetime_epsilon", lifetime_epsilon)):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ConfigError(f"{key}: must be finite and > 0, got {value!r}")
         if delta is not None and not 0 <= delta < 1:
             raise ConfigError(f"delta: must be at least 0 and below 1, got {delta!r}")
         if refresh is not None and refresh not in get_args(Refresh):
             raise ConfigError(f"refresh: must be {' or '.join(get_args(Refresh))}")
         self.name = name
-        self._terms = {"epsilon": epsilon, "delta": delta, "refresh": refresh}
+        self._terms = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "refresh": refresh,
+            "lifetime_epsilon": lifetime_epsilon,
+        }
         named = {"signing_key": signing_key, "anchor": anchor}
         self.guard_keys = {key: os.fspath(value) for key, value in named.items() if value}
 
@@ -143,7 +152,7 @@ class Ledger:
 
     @plainly
     def terms_for(self, name: str) -> dict[str, Any]:
-        """Total, delta and renewal of a population: those given here, or else the recorded ones."""
+        """Terms of a population's budget: those given here, or else the recorded ones."""
         given = {key: value for key, value in self._terms.items() if value is not None}
         terms = account_of(self._entries(), name, str(self.path)).terms
         if terms is None:
@@ -151,6 +160,8 @@ class Ledger:
         recorded: dict[str, Any] = {"epsilon": terms.epsilon, "delta": terms.delta}
         if terms.refresh is not None:
             recorded["refresh"] = str(terms.refresh)
+        if terms.lifetime_epsilon is not None:
+            recorded["lifetime_epsilon"] = terms.lifetime_epsilon
         return {**recorded, **given}
 
     def _guards(self) -> Guards:
@@ -179,12 +190,21 @@ class Ledger:
         if not isinstance(opened, Open):
             known = short_list(self.populations) or "none"
             raise ConfigError(f"{self.path}: counts no population {name}. It counts: {known}.")
+        given = {"delta": 0.0, "refresh": None, "lifetime_epsilon": None, **self.terms_for(name)}
+        limit = given["lifetime_epsilon"]
+        if limit is not None and (given["refresh"] is None or limit < given["epsilon"]):
+            raise ConfigError(
+                f"lifetime_epsilon: {limit:g} is the most over all periods of a total that renews,"
+                f" and at least that total (epsilon, {given['epsilon']:g}). Give both, or neither."
+            )
+        held = [each for each in account.attempts if each.state is not ReleaseState.CANCELLED]
         terms = BudgetTerms(
             population=name,
+            other_people=held[-1].others if held else (),
             unit=opened.unit,
             adjacency=opened.adjacency,
             protects=opened.protects,
-            **{"delta": 0.0, "refresh": None, **self.terms_for(name)},
+            **given,
         )
         return self._guards().ledger(self.path, terms)
 

@@ -1,6 +1,7 @@
 """Recovery of a ledger that lost something: what is wrong, and what going on means.
 
-Spends of the current period that the archive and the confidential area know are entered again.
+Spends of the current period that the archive and the confidential area know are entered again,
+and those of all periods if `ledger.lifetime_epsilon` limits them together.
 Spends that they do not know are lost. Every action of a recovery is an entry of the ledger.
 """
 
@@ -13,11 +14,10 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.entries import Accept
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
-from hushrank.flows.ledger.period import period_at
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG, MAX_CLOCK_LEAD
 from hushrank.flows.ledger.texts import minute_text
 from hushrank.flows.recovery.loss import LostRelease, lost_once, split_lost
-from hushrank.flows.recovery.witness import Forgotten, forgotten, keep_witness
+from hushrank.flows.recovery.witness import Forgotten, forgotten, keep_witness, remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ def _of(each: Forgotten) -> Finding:
         for one in each.counted
     )
     known = (
-        "Those that count in the current period will be entered as spent, at their stated cost"
+        "Those that count in the current period, or all if ledger.lifetime_epsilon is set, will be"
+        " entered as spent, at their stated cost"
         if lost
         else "Spends of that time that are not recorded here count as not spent"
     )
@@ -108,7 +109,7 @@ def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> 
         book, now = ledger.book(), ledger.clock().replace(microsecond=0)
         wrong = book.last is not None and book.last - now > MAX_CLOCK_LAG
         time = now if wrong else book.now
-        counted, past = split_lost(lost, book.account, period_at(time, ledger.terms.refresh))
+        counted, past = split_lost(lost, book.account, remembered(ledger.terms, time))
         accepted = Accept(why=why, key=key, clock=wrong, releases=past)
         if ledger.append(book, [*ledger.terms_events(book), accepted, *counted], time):
             return

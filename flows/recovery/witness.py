@@ -25,8 +25,10 @@ from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
 from hushrank.flows.ledger.book import Book
+from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.period import ALWAYS, Period, period_at
 from hushrank.flows.release.archive import RELEASE, archived
 from hushrank.flows.release.release import Release, load_release
 from hushrank.privacy.accounting import Spend
@@ -54,7 +56,8 @@ class Witness(Record):
         ledger: place of the ledger.
         line, hash: number and hash of its last line.
         inputs: the last input, in plain words (`flows.ledger.key`).
-        counted: attempts that counted in the population's period.
+        counted: attempts that counted in the population's period, or in any period if a limit
+            holds for all.
         includes: hashes of other witnesses whose spends are entered in this ledger.
     """
 
@@ -123,10 +126,17 @@ def keep_witness(
         line=len(book.chain.entries),
         hash=book.chain.last_hash,
         inputs=inputs or tuple(name for each in mine for name in each.inputs),
-        counted=tuple(map(_counted_attempt, book.account.counted(book.period))),
+        counted=tuple(
+            map(_counted_attempt, book.account.counted(remembered(ledger.terms, book.now)))
+        ),
         includes=tuple(dict.fromkeys([*before, *entered])),
     )
     _write(config.confidential, [*(each for each in found if each not in mine), now])
+
+
+def remembered(terms: BudgetTerms, now: datetime) -> Period:
+    """The span whose spends a recovery enters again: all time, if a limit holds for all periods."""
+    return ALWAYS if terms.lifetime_epsilon is not None else period_at(now, terms.refresh)
 
 
 def add_witnesses(area: Place, content: bytes) -> None:

@@ -18,7 +18,13 @@ from markupsafe import Markup
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
+from hushrank.flows.ledger.budget_text import (
+    alert_sentence,
+    left_text,
+    needed_text,
+    shared_text,
+    since_first_text,
+)
 from hushrank.flows.release.boards import GroupRanking
 from hushrank.flows.release.private_sums import ReleasedPairAnswers
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
@@ -117,6 +123,8 @@ def render_report(
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
         balance=balance,
+        since_first="" if balance is None else since_first_text(balance),
+        shared="" if balance is None else shared_text(balance),
         runs_left=None if balance is None else runs_left(release, balance),
         number=number,
         alert=alert_sentence,

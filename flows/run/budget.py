@@ -25,7 +25,13 @@ def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
     Raises:
         LedgerError: the key cannot be used.
     """
-    terms = BudgetTerms(
+    guards = Guards.of(config.ledger) if guards is None else guards
+    return guards.ledger(config.ledger.path, ledger_terms(config))
+
+
+def ledger_terms(config: SurveyConfig) -> BudgetTerms:
+    """The terms of the population's budget, as configured."""
+    return BudgetTerms(
         population=config.name,
         epsilon=config.ledger.epsilon,
         delta=config.ledger.delta,
@@ -35,9 +41,8 @@ def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
         protects=protects(config),
         alerts=config.ledger.alerts,
         other_people=config.ledger.other_people,
+        lifetime_epsilon=config.ledger.lifetime_epsilon,
     )
-    guards = Guards.of(config.ledger) if guards is None else guards
-    return guards.ledger(config.ledger.path, terms)
 
 
 def check_ledger(

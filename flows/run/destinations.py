@@ -50,6 +50,7 @@ def _text(content: dict[str, object]) -> str:
 
 
 LAST_SUCCESS = "hushrank_last_success_timestamp_seconds"
+AMOUNTS = tuple(f"hushrank_budget_epsilon_{name}" for name in ("left", "total", "since_first"))
 
 
 class MetricsFile:
@@ -58,7 +59,8 @@ class MetricsFile:
     Metrics, each with the label `population`: hushrank_last_run_timestamp_seconds,
     hushrank_last_run_success (0 or 1), hushrank_last_success_timestamp_seconds,
     hushrank_last_run_duration_seconds, hushrank_step_duration_seconds (label `step`),
-    hushrank_budget_epsilon_left and hushrank_budget_epsilon_total (as of the last success).
+    hushrank_budget_epsilon_left, hushrank_budget_epsilon_total and, if the budget renews,
+    hushrank_budget_epsilon_since_first (as of the last success).
     """
 
     def __init__(self, path: Path) -> None:
@@ -94,8 +96,11 @@ class MetricsFile:
         if event.ok:
             last[LAST_SUCCESS] = event.time.timestamp()
             if event.epsilon_left is not None and event.epsilon_total is not None:
-                last["hushrank_budget_epsilon_left"] = event.epsilon_left
-                last["hushrank_budget_epsilon_total"] = event.epsilon_total
+                amounts = (event.epsilon_left, event.epsilon_total, event.epsilon_since_first)
+                told = dict(zip(AMOUNTS, amounts, strict=True))
+                for name, amount in told.items():
+                    last.pop(name, None)
+                    last |= {} if amount is None else {name: amount}
         last["hushrank_last_run_timestamp_seconds"] = event.time.timestamp()
         last["hushrank_last_run_success"] = float(bool(event.ok))
         last["hushrank_last_run_duration_seconds"] = event.seconds or 0.0
@@ -117,7 +122,7 @@ class MetricsFile:
             families = list(text_string_to_metric_families(text))
         except (OSError, ValueError):  # no file yet, or not ours: start anew
             return {}
-        kept = (LAST_SUCCESS, "hushrank_budget_epsilon_left", "hushrank_budget_epsilon_total")
+        kept = (LAST_SUCCESS, *AMOUNTS)
         samples = (sample for family in families for sample in family.samples)
         return {sample.name: sample.value for sample in samples if sample.name in kept}
 

@@ -40,6 +40,7 @@ class RunEvent:
         error: kind of failure.
         message: of a failure that explains itself: such texts hold no private value.
         epsilon_left, epsilon_total: of the population's budget, after the run.
+        epsilon_since_first: of all its releases in all periods, if the budget renews.
         spent_now: whether the run was charged, rather than published what was drawn before.
         versions: of the software.
     """
@@ -57,6 +58,7 @@ class RunEvent:
     message: str | None = None
     epsilon_left: float | None = None
     epsilon_total: float | None = None
+    epsilon_since_first: float | None = None
     spent_now: bool | None = None
     versions: dict[str, str] | None = None
 
@@ -92,6 +94,7 @@ class RunFacts:
             **_result(seconds, None),
             epsilon_left=_finite(balance.remaining_epsilon),
             epsilon_total=_finite(balance.total),
+            epsilon_since_first=epsilon_since_first(balance),
             spent_now=spent_now,
         )
 
@@ -120,6 +123,11 @@ def _result(seconds: float, error: BaseException | None) -> dict[str, Any]:
         "error": None if error is None else type(error).__name__,
         "message": told,
     }
+
+
+def epsilon_since_first(balance: Balance) -> float | None:
+    """Epsilon of all releases of a budget that renews; None of others, or if none holds."""
+    return None if balance.lifetime is None else _finite(balance.lifetime.spent_epsilon)
 
 
 def _finite(epsilon: float) -> float | None:

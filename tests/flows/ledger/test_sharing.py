@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
+import json
 import os
 import shutil
+from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as pq
 import pytest
 
+import hushrank as hr
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.identity.input_names import input_names
+from hushrank.flows.ledger.budget_text import shared_text
 from hushrank.flows.ledger.key import MOST_FILES, InputNames, LedgerKey
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.files import FileFormat, InputFile
-from tests.ledgers import Clock, terms_of
+from tests.ledgers import NOW, Clock, terms_of
 
 KEY = LedgerKey(bytes(32), "")
 NAMES = [f"zoo-{number}" for number in range(6)]
@@ -101,13 +106,58 @@ def test_the_operator_may_state_that_the_people_are_others(survey, command):
     code, printed = command("validate", survey.config)
     assert code == 0
     assert (
-        "The same input is read as zoo too. With the name park a new budget begins. Together they"
-        " hold epsilon 2.00; ledger.other_people says that their people are others."
+        "The same input is read as zoo too. With the name park a new budget begins. This job states"
+        " that the people of zoo are others (ledger.other_people). Nobody checks that in the rows."
+        " If it is false, the people have lost epsilon 2.00 together."
     ) in printed
-    assert command("run", survey.config, "--direct")[0] == 0
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    told = (
+        f"The same input is read as zoo too. {getpass.getuser()} stated on {today} that the people"
+        " of zoo are others (ledger.other_people). Nobody checks that in the rows. If it is false,"
+        " the people have lost epsilon 4.00 together."
+    )
+    assert told in printed
+    assert told in (survey.folder / "park" / "report.html").read_text()
+    assert told in command("ledger", "show", survey.config)[1]
+    assert told in repr(hr.Ledger(survey.ledger, "park"))
+    budget = json.loads(command("ledger", "show", survey.config, "--json")[1])["budget"]
+    assert budget["spent_with_shared"] == 4.0
+    (stated,) = budget["other_people"]
+    assert (stated["population"], stated["by"]) == ("zoo", getpass.getuser())
+    assert stated["at"].startswith(today)
     survey.set(name="zoo", output="zoo", ledger__other_people=None, privacy__epsilon=1.0)
-    assert command("run", survey.config, "--direct")[0] == 0  # park has said it for both
-    assert "Together they hold epsilon 5.00" in command("ledger", "show", survey.config)[1]
+    code, printed = command("run", survey.config, "--direct")  # park has said it for both
+    assert code == 0
+    assert "have lost epsilon 5.00 together" in printed
+
+
+def test_what_all_lost_counts_past_periods_and_the_first_statement_that_stands(tmp_path):
+    clock = Clock()
+    first, second = (
+        Ledger(
+            tmp_path / "ledger.jsonl",
+            terms_of(population=name, other_people=others, refresh="daily"),
+            clock=clock,
+            operator=operator,
+        )
+        for name, others, operator in (("a", (), "anna"), ("b", ("a",), "bert"))
+    )
+    first.reserve("1", Spend(epsilon=1.0), inputs=named("x"))
+    first.mark_drawn("1")
+    for day in (1, 2):
+        clock.now += timedelta(days=1)
+        second.reserve(f"b-{day}", Spend(epsilon=1.5), inputs=named("x"))
+        second.mark_drawn(f"b-{day}")
+    for ledger in (first, second):
+        balance = ledger.balance()
+        assert balance.shared_epsilon == 4.0
+        (other,) = balance.shared
+        assert (other.statement.by, other.statement.at) == ("bert", NOW + timedelta(days=1))
+    assert "bert stated on 2026-11-22 that the people of b are others" in shared_text(
+        first.balance()
+    )
 
 
 def test_whoever_withdraws_the_statement_is_refused(tmp_path):

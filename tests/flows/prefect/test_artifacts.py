@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.budget import Balance, Lifetime, SharedInput, Statement
 from hushrank.flows.prefect.artifacts import (
     artifact_key,
     picture,
@@ -49,6 +50,21 @@ def test_the_summary_says_what_was_found_and_what_is_left():
     assert "nothing: it was drawn before" in text
     assert "Please note" not in text
     assert "protected" in summary(outcome(make_release(bits=SEEDED)))
+
+
+def test_the_summary_has_the_total_of_all_periods_and_who_stated_that_people_are_others():
+    made = Statement(by="anna_b", at=datetime(2026, 11, 20, tzinfo=UTC))
+    balance = replace(
+        BALANCE,
+        lifetime=Lifetime(spent_epsilon=12.5, releases=9, limit=20.0),
+        shared=(SharedInput("staff", stated=True, added=True, statement=made),),
+        shared_epsilon=14.5,
+    )
+    text = summary(outcome(make_release(), balance=balance))
+    assert "| Since the first release | epsilon 12.50 of 20.00 by 9 releases |" in text
+    assert r"anna\_b stated on 2026-11-20 that the people of staff are others" in text
+    assert "the people have lost epsilon 14.50 together" in text
+    assert "Since the first" not in summary(outcome(make_release()))
 
 
 def test_names_are_text_and_never_markup():

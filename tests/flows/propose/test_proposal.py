@@ -144,6 +144,7 @@ def test_a_filled_proposal_is_valid(tmp_path):
     assert config.input.paths == (f"{tmp_path}/answers.csv",)
     assert (config.name, config.output) == ("answers", tmp_path / "out/answers")
     assert (config.privacy.epsilon, config.ledger.epsilon) == (2.0, 10.0)
+    assert "# refresh: monthly renews this total; lifetime_epsilon: 50 limits all" in proposal.text
 
 
 def test_what_cannot_be_guessed_is_asked_for():

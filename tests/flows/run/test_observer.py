@@ -22,7 +22,8 @@ from tests.flows.conftest import answers
 STEPS = ["reserve", "reduce", "draw", "estimate", "publish", "commit"]
 TOLD = {
     "event", "time", "population", "release_id", "night", "method", "step", "seconds", "ok",
-    "error", "message", "epsilon_left", "epsilon_total", "spent_now", "versions",
+    "error", "message", "epsilon_left", "epsilon_total", "epsilon_since_first",
+    "spent_now", "versions",
 }  # fmt: skip
 
 

@@ -896,8 +896,38 @@ def test_other_populations_on_the_same_input_are_counted(tmp_path):
         ),
         ("ledger.same_input.0.population", "zoos", "had read the same input"),
         ("ledger.same_input.0.period.spends.0.times", 2, "the total of zoo counts other costs"),
+        ("ledger.same_input.0.stated_by", "nobody", "another statement that the people of zoo"),
+        ("ledger.same_input.0.stated_at", "2026-01-01T00:00:00Z", "another statement that"),
+        ("ledger.same_input.0.stated_other_people", False, "another statement that the people"),
+        ("ledger.together.spends.0.times", 1, "read the input add up to 2, 0, 0"),
+        ("ledger.together.delta", "1/2", "read the input is not that of their totals"),
     ):
         assert words in honest.copy().certify(path, value).with_digests().wrong()
+
+
+def test_a_statement_that_people_are_others_is_told_and_what_they_lost_if_it_is_false(tmp_path):
+    """With a ledger and without, and of a certificate of before such a statement was in it."""
+    survey = survey_of(COUNTS, tmp_path / "job")
+    run(survey)
+    run(survey.set(name="others", output="second", ledger__other_people=["zoo"]))
+    new = Forger.of(survey)
+    part = new.document("certificate.json")["ledger"]
+    who, day = part["same_input"][0]["stated_by"], part["same_input"][0]["stated_at"][:10]
+    fields = ("stated_by", "stated_at", "together")
+    (other,) = ({k: v for k, v in each.items() if k not in fields} for each in part["same_input"])
+    before = {k: v for k, v in part.items() if k not in fields} | {"same_input": [other]}
+    old = new.copy().certify("ledger", before).with_digests()
+    told = "{} stated{} that the people of zoo are others than those of others; if that is false,"
+    told += " they have lost epsilon 4 at delta {} together"
+    for release, ledger, line in (
+        (new, new.ledger, told.format(who, f" on {day}", "1e-05")),
+        (new, None, told.format(who, f" on {day}", "1e-05")),
+        (old, old.ledger, told.format(who, f" on {day}", "2e-05")),  # the ledger has it
+        (old, None, told.format("the operator", "", "2e-05")),  # two totals, at 1e-05 each
+    ):
+        found = verifier.verify(release.files, ledger)
+        assert found.good, found.lines
+        assert line in [text for kind, text in found.lines if kind == "open"]
 
 
 def test_a_link_in_a_release_is_refused(zoo, tmp_path):
