@@ -38,10 +38,17 @@ from hushrank.privacy.units import PrivacyParams
 Integers = NDArray[np.int64]
 
 
-def calibrate_rankings(params: PrivacyParams, longest: int, weights: Weights) -> Calibration:
-    """Noise for counts of rankings of at most `longest` items; from public parameters only."""
-    sensitivity = ranking_sensitivity(params, longest, weights)
-    return calibrate(params, sensitivity, "ranking_sensitivity")
+def calibrate_rankings(
+    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
+) -> Calibration:
+    """Noise for counts of rankings of at most `longest` items; from public parameters only.
+
+    Args:
+        params, longest, weights, below: as for `ranking_sensitivity`.
+    """
+    sensitivity = ranking_sensitivity(params, longest, weights, below=below)
+    name = "ranking_sensitivity" if below is None else "ranking_below_sensitivity"
+    return calibrate(params, sensitivity, name)
 
 
 def release_rankings(
@@ -77,7 +84,9 @@ def _part(counts: RankingCounts, part: Part) -> Integers:
     if part is Part.ABOVE:
         return counts.wins
     if part is Part.PLACES:
-        return counts.places
+        if counts.tails is None:
+            return counts.places
+        return np.concatenate([counts.places, counts.tails], axis=1)
     if part is Part.NETS:
         return np.asarray(counts.wins.sum(axis=1) - counts.wins.sum(axis=0))
     if part is Part.SQUARES:
@@ -94,6 +103,7 @@ class NoisyRankings:
         weights: of each of them.
         law: of the noise on each entry.
         longest: the most items of a list.
+        below: whether items that a list leaves out count as below those it lists.
 
     Raises:
         ValueError: a part is missing, or there is none.
@@ -103,6 +113,7 @@ class NoisyRankings:
     weights: Weights
     law: NoiseLaw
     longest: int
+    below: bool = False
 
     def __post_init__(self) -> None:
         if not self.parts or set(self.parts) != set(map(str, self.weights)):
@@ -112,6 +123,11 @@ class NoisyRankings:
     def n_items(self) -> int:
         """Size of the public catalogue."""
         return max(len(part) for part in self.parts.values())
+
+    @property
+    def told(self) -> int:
+        """How many items one list says something of, at most."""
+        return self.n_items if self.below else self.longest
 
     def of(self, part: Part) -> Floats:
         """What was counted, with noise."""
