@@ -154,29 +154,46 @@ def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
     return _Norms(l1=one, squared=two, l1_apart=2 * one, squared_apart=2 * two)
 
 
-def ranking_sensitivity(
-    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
-) -> Sensitivity:
+def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -> Sensitivity:
     """Sensitivity of the vector of all parts with a weight, each times its weight.
 
     Args:
         params: adjacency, and L as `max_contributions`.
         longest: l, the most items of a list, >= 2.
         weights: of each part that is released, >= 1.
-        below: n, the size of the catalogue, if the items that a list leaves out count as below
-            those it lists; None: a list says nothing of them.
 
     Returns:
         l1 and squared l2 sensitivity.
 
     Raises:
-        ValueError: `longest` or a weight is too small, or `longest` is above `below`.
+        ValueError: `longest` or a weight is too small.
     """
-    if longest < 2:
-        raise ValueError(f"longest must be >= 2, got {longest!r}")
-    if below is not None and below < longest:
-        raise ValueError(f"longest must be at most {below}, got {longest!r}")
-    lists = _Lists(longest=longest, below=below)
+    return _largest(params, _Lists(longest=longest), weights)
+
+
+def ranking_below_sensitivity(
+    params: PrivacyParams, longest: int, weights: Weights, n_items: int
+) -> Sensitivity:
+    """Sensitivity where the items that a list leaves out count as below those it lists.
+
+    Args:
+        params, longest, weights: as for `ranking_sensitivity`.
+        n_items: n, the size of the catalogue.
+
+    Returns:
+        l1 and squared l2 sensitivity.
+
+    Raises:
+        ValueError: `longest` or a weight is too small, or `longest` is above `n_items`.
+    """
+    return _largest(params, _Lists(longest=longest, below=n_items), weights)
+
+
+def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitivity:
+    if lists.longest < 2:
+        raise ValueError(f"longest must be >= 2, got {lists.longest!r}")
+    if lists.items < lists.longest:
+        raise ValueError(f"longest must be at most {lists.items}, got {lists.longest!r}")
     if not weights or min(weights.values()) < 1:
         raise ValueError("a part is released with a weight >= 1")
     most = params.max_contributions
@@ -210,7 +227,8 @@ def spread_weights(
     Args:
         params: adjacency and kind of noise.
         part: above or nets.
-        longest, below: as for `ranking_sensitivity`.
+        longest: as for `ranking_sensitivity`.
+        below: the size of the catalogue as for `ranking_below_sensitivity`; None: as for the other.
     """
     lists = _Lists(longest=longest, below=below)
     replaced = params.adjacency is Adjacency.REPLACE_ONE

@@ -224,7 +224,7 @@ private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] as
     squares=[[int*n]*n] moments=[[int*n]*n]
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
-place-counts: kind=text items=items weights={count} places=[[int*longest]*n]
+place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
 parameters of pair-counts: link=text pairs=size *fit-of-pairs *weighted
@@ -272,6 +272,7 @@ roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_val
 outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ ties?=text max_length?=count~
+    unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
@@ -413,6 +414,8 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
     longest = parameters.get("longest_ranking") or n
     of = {"n": n, "cells": n * n, "q": q, "3": 3, "20": 20, "k": parameters.get("k")}
     of |= {"longest": longest, "lengths": longest + 1, "place_pairs": math.comb(longest + 1, 3)}
+    # Items that a list of k = 1, 2, ... leaves out are counted apart, where they are below it.
+    of["columns"] = longest + (min(longest, n - 1) if lists_below(certificate) else 0)
     of["answers"] = (release["privacy"]["max_contributions"] or 0) + 1
     if q:
         of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
@@ -729,6 +732,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     n, pairs = b.items, b.items * (b.items - 1) // 2
     entries = ENTRIES[kind](n, b.groups, pairs) if kind in ENTRIES else None
     main = DERIVATION_OF.get(kind) or release["privacy"]["mechanism"]
+    if main == "ranking_sensitivity" and lists_below(certificate):
+        main = "ranking_below_sensitivity"
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
     if release.get("stream"):  # of one group
@@ -1303,6 +1308,7 @@ PLAIN: dict[str, Callable[[Bundle], Norms]] = {
     "outcomes_sensitivity": outcomes,
     "exposures_sensitivity": exposures,
 }
+RANKED = ("ranking_sensitivity", "ranking_below_sensitivity")
 DERIVATION_OF = {  # by which derivation the counts that were published got their noise
     "win-counts": "win_counts_sensitivity",
     "pair-counts": "pair_counts_sensitivity",
@@ -1350,6 +1356,45 @@ def norms_add_up(
     place = 0 if laplace else 1
     known = counts is PLAIN["pair_counts_sensitivity"] or not by_weights
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
+
+
+def lists_below(certificate: Document) -> bool:
+    """Whether the items that a list leaves out count as below those it lists."""
+    rows = certificate["rows"]
+    return bool(rows["kind"] == "rankings" and rows["settings"].get("unlisted") == "below")
+
+
+def rankings_below(
+    most: int, sides: int, n: int, longest: int, weights: Mapping[str, int]
+) -> Norms:
+    """The same where a list puts all other ones of `n` items below its own: a pair is told unless
+    both items are left out, each item is at one place, and nets turn round as far as they can in
+    the list that is opposite to one."""
+    k = longest
+    if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
+        raise Wrong("rankings need two items, one list and weights of at least 1")
+    ends = [n - 1 - 2 * place for place in range(k)] + [-k] * (n - k)
+    told, opposite = math.comb(n, 2) - math.comb(n - k, 2), ends[::-1]
+    comes = {
+        "above": (told, told),
+        "places": (n, n),
+        "nets": (sum(map(abs, ends)), sum(x * x for x in ends)),
+        "squares": (sum(x * x for x in ends), sum(x**4 for x in ends)),
+        "rankings": (1, 1),
+    }
+    changes = {part: (2 * l1, 2 * l2) for part, (l1, l2) in comes.items()}
+    changes["rankings"] = (0, 0)
+    apart = [x - y for x, y in zip(ends, opposite, strict=True)]
+    changes["nets"] = (sum(map(abs, apart)), sum(x * x for x in apart))
+
+    def norms(each: Mapping[str, Norms]) -> Norms:
+        return (
+            sum(weight * most * each[part][0] for part, weight in weights.items()),
+            sum((weight * most) ** 2 * each[part][1] for part, weight in weights.items()),
+        )
+
+    one, other = norms(comes), norms(changes)
+    return one if sides == 1 else (max(one[0], other[0]), max(one[1], other[1]))
 
 
 def rankings(most: int, sides: int, longest: int, weights: Mapping[str, int]) -> Norms:
@@ -1458,9 +1503,11 @@ def count_norms(
         most = min(b.rows, b.cap or b.rows, b.items - 1 if b.distinct else b.rows)
         moved = min(b.sides * len(released["items"]) * most * b.weight, win_counts(b)[0])
         return moved, moved**2
-    if derivation == "ranking_sensitivity":
+    if derivation in RANKED:
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
+        if derivation == "ranking_below_sensitivity":
+            return rankings_below(b.rows, b.sides, b.items, longest, weights)
         return rankings(b.rows, b.sides, longest, weights)
     if derivation == "measurement_sensitivity":
         return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
@@ -1534,10 +1581,12 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         edges, degree = graph_sizes(released["pairs"])
         own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
         return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
-    if derivation == "ranking_sensitivity":
+    if derivation in RANKED:
         parts = dict.fromkeys(RANKED_PARTS, 0)
         longest = release["privacy"]["parameters"]["longest_ranking"]
-        return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
+        own = {"n": b.items} if derivation == "ranking_below_sensitivity" else {}
+        own |= {"L": b.rows, "sides": b.sides, "longest": longest}
+        return {**own, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
         return {**of_unit, "public": int(draw["public_graph"])}
     effects = release.get("effects") or []
@@ -2928,6 +2977,9 @@ trusted lists -unnamed one_list: One ranking of each person counts; of several, 
     one{end}
 trusted lists -unnamed -one_list: At most {L} rankings of each person count, chosen by a secret
     key{end}
+trusted lists unlisted_below: Items that a ranking does not list count as below those it lists.
+trusted lists unlisted_unknown: Items that a ranking does not list are taken as unknown: it says
+    nothing of them.
 central user by_weights: All answers of each person count, at most one on each pair of
     items{and_cap}. Of a person with more than {L} of them each counts less, the less the more there
     are: together they move the counts by no more, as a vector, than {L} answers could.
@@ -3363,6 +3415,8 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "unnamed": NAMELESS in facts,
         "one_list": bounds["max_contributions"] == 1,
         "contests": (settings.get("columns") or {}).get("contest") is not None,
+        "unlisted_below": settings.get("unlisted") == "below",
+        "unlisted_unknown": settings.get("unlisted") == "unknown",
         "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
         "longest": longest < domain["items"],
         "complete": released.get("pairs") is None,

@@ -185,9 +185,7 @@ class NoisyPlaces:
         rankings, error = float(counts.sum() / n), np.sqrt(columns * variance / n)
         above = (n - 1) / 2 - spots
         noise = np.full(n, variance * float(np.square(above).sum()))
-        spread = _spread(
-            counts @ above**2, counts @ above, noise, max(rankings, 1.0), (n - 1) / 2
-        )
+        spread = _spread(counts @ above**2, counts @ above, noise, max(rankings, 1.0), (n - 1) / 2)
         clear = rankings > CLEAR * error and rankings >= 1
         return cls(
             counts=counts,

@@ -32,7 +32,12 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.ranking_sensitivity import Part, Weights, ranking_sensitivity
+from hushrank.privacy.ranking_sensitivity import (
+    Part,
+    Weights,
+    ranking_below_sensitivity,
+    ranking_sensitivity,
+)
 from hushrank.privacy.units import PrivacyParams
 
 Integers = NDArray[np.int64]
@@ -44,11 +49,15 @@ def calibrate_rankings(
     """Noise for counts of rankings of at most `longest` items; from public parameters only.
 
     Args:
-        params, longest, weights, below: as for `ranking_sensitivity`.
+        params, longest, weights: as for `ranking_sensitivity`.
+        below: the size of the catalogue, if items that a list leaves out count as below those it
+            lists; None: a list says nothing of them.
     """
-    sensitivity = ranking_sensitivity(params, longest, weights, below=below)
-    name = "ranking_sensitivity" if below is None else "ranking_below_sensitivity"
-    return calibrate(params, sensitivity, name)
+    if below is None:
+        sensitivity = ranking_sensitivity(params, longest, weights)
+        return calibrate(params, sensitivity, "ranking_sensitivity")
+    sensitivity = ranking_below_sensitivity(params, longest, weights, below)
+    return calibrate(params, sensitivity, "ranking_below_sensitivity")
 
 
 def release_rankings(

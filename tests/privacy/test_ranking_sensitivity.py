@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.ranking_sensitivity import (
     SPREAD,
     Part,
+    ranking_below_sensitivity,
     ranking_sensitivity,
     spread_weights,
 )
@@ -144,7 +145,7 @@ BELOW = [(3, 2, 1), (3, 2, 2), (3, 3, 1), (4, 2, 1), (4, 2, 2), (4, 3, 1), (4, 4
 def test_the_bound_holds_and_is_attained_where_items_left_out_are_below(
     part: Part, n_items: int, longest: int, most: int, adjacency: Adjacency
 ) -> None:
-    bound = ranking_sensitivity(params_of(adjacency, most), longest, {part: 1}, below=n_items)
+    bound = ranking_below_sensitivity(params_of(adjacency, most), longest, {part: 1}, n_items)
     lengths = tuple(range(1, longest + 1))
     found = enumerated({part: 1}, lengths, n_items, adjacency, most, below=True)
     if part is Part.SQUARES and adjacency is Adjacency.REPLACE_ONE:  # no square is ever 0
@@ -163,7 +164,7 @@ def test_the_bound_of_a_vector_holds_where_items_left_out_are_below(
     for n_items, longest, most in BELOW[:5]:
         params = params_of(adjacency, most, noise)
         weights = spread_weights(params, part, longest, below=n_items)
-        bound = ranking_sensitivity(params, longest, weights, below=n_items)
+        bound = ranking_below_sensitivity(params, longest, weights, n_items)
         lengths = tuple(range(1, longest + 1))
         found = enumerated(weights, lengths, n_items, adjacency, most, below=True)
         assert found.l1 <= bound.l1
@@ -175,11 +176,11 @@ def test_the_bound_of_a_vector_holds_where_items_left_out_are_below(
 def test_the_figures_of_nets_and_pairs_where_items_left_out_are_below() -> None:
     added = params_of(Adjacency.ADD_REMOVE)
     for n in (3, 4, 5):  # sums stay within those of complete lists
-        bound = ranking_sensitivity(added, n, {Part.NETS: 1}, below=n)
+        bound = ranking_below_sensitivity(added, n, {Part.NETS: 1}, n)
         assert bound == Sensitivity(n * n // 2, (n**3 - n) // 3)
         assert bound == ranking_sensitivity(added, n, {Part.NETS: 1})
     for n, longest, margins in ((4, 2, 18), (5, 3, 34)):
-        pairs = ranking_sensitivity(added, longest, {Part.ABOVE: 1}, below=n)
+        pairs = ranking_below_sensitivity(added, longest, {Part.ABOVE: 1}, n)
         told = n * (n - 1) // 2 - (n - longest) * (n - longest - 1) // 2
         assert pairs == Sensitivity(told, told)
         lists = [each for k in range(1, longest + 1) for each in permutations(range(n), k)]

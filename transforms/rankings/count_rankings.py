@@ -38,9 +38,7 @@ class RankingCountsFn(DenseFn[RankingCounts]):
     def add_input(self, total: RankingCounts, rows: PrivateRankings | Rankings) -> RankingCounts:
         if isinstance(rows, Rankings) and rows.tied is not None:
             raise ValueError("ties must be broken before rankings are counted")
-        own = count_rankings(
-            rows.items, rows.lengths, self._n_items, self._max_length, **self._how
-        )
+        own = count_rankings(rows.items, rows.lengths, self._n_items, self._max_length, **self._how)
         return merge_counts([total, own])
 
     def merge_accumulators(self, parts: Iterable[RankingCounts]) -> RankingCounts:
