@@ -414,8 +414,8 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
     longest = parameters.get("longest_ranking") or n
     of = {"n": n, "cells": n * n, "q": q, "3": 3, "20": 20, "k": parameters.get("k")}
     of |= {"longest": longest, "lengths": longest + 1, "place_pairs": math.comb(longest + 1, 3)}
-    # Items that a list of k = 1, 2, ... leaves out are counted apart, where they are below it.
-    of["columns"] = longest + (min(longest, n - 1) if lists_below(certificate) else 0)
+    below = certificate["rows"]["settings"].get("unlisted") == "below"
+    of["columns"] = longest + below * min(longest, n - 1)  # left out by lists of 1, 2, ... items
     of["answers"] = (release["privacy"]["max_contributions"] or 0) + 1
     if q:
         of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
@@ -732,8 +732,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     n, pairs = b.items, b.items * (b.items - 1) // 2
     entries = ENTRIES[kind](n, b.groups, pairs) if kind in ENTRIES else None
     main = DERIVATION_OF.get(kind) or release["privacy"]["mechanism"]
-    if main == "ranking_sensitivity" and lists_below(certificate):
-        main = "ranking_below_sensitivity"
+    if main == RANKED[0] and certificate["rows"]["settings"].get("unlisted") == "below":
+        main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
     if release.get("stream"):  # of one group
@@ -1358,71 +1358,23 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def lists_below(certificate: Document) -> bool:
-    """Whether the items that a list leaves out count as below those it lists."""
-    rows = certificate["rows"]
-    return bool(rows["kind"] == "rankings" and rows["settings"].get("unlisted") == "below")
-
-
-def rankings_below(
-    most: int, sides: int, n: int, longest: int, weights: Mapping[str, int]
-) -> Norms:
-    """The same where a list puts all other ones of `n` items below its own: a pair is told unless
-    both items are left out, each item is at one place, and nets turn round as far as they can in
-    the list that is opposite to one."""
-    k = longest
+def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+    """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
+    so it is largest at a corner: `most` lists appear, or as many with opposite nets replace them."""
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
-    ends = [n - 1 - 2 * place for place in range(k)] + [-k] * (n - k)
-    told, opposite = math.comb(n, 2) - math.comb(n - k, 2), ends[::-1]
-    comes = {
-        "above": (told, told),
-        "places": (n, n),
-        "nets": (sum(map(abs, ends)), sum(x * x for x in ends)),
-        "squares": (sum(x * x for x in ends), sum(x**4 for x in ends)),
-        "rankings": (1, 1),
-    }
-    changes = {part: (2 * l1, 2 * l2) for part, (l1, l2) in comes.items()}
-    changes["rankings"] = (0, 0)
-    apart = [x - y for x, y in zip(ends, opposite, strict=True)]
+    told = math.comb(n, 2) - math.comb(n - k, 2)
+    nets = [n - 1 - 2 * place for place in range(k)] + [-k] * (n - k)
+    one, two, four = (sum(abs(x) ** power for x in nets) for power in (1, 2, 4))
+    comes = {"above": (told, told), "places": (n, n), "nets": (one, two), "squares": (two, four)}
+    changes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
+    apart = [x - y for x, y in zip(nets, nets[::-1], strict=True)]
     changes["nets"] = (sum(map(abs, apart)), sum(x * x for x in apart))
-
-    def norms(each: Mapping[str, Norms]) -> Norms:
-        return (
-            sum(weight * most * each[part][0] for part, weight in weights.items()),
-            sum((weight * most) ** 2 * each[part][1] for part, weight in weights.items()),
-        )
-
-    one, other = norms(comes), norms(changes)
-    return one if sides == 1 else (max(one[0], other[0]), max(one[1], other[1]))
-
-
-def rankings(most: int, sides: int, longest: int, weights: Mapping[str, int]) -> Norms:
-    """Weighted parts of at most `most` lists of `longest` items. A norm is convex, so it is largest
-    at a corner: `most` lists appear, or as many others take their place."""
-    k = longest
-    if k < 2 or most < 1 or not weights or min(weights.values()) < 1:
-        raise Wrong("rankings need two items, one list and weights of at least 1")
-    squared, fourth = k * (k * k - 1) // 3, k * (k * k - 1) * (3 * k * k - 7) // 15
-    norms = {
-        "above": (k * (k - 1) // 2, k * (k - 1) // 2),
-        "places": (k, k),
-        "nets": (k * k // 2, squared),
-        "squares": (squared, fourth),
-        "rankings": (1, 1),
-    }
-
-    def between(i: int, j: int) -> Norms:
-        l1 = l2_squared = 0
-        for part, weight in weights.items():
-            apart = abs(i - j) if part == "rankings" else i + j
-            signed = part in ("nets", "rankings")  # entries that may cancel or add up
-            l1 += weight * apart * norms[part][0]
-            l2_squared += weight**2 * norms[part][1] * (apart**2 if signed else i * i + j * j)
-        return l1, l2_squared
-
-    comes, changes = between(most, 0), between(most, most)
-    return comes if sides == 1 else (max(comes[0], changes[0]), max(comes[1], changes[1]))
+    comes["rankings"], changes["rankings"] = (1, 1), (0, 0)
+    moved = {part: most * weight for part, weight in weights.items()}
+    corners = (comes, changes)[:sides]
+    l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
+    return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
 
 
 def measurements(rows: int, sides: int, items: int, edges: int | None, degree: int | None) -> Norms:
@@ -1506,9 +1458,8 @@ def count_norms(
     if derivation in RANKED:
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
-        if derivation == "ranking_below_sensitivity":
-            return rankings_below(b.rows, b.sides, b.items, longest, weights)
-        return rankings(b.rows, b.sides, longest, weights)
+        told = b.items if derivation == RANKED[1] else longest
+        return rankings(b.rows, b.sides, longest, told, weights)
     if derivation == "measurement_sensitivity":
         return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -1582,11 +1533,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
         return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
     if derivation in RANKED:
-        parts = dict.fromkeys(RANKED_PARTS, 0)
+        parts = dict.fromkeys(RANKED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
-        own = {"n": b.items} if derivation == "ranking_below_sensitivity" else {}
-        own |= {"L": b.rows, "sides": b.sides, "longest": longest}
-        return {**own, **parts, **released["weights"]}
+        return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
         return {**of_unit, "public": int(draw["public_graph"])}
     effects = release.get("effects") or []
@@ -3415,8 +3364,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "unnamed": NAMELESS in facts,
         "one_list": bounds["max_contributions"] == 1,
         "contests": (settings.get("columns") or {}).get("contest") is not None,
-        "unlisted_below": settings.get("unlisted") == "below",
-        "unlisted_unknown": settings.get("unlisted") == "unknown",
+        f"unlisted_{settings.get('unlisted')}": True,
         "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
         "longest": longest < domain["items"],
         "complete": released.get("pairs") is None,

@@ -275,9 +275,7 @@ def assemble(
     of_row = np.repeat(np.arange(len(lengths)), lengths)
     tied = np.zeros(len(rank), np.bool_)
     tied[1:] = (rank[1:] == rank[:-1]) & (rest[1:] == rest[:-1]) & (of_row[1:] == of_row[:-1])
-    listed = lengths
-    if reading.end_at_tie or reading.end_at_gap:
-        listed = reading.lengths(rank + rest, tied, lengths)
+    listed = reading.lengths(rank + rest, tied, lengths)
     counts = np.arange(len(rank)) < np.repeat(np.cumsum(lengths) - lengths + listed, lengths)
     has_ties = np.zeros(len(lengths), np.bool_)
     has_ties[of_row[tied & counts]] = True
@@ -295,16 +293,24 @@ def assemble(
     valid, refused = sift(pa.record_batch({"ranking": np.arange(len(whole))}), rules)
     if refused is None:
         return Sifted(whole)
+    names = pa.array(catalogue.names, pa.string()).take(pa.array(items))
+    rows = pa.table({"item": names, "rank": rank + rest})
+    return Sifted(whole.take(valid), _refused_rows(refused, rows, lengths))
+
+
+def _refused_rows(refused: pa.Table, rows: pa.Table, lengths: Integers) -> pa.Table:
+    """The rows of the rankings that are refused, each with the number of its ranking and why.
+
+    Args:
+        refused: the number, `ranking`, and the reason of each.
+        rows: item and rank, of all rankings one after the other.
+        lengths: how many rows each ranking has.
+    """
     number = to_numpy(refused["ranking"])
-    rows = take_lists(np.arange(len(rank)), lengths, number)
+    chosen = rows.take(pa.array(take_lists(np.arange(len(rows)), lengths, number)))
     of_row = np.repeat(np.arange(len(number)), lengths[number])
-    rejects = {
-        "ranking": of_row,
-        "item": pa.array(catalogue.names, pa.string()).take(pa.array(items[rows])),
-        "rank": (rank + rest)[rows],
-        "reason": refused["reason"].take(pa.array(of_row)),
-    }
-    return Sifted(whole.take(valid), pa.table(rejects))
+    made = {"ranking": of_row, "item": chosen["item"], "rank": chosen["rank"]}
+    return pa.table(made | {"reason": refused["reason"].take(pa.array(of_row))})
 
 
 def split_rankings(rankings: Rankings, n_partitions: int) -> Iterator[tuple[int, Rankings]]:

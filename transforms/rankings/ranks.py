@@ -70,6 +70,8 @@ class RankReading:
             tied: whether each has the rank of the one before it.
             lengths: shape (n,), how many items each ranking has.
         """
+        if not (self.end_at_tie or self.end_at_gap):
+            return lengths
         number = np.repeat(np.arange(len(lengths)), lengths)
         place = np.arange(len(rank)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         ends = np.zeros(len(rank), np.bool_)
