@@ -1360,7 +1360,7 @@ def norms_add_up(
 
 def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) -> Norms:
     """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
-    so it is largest at a corner: `most` lists appear, or as many with opposite nets replace them."""
+    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them."""
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -1458,8 +1458,7 @@ def count_norms(
     if derivation in RANKED:
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
-        told = b.items if derivation == RANKED[1] else longest
-        return rankings(b.rows, b.sides, longest, told, weights)
+        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights)
     if derivation == "measurement_sensitivity":
         return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
