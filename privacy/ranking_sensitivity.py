@@ -38,6 +38,26 @@ beside other parts: by the share of the squares at most, `SPREAD`.
 The same bounds hold for complete lists, l the size of the catalogue: the lists that attain them are
 complete.
 
+A list may also say that the items it leaves out are below those it lists (`below`). Of the
+catalogue's n items, n - l at least are then tied after a list of l:
+
+    above       also each listed item above each other one: n (n - 1) / 2 less the pairs that are
+                both left out
+    places      each item once: a listed one at its place, another one at the places after k items
+    nets        n - 1 - 2 p at place p, from 0; -k of an item that a list of k leaves out
+
+A list of k is the mean of the lists of k + 1 that go on from it, so norms of nets, which are
+convex, and of their squares are largest at k = l. Its nets are the numbers s_1 >= ... >= s_n in
+some order. Between two lists their difference is largest in both norms where the orders are
+opposite, by the rearrangement inequality:
+
+    |x(u) - x(v)|_1 <= j d1 + (i - j) c1,             d1 the sum of |s_p - s_(n+1-p)|;
+    |x(u) - x(v)|^2 <= (i^2 + j^2) c2 + 2 i j m,      2 (c2 + m) the sum of (s_p - s_(n+1-p))^2.
+
+Copies of a list and of the one that lists the other end of the catalogue, from the last on, attain
+both, and the bound of pairs: those two lists say nothing alike of any pair. All of it is convex in
+(i, j) again. For l >= n - 1 these are the bounds of complete lists.
+
 Checked by enumeration of all bundles in `tests/privacy/test_ranking_sensitivity.py`.
 """
 
@@ -45,6 +65,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from hushrank.privacy.sensitivity import Sensitivity
@@ -67,18 +88,70 @@ class Part(StrEnum):
 Weights = Mapping[Part, int]  # what one in a part adds to the released vector
 
 
-def norms_of_list(part: Part, length: int) -> tuple[int, int]:
-    """l1 norm and squared l2 norm of what a list of so many items adds to a part."""
-    k = length
-    squared = k * (k * k - 1) // 3  # sum of the squares of the nets
-    fourth = k * (k * k - 1) * (3 * k * k - 7) // 15  # and of their fourth powers
-    return {
-        Part.ABOVE: (k * (k - 1) // 2, k * (k - 1) // 2),
-        Part.PLACES: (k, k),
-        Part.NETS: (k * k // 2, squared),
-        Part.SQUARES: (squared, fourth),
-        Part.RANKINGS: (1, 1),
-    }[part]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lists:
+    """The lists of which a person has at most L; all of it is public.
+
+    Attributes:
+        longest: l, the most items of a list.
+        below: n, the size of the catalogue, if the items that a list leaves out count as below
+            those it lists; None: such a list says nothing of them.
+    """
+
+    longest: int
+    below: int | None = None
+
+    @property
+    def items(self) -> int:
+        """How many items one list says something of, at most."""
+        return self.longest if self.below is None else self.below
+
+    def nets(self) -> list[int]:
+        """Items below less items above, of each item that a list of l items tells of."""
+        after = self.items - self.longest
+        listed = [self.items - 1 - 2 * place for place in range(self.longest)]
+        return [*listed, *[-self.longest] * after]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Norms:
+    """How far one list moves a part.
+
+    Attributes:
+        l1, squared: norms of what a list adds.
+        l1_apart, squared_apart: of the change where one list takes the place of another.
+    """
+
+    l1: int
+    squared: int
+    l1_apart: int
+    squared_apart: int
+
+    def between(self, i: int, j: int) -> tuple[int, int]:
+        """l1 and squared l2 norm of the change between bundles of i and of j <= i lists."""
+        mixed = self.squared_apart - 2 * self.squared
+        l1 = j * self.l1_apart + (i - j) * self.l1
+        return l1, (i * i + j * j) * self.squared + i * j * mixed
+
+
+def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
+    """Norms of what a list of the most items adds to a part, and of its change to another one."""
+    if part is Part.RANKINGS:
+        return _Norms(l1=1, squared=1, l1_apart=0, squared_apart=0)
+    n, after, nets = lists.items, lists.items - lists.longest, lists.nets()
+    told = n * (n - 1) // 2 - after * (after - 1) // 2
+    apart = [net - other for net, other in zip(nets, reversed(nets), strict=True)]
+    l1, squared, fourth = (sum(abs(net) ** power for net in nets) for power in (1, 2, 4))
+    if part is Part.NETS:
+        return _Norms(
+            l1=l1,
+            squared=squared,
+            l1_apart=sum(map(abs, apart)),
+            squared_apart=sum(each**2 for each in apart),
+        )
+    norms = {Part.ABOVE: (told, told), Part.PLACES: (n, n), Part.SQUARES: (squared, fourth)}
+    one, two = norms[part]
+    return _Norms(l1=one, squared=two, l1_apart=2 * one, squared_apart=2 * two)
 
 
 def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -> Sensitivity:
@@ -95,54 +168,81 @@ def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -
     Raises:
         ValueError: `longest` or a weight is too small.
     """
-    if longest < 2:
-        raise ValueError(f"longest must be >= 2, got {longest!r}")
+    return _largest(params, _Lists(longest=longest), weights)
+
+
+def ranking_below_sensitivity(
+    params: PrivacyParams, longest: int, weights: Weights, n_items: int
+) -> Sensitivity:
+    """Sensitivity where the items that a list leaves out count as below those it lists.
+
+    Args:
+        params, longest, weights: as for `ranking_sensitivity`.
+        n_items: n, the size of the catalogue.
+
+    Returns:
+        l1 and squared l2 sensitivity.
+
+    Raises:
+        ValueError: `longest` or a weight is too small, or `longest` is above `n_items`.
+    """
+    return _largest(params, _Lists(longest=longest, below=n_items), weights)
+
+
+def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitivity:
+    if lists.longest < 2:
+        raise ValueError(f"longest must be >= 2, got {lists.longest!r}")
+    if lists.items < lists.longest:
+        raise ValueError(f"longest must be at most {lists.items}, got {lists.longest!r}")
     if not weights or min(weights.values()) < 1:
         raise ValueError("a part is released with a weight >= 1")
     most = params.max_contributions
-    comes = _between(most, 0, longest, weights)
+    comes = _between(most, 0, lists, weights)
     if params.adjacency is Adjacency.ADD_REMOVE:
         return comes
-    changes = _between(most, most, longest, weights)
+    changes = _between(most, most, lists, weights)
     return Sensitivity(max(comes.l1, changes.l1), max(comes.l2_squared, changes.l2_squared))
 
 
-def _between(i: int, j: int, longest: int, weights: Weights) -> Sensitivity:
+def _between(i: int, j: int, lists: _Lists, weights: Weights) -> Sensitivity:
     """Between bundles of i and of j lists."""
     l1 = l2_squared = 0
     for part, weight in weights.items():
-        one, squared = norms_of_list(part, longest)
-        if part is Part.RANKINGS:
-            change = abs(i - j), (i - j) ** 2
-        elif part is Part.NETS:
-            change = (i + j) * one, (i + j) ** 2 * squared
-        else:
-            change = (i + j) * one, (i * i + j * j) * squared
+        change = _norms_of_list(part, lists).between(i, j)
         l1 += weight * change[0]
         l2_squared += weight**2 * change[1]
     return Sensitivity(l1, l2_squared)
 
 
-def spread_weights(params: PrivacyParams, part: Part, longest: int) -> dict[Part, int]:
+def spread_weights(
+    params: PrivacyParams, part: Part, longest: int, *, below: int | None = None
+) -> dict[Part, int]:
     """Weights of `part` (above or nets) beside squares and rankings.
 
     Squares take one part in `SPREAD` of the sensitivity: variances need not be known as well as
     sums. Under `replace-one` the number of rankings costs nothing: with the largest weight at which
     the corner (L, 0) is no larger than (L, L). Under `add-remove` it takes one part in `COMERS` of
     what `part` takes. From public numbers alone; L changes nothing.
+
+    Args:
+        params: adjacency and kind of noise.
+        part: above or nets.
+        longest: as for `ranking_sensitivity`.
+        below: the size of the catalogue as for `ranking_below_sensitivity`; None: as for the other.
     """
+    lists = _Lists(longest=longest, below=below)
     replaced = params.adjacency is Adjacency.REPLACE_ONE
-    single, double = _between(1, 0, longest, {part: 1}), _between(1, 1, longest, {part: 1})
-    squares = norms_of_list(Part.SQUARES, longest)
+    single, double = _between(1, 0, lists, {part: 1}), _between(1, 1, lists, {part: 1})
+    squares = _norms_of_list(Part.SQUARES, lists)
     if params.noise is NoiseKind.LAPLACE:
-        weight = -(-(SPREAD - 1) * squares[0] // single.l1)
-        free = weight * (double.l1 - single.l1) + squares[0]
+        weight = -(-(SPREAD - 1) * squares.l1 // single.l1)
+        free = weight * (double.l1 - single.l1) + squares.l1
         rankings = free if replaced else weight * single.l1 // COMERS
         return {part: weight, Part.SQUARES: 1, Part.RANKINGS: max(rankings, 1)}
-    own, beside = single.l2_squared, squares[1]
+    own, beside = single.l2_squared, squares.squared
     if replaced:
-        own, beside = double.l2_squared, 2 * squares[1]
+        own, beside = double.l2_squared, 2 * squares.squared
     weight = math.isqrt((SPREAD - 1) * beside // own) + 1
-    free = weight**2 * (double.l2_squared - single.l2_squared) + squares[1]
+    free = weight**2 * (double.l2_squared - single.l2_squared) + squares.squared
     rankings = math.isqrt(free if replaced else weight**2 * single.l2_squared // COMERS)
     return {part: weight, Part.SQUARES: 1, Part.RANKINGS: max(rankings, 1)}

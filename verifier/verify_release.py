@@ -224,7 +224,7 @@ private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] as
     squares=[[int*n]*n] moments=[[int*n]*n]
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
-place-counts: kind=text items=items weights={count} places=[[int*longest]*n]
+place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
 parameters of pair-counts: link=text pairs=size *fit-of-pairs *weighted
@@ -272,6 +272,7 @@ roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_val
 outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ ties?=text max_length?=count~
+    unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
@@ -414,6 +415,8 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
     longest = parameters.get("longest_ranking") or n
     of = {"n": n, "cells": n * n, "q": q, "3": 3, "20": 20, "k": parameters.get("k")}
     of |= {"longest": longest, "lengths": longest + 1, "place_pairs": math.comb(longest + 1, 3)}
+    below = certificate["rows"]["settings"].get("unlisted") == "below"
+    of["columns"] = longest + below * min(longest, n - 1)  # left out by lists of 1, 2, ... items
     of["answers"] = (release["privacy"]["max_contributions"] or 0) + 1
     if q:
         of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
@@ -730,6 +733,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     n, pairs = b.items, b.items * (b.items - 1) // 2
     entries = ENTRIES[kind](n, b.groups, pairs) if kind in ENTRIES else None
     main = DERIVATION_OF.get(kind) or release["privacy"]["mechanism"]
+    if main == RANKED[0] and certificate["rows"]["settings"].get("unlisted") == "below":
+        main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
     if release.get("stream"):  # of one group
@@ -1304,6 +1309,7 @@ PLAIN: dict[str, Callable[[Bundle], Norms]] = {
     "outcomes_sensitivity": outcomes,
     "exposures_sensitivity": exposures,
 }
+RANKED = ("ranking_sensitivity", "ranking_below_sensitivity")
 DERIVATION_OF = {  # by which derivation the counts that were published got their noise
     "win-counts": "win_counts_sensitivity",
     "pair-counts": "pair_counts_sensitivity",
@@ -1353,32 +1359,23 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def rankings(most: int, sides: int, longest: int, weights: Mapping[str, int]) -> Norms:
-    """Weighted parts of at most `most` lists of `longest` items. A norm is convex, so it is largest
-    at a corner: `most` lists appear, or as many others take their place."""
-    k = longest
-    if k < 2 or most < 1 or not weights or min(weights.values()) < 1:
+def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+    """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
+    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them."""
+    if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
-    squared, fourth = k * (k * k - 1) // 3, k * (k * k - 1) * (3 * k * k - 7) // 15
-    norms = {
-        "above": (k * (k - 1) // 2, k * (k - 1) // 2),
-        "places": (k, k),
-        "nets": (k * k // 2, squared),
-        "squares": (squared, fourth),
-        "rankings": (1, 1),
-    }
-
-    def between(i: int, j: int) -> Norms:
-        l1 = l2_squared = 0
-        for part, weight in weights.items():
-            apart = abs(i - j) if part == "rankings" else i + j
-            signed = part in ("nets", "rankings")  # entries that may cancel or add up
-            l1 += weight * apart * norms[part][0]
-            l2_squared += weight**2 * norms[part][1] * (apart**2 if signed else i * i + j * j)
-        return l1, l2_squared
-
-    comes, changes = between(most, 0), between(most, most)
-    return comes if sides == 1 else (max(comes[0], changes[0]), max(comes[1], changes[1]))
+    told = math.comb(n, 2) - math.comb(n - k, 2)
+    nets = [n - 1 - 2 * place for place in range(k)] + [-k] * (n - k)
+    one, two, four = (sum(abs(x) ** power for x in nets) for power in (1, 2, 4))
+    comes = {"above": (told, told), "places": (n, n), "nets": (one, two), "squares": (two, four)}
+    changes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
+    apart = [x - y for x, y in zip(nets, nets[::-1], strict=True)]
+    changes["nets"] = (sum(map(abs, apart)), sum(x * x for x in apart))
+    comes["rankings"], changes["rankings"] = (1, 1), (0, 0)
+    moved = {part: most * weight for part, weight in weights.items()}
+    corners = (comes, changes)[:sides]
+    l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
+    return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
 
 
 def measurements(rows: int, sides: int, items: int, edges: int | None, degree: int | None) -> Norms:
@@ -1459,10 +1456,10 @@ def count_norms(
         most = min(b.rows, b.cap or b.rows, b.items - 1 if b.distinct else b.rows)
         moved = min(b.sides * len(released["items"]) * most * b.weight, win_counts(b)[0])
         return moved, moved**2
-    if derivation == "ranking_sensitivity":
+    if derivation in RANKED:
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
-        return rankings(b.rows, b.sides, longest, weights)
+        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights)
     if derivation == "measurement_sensitivity":
         return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -1535,8 +1532,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         edges, degree = graph_sizes(released["pairs"])
         own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
         return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
-    if derivation == "ranking_sensitivity":
-        parts = dict.fromkeys(RANKED_PARTS, 0)
+    if derivation in RANKED:
+        parts = dict.fromkeys(RANKED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
@@ -2982,6 +2979,9 @@ trusted lists -unnamed one_list: One ranking of each person counts; of several, 
     one{end}
 trusted lists -unnamed -one_list: At most {L} rankings of each person count, chosen by a secret
     key{end}
+trusted lists unlisted_below: Items that a ranking does not list count as below those it lists.
+trusted lists unlisted_unknown: Items that a ranking does not list are taken as unknown: it says
+    nothing of them.
 central user by_weights: All answers of each person count, at most one on each pair of
     items{and_cap}. Of a person with more than {L} of them each counts less, the less the more there
     are: together they move the counts by no more, as a vector, than {L} answers could.
@@ -3417,6 +3417,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "unnamed": NAMELESS in facts,
         "one_list": bounds["max_contributions"] == 1,
         "contests": (settings.get("columns") or {}).get("contest") is not None,
+        f"unlisted_{settings.get('unlisted')}": True,
         "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
         "longest": longest < domain["items"],
         "complete": released.get("pairs") is None,

@@ -41,30 +41,25 @@ class FootruleOrder:
     distance: float
 
 
-def footrule_order(
-    counts: Floats, left_out: Floats | None = None, there: float = 0.0
-) -> FootruleOrder:
+def footrule_order(counts: Floats, spots: Floats | None = None) -> FootruleOrder:
     """The order with the smallest sum of footrules.
 
     Where several orders are best, items earlier in the catalogue come first as far as the
     assignment tells.
 
     Args:
-        counts: shape (n, m), m <= n, rankings with item i at place q; of any sign once noisy.
-        left_out: shape (n,), rankings without the item; None: none.
-        there: the place, from 0 and maybe between two, at which an item that a ranking leaves out
-            is taken to be ([FKS03]).
+        counts: shape (n, m), rankings with item i at the place of column q; of any sign once noisy.
+        spots: shape (m,), the place of each column, from 0 and maybe between two, as of an item
+            that a ranking leaves out ([FKS03]); None: 0 to m - 1.
 
     Raises:
         ValueError: shapes do not fit, or a count is not finite.
     """
     n, m = counts.shape
-    if m > n or not np.isfinite(counts).all():
+    if (spots is None and m > n) or not np.isfinite(counts).all():
         raise ValueError(f"counts must be finite, at most as many places as items, got {n} x {m}")
-    places = np.arange(n)
-    cost = counts @ np.abs(np.arange(m)[:, np.newaxis] - places)
-    if left_out is not None:
-        cost = cost + np.outer(left_out, np.abs(there - places))
+    spots = np.arange(m, dtype=np.float64) if spots is None else spots
+    cost = counts @ np.abs(spots[:, np.newaxis] - np.arange(n))
     items, place = linear_sum_assignment(cost)
     return FootruleOrder(np.argsort(place).astype(np.int64), float(cost[items, place].sum()))
 
@@ -75,7 +70,7 @@ def footrule_estimate(evidence: NoisyPlaces) -> tuple[Estimate, FootruleOrder]:
     Scores are places above the middle, (n + 1) / 2 - rank. An item is surely ahead of another where
     the order says so and its mean place is better beyond chance.
     """
-    found = footrule_order(evidence.counts, evidence.left_out, evidence.there)
+    found = footrule_order(evidence.counts, evidence.spots)
     place = np.argsort(found.order)
     ahead = place[:, np.newaxis] < place
     margins = np.subtract.outer(evidence.sums, evidence.sums)

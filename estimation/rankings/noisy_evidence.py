@@ -105,7 +105,7 @@ class NoisyNets(NetEvidence):
             sums, draws = (wins - wins.T).sum(axis=1) / 2, 2 * (n - 1)
             totals = pair_totals(wins, variance) * clear
             noise = _pair_noise(wins, totals, variance)
-        one = (counts.longest - 1) / 2
+        one = (counts.told - 1) / 2
         squares = counts.of(Part.SQUARES) / 4
         spread = _spread(squares, sums, np.diagonal(noise), number, one)
         sizes = float(spread.sum()), float(np.trace(noise))
@@ -115,7 +115,7 @@ class NoisyNets(NetEvidence):
             totals=totals,
             rankings=max(round(number), 1),
             one=one,
-            longest=counts.longest,
+            longest=counts.told,
             bias=0.0,
             kept=float(np.sqrt(sizes[0] / sum(sizes))),
             spread=spread,
@@ -146,33 +146,64 @@ class NoisyNets(NetEvidence):
         return float(quantile(np.array(share), tail, self.kind, self.draws))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NoisyPlaces:
     """Items by place, with noise.
 
     Attributes:
-        counts: shape (n, longest), rankings with the item at the place, 0 = best.
-        left_out: shape (n,), rankings without the item; 0 where that is not clear of the noise.
-        there: where among the n places an item is taken to be that a ranking leaves out.
+        counts: shape (n, m), rankings with the item at the place of the column.
+        spots: shape (m,), the places of the columns, 0 = best; that of items which share some
+            places is the mean of these.
         sums: shape (n,), of places above the middle.
         spread: shape (n,), variance of each sum over rankings, without noise.
         noise: shape (n,), variance of the noise in each sum.
-        kind: law of the noise.
+        kind: law of the noise; `draws`, of how many equal draws that of one sum is made, at least.
         informative: whether the number of rankings is clear of the noise.
     """
 
     counts: Floats
-    left_out: Floats
-    there: float
+    spots: Floats
     sums: Floats
     spread: Floats
     noise: Floats
     kind: NoiseKind
+    draws: int
     informative: bool
 
     @classmethod
     def of(cls, released: NoisyRankings) -> Self:
         """From a release with `places`."""
+        return cls._below(released) if released.below else cls._unknown(released)
+
+    @classmethod
+    def _below(cls, released: NoisyRankings) -> Self:
+        """Items that a list of k leaves out share the places after k: each list has all items."""
+        counts, variance = released.of(Part.PLACES), released.variance(Part.PLACES)
+        n, columns = counts.shape
+        tails = (np.arange(1, columns - released.longest + 1) + n - 1) / 2
+        spots = np.concatenate([np.arange(released.longest), tails])
+        rankings, error = float(counts.sum() / n), np.sqrt(columns * variance / n)
+        above = (n - 1) / 2 - spots
+        noise = np.full(n, variance * float(np.square(above).sum()))
+        spread = _spread(counts @ above**2, counts @ above, noise, max(rankings, 1.0), (n - 1) / 2)
+        clear = rankings > CLEAR * error and rankings >= 1
+        return cls(
+            counts=counts,
+            spots=spots,
+            sums=counts @ above,
+            spread=spread,
+            noise=noise,
+            kind=released.law.kind,
+            draws=_equal_draws(columns),
+            informative=bool(clear),
+        )
+
+    @classmethod
+    def _unknown(cls, released: NoisyRankings) -> Self:
+        """An item that lists leave out is between the last of an average list and the last of all.
+
+        How often each is left out counts as 0 where it is not clear of the noise.
+        """
         counts, variance = released.of(Part.PLACES), released.variance(Part.PLACES)
         n, longest = counts.shape
         rankings, error = float(counts[:, 0].sum()), np.sqrt(n * variance)
@@ -189,7 +220,16 @@ class NoisyPlaces:
         squares = counts @ above**2 + left_out * behind**2
         spread = _spread(squares, sums, noise, number, (n - 1) / 2)
         clear = rankings > CLEAR * error and rankings >= 1
-        return cls(counts, left_out, there, sums, spread, noise, released.law.kind, bool(clear))
+        return cls(
+            counts=np.column_stack([counts, left_out]),
+            spots=np.append(np.arange(longest), there),
+            sums=sums,
+            spread=spread,
+            noise=noise,
+            kind=released.law.kind,
+            draws=_equal_draws(longest),
+            informative=bool(clear),
+        )
 
     @property
     def n_items(self) -> int:
@@ -201,9 +241,13 @@ class NoisyPlaces:
         noise = np.add.outer(self.noise, self.noise)
         total = worst_differences(self.spread) + noise
         share = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
-        # Draws of unequal weights have the tail of fewer equal ones.
-        draws = max(self.counts.shape[1] // 2, 1)
-        return np.asarray(quantile(np.minimum(share, 1.0), tail, self.kind, draws) * np.sqrt(total))
+        share = np.minimum(share, 1.0)
+        return np.asarray(quantile(share, tail, self.kind, self.draws) * np.sqrt(total))
+
+
+def _equal_draws(columns: int) -> int:
+    """Equal draws that have the tail of so many with unequal weights: fewer."""
+    return max(columns // 2, 1)
 
 
 def pair_totals(wins: Floats, variance: float) -> Floats:

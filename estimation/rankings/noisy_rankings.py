@@ -32,16 +32,32 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.ranking_sensitivity import Part, Weights, ranking_sensitivity
+from hushrank.privacy.ranking_sensitivity import (
+    Part,
+    Weights,
+    ranking_below_sensitivity,
+    ranking_sensitivity,
+)
 from hushrank.privacy.units import PrivacyParams
 
 Integers = NDArray[np.int64]
 
 
-def calibrate_rankings(params: PrivacyParams, longest: int, weights: Weights) -> Calibration:
-    """Noise for counts of rankings of at most `longest` items; from public parameters only."""
-    sensitivity = ranking_sensitivity(params, longest, weights)
-    return calibrate(params, sensitivity, "ranking_sensitivity")
+def calibrate_rankings(
+    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
+) -> Calibration:
+    """Noise for counts of rankings of at most `longest` items; from public parameters only.
+
+    Args:
+        params, longest, weights: as for `ranking_sensitivity`.
+        below: the size of the catalogue, if items that a list leaves out count as below those it
+            lists; None: a list says nothing of them.
+    """
+    if below is None:
+        sensitivity = ranking_sensitivity(params, longest, weights)
+        return calibrate(params, sensitivity, "ranking_sensitivity")
+    sensitivity = ranking_below_sensitivity(params, longest, weights, below)
+    return calibrate(params, sensitivity, "ranking_below_sensitivity")
 
 
 def release_rankings(
@@ -77,7 +93,9 @@ def _part(counts: RankingCounts, part: Part) -> Integers:
     if part is Part.ABOVE:
         return counts.wins
     if part is Part.PLACES:
-        return counts.places
+        if counts.tails is None:
+            return counts.places
+        return np.concatenate([counts.places, counts.tails], axis=1)
     if part is Part.NETS:
         return np.asarray(counts.wins.sum(axis=1) - counts.wins.sum(axis=0))
     if part is Part.SQUARES:
@@ -94,6 +112,7 @@ class NoisyRankings:
         weights: of each of them.
         law: of the noise on each entry.
         longest: the most items of a list.
+        below: whether items that a list leaves out count as below those it lists.
 
     Raises:
         ValueError: a part is missing, or there is none.
@@ -103,6 +122,7 @@ class NoisyRankings:
     weights: Weights
     law: NoiseLaw
     longest: int
+    below: bool = False
 
     def __post_init__(self) -> None:
         if not self.parts or set(self.parts) != set(map(str, self.weights)):
@@ -112,6 +132,11 @@ class NoisyRankings:
     def n_items(self) -> int:
         """Size of the public catalogue."""
         return max(len(part) for part in self.parts.values())
+
+    @property
+    def told(self) -> int:
+        """How many items one list says something of, at most."""
+        return self.n_items if self.below else self.longest
 
     def of(self, part: Part) -> Floats:
         """What was counted, with noise."""

@@ -4,6 +4,9 @@ Sums of integers over rankings, so the same for every split of the rankings into
 workers. The *net* of an item in a ranking is the number of items below it less those above it;
 zero where the ranking leaves the item out. Half of it is the item's Borda score there.
 
+Where the items that a ranking leaves out count as below those it lists (`below`), each of k listed
+items is also above each other one, and the net of an item that is left out is -k.
+
 `by_place` keeps apart at which two places of a list of which length each pair stood. It is all that
 debiasing needs, and `wins` and `moments` follow from it.
 """
@@ -31,7 +34,8 @@ class RankingCounts:
 
     Attributes:
         wins: shape (n, n), entry [a, b] = rankings with a above b.
-        moments: shape (n, n), sum over rankings of net of a times net of b.
+        moments: shape (n, n), sum over rankings of net of a times net of b; with `tails` only the
+            diagonal is counted, the squares.
         places: shape (n, m), entry [a, p] = rankings with a at place p, 0 = best.
         lengths: shape (m + 1,), entry k = rankings of k items.
         by_place: shape (pairs, n, n), entry [`place_pair`, a, b] = rankings with a and b at these
@@ -46,6 +50,7 @@ class RankingCounts:
     places: Integers
     lengths: Integers
     by_place: Integers | None = None
+    tails: Integers | None = None
 
     def __post_init__(self) -> None:
         n_items, longest = len(self.wins), len(self.lengths) - 1
@@ -54,6 +59,8 @@ class RankingCounts:
         fits &= self.places.shape == (n_items, longest)
         if self.by_place is not None:
             fits &= self.by_place.shape == (n_place_pairs(longest), *square)
+        if self.tails is not None:
+            fits &= self.tails.shape == (n_items, n_tails(n_items, longest))
         if not fits:
             raise ValueError("the counts of rankings do not have the same items and lengths")
 
@@ -80,11 +87,18 @@ class RankingCounts:
             "places": self.places,
             "lengths": self.lengths,
         }
-        return arrays if self.by_place is None else arrays | {"by_place": self.by_place}
+        more = {"by_place": self.by_place, "tails": self.tails}
+        return arrays | {name: array for name, array in more.items() if array is not None}
 
 
 def count_rankings(
-    items: Integers, lengths: Integers, n_items: int, max_length: int, *, by_place: bool
+    items: Integers,
+    lengths: Integers,
+    n_items: int,
+    max_length: int,
+    *,
+    by_place: bool,
+    below: bool = False,
 ) -> RankingCounts:
     """The counts of some rankings.
 
@@ -95,18 +109,22 @@ def count_rankings(
         n_items: size of the catalogue.
         max_length: m.
         by_place: keep pairs apart by place.
+        below: count the items that a ranking leaves out as below those it lists.
 
     Raises:
-        ValueError: the lengths do not fit, a code is out of range, or a ranking repeats an item.
+        ValueError: the lengths do not fit, a code is out of range, or a ranking repeats an item; or
+            `by_place` and `below` are both set.
     """
+    if by_place and below:
+        raise ValueError("pairs are kept apart by place only where items left out count nowhere")
     if len(lengths) and lengths.max() > max_length:
         raise ValueError(f"a ranking has more than {max_length} items")
-    counts = no_rankings(n_items, max_length, by_place=by_place)
+    counts = no_rankings(n_items, max_length, by_place=by_place, below=below)
     counts.lengths[:] = np.bincount(lengths, minlength=max_length + 1)
     for table in tables_by_length(items, lengths, n_items):
         length = table.shape[1]
         columns = np.ascontiguousarray(table.T)
-        _add_places(counts.places, counts.moments, columns)
+        _add_places(counts, columns)
         if counts.by_place is not None:
             start = n_place_pairs(length - 1)
             _add_by_place(counts.by_place[start : start + length * (length - 1) // 2], columns)
@@ -116,10 +134,14 @@ def count_rankings(
         _derive(counts.wins, counts.moments, counts.by_place, max_length)
     if np.diagonal(counts.wins).any():
         raise ValueError("a ranking holds an item twice")  # which, is private
+    if below:
+        _put_below(counts)
     return counts
 
 
-def no_rankings(n_items: int, max_length: int, *, by_place: bool) -> RankingCounts:
+def no_rankings(
+    n_items: int, max_length: int, *, by_place: bool, below: bool = False
+) -> RankingCounts:
     """The counts of nothing."""
     square = (n_items, n_items)
     pairs = n_place_pairs(max_length)
@@ -129,6 +151,7 @@ def no_rankings(n_items: int, max_length: int, *, by_place: bool) -> RankingCoun
         np.zeros((n_items, max_length), np.int64),
         np.zeros(max_length + 1, np.int64),
         np.zeros((pairs, *square), np.int64) if by_place else None,
+        np.zeros((n_items, n_tails(n_items, max_length)), np.int64) if below else None,
     )
 
 
@@ -147,6 +170,11 @@ def n_place_pairs(max_length: int) -> int:
     return (max_length - 1) * max_length * (max_length + 1) // 6
 
 
+def n_tails(n_items: int, max_length: int) -> int:
+    """Lengths of the lists, 1 to `max_length`, that leave an item out."""
+    return min(max_length, n_items - 1)
+
+
 def place_pairs(max_length: int) -> Iterator[tuple[int, int, int, int]]:
     """Position in `by_place`, length of the list, place p and place l > p of each."""
     position = 0
@@ -161,13 +189,29 @@ def nets(length: int) -> Integers:
     return length - 1 - 2 * np.arange(length)
 
 
-def _add_places(places: Integers, moments: Integers, columns: Integers) -> None:
-    """Count items at each place, and the squares of their nets."""
-    diagonal = np.einsum("ii->i", moments)
-    for place, (net, column) in enumerate(zip(nets(len(columns)), columns, strict=True)):
-        own = np.bincount(column, minlength=len(places))
-        places[:, place] += own
-        diagonal[:] += net**2 * own
+def _add_places(counts: RankingCounts, columns: Integers) -> None:
+    """Count items at each place, and the squares of their nets; of lists of one length."""
+    length, n_items = len(columns), counts.n_items
+    diagonal = np.einsum("ii->i", counts.moments)
+    left_out = np.full(n_items, columns.shape[1])
+    reach = length if counts.tails is None else n_items
+    for place, column in enumerate(columns):
+        own = np.bincount(column, minlength=n_items)
+        counts.places[:, place] += own
+        diagonal[:] += (reach - 1 - 2 * place) ** 2 * own
+        left_out -= own
+    if counts.tails is not None and length < n_items:
+        counts.tails[:, length - 1] += left_out
+        diagonal[:] += length**2 * left_out
+
+
+def _put_below(counts: RankingCounts) -> None:
+    """Count also the pairs of an item that a ranking lists and one that it leaves out."""
+    squares = np.diagonal(counts.moments).copy()
+    counts.moments[:] = np.diag(squares)
+    listed = counts.places.sum(axis=1)
+    counts.wins[:] = listed[:, np.newaxis] - counts.wins.T  # listed, unless the other is above
+    np.fill_diagonal(counts.wins, 0)
 
 
 def _cells(columns: Integers, n_items: int) -> Iterator[Integers]:

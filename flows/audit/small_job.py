@@ -67,7 +67,8 @@ def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
         return kind | _comparisons_of(config.input)
     if isinstance(config.input, RankingsConfig):
         longest = longest or config.input.max_length
-        return kind | {"layout": "list", "columns": {"user": "user"}, "max_length": longest}
+        own = {"layout": "list", "columns": {"user": "user"}, "max_length": longest}
+        return kind | own | {"unlisted": config.input.unlisted}
     return kind
 
 

@@ -147,7 +147,8 @@ def _entries(name: str, n_items: int, n_groups: int) -> int | None:
 
 def noise_of_rankings(mechanism: RankingCountMechanism) -> CountNoise:
     """Of counts of true rankings."""
-    formula = rankings_formula(mechanism.params, mechanism.longest, mechanism.weights)
+    below = mechanism.n_items if mechanism.below else None
+    formula = rankings_formula(mechanism.params, mechanism.longest, mechanism.weights, below=below)
     parts = ", ".join(f"{weight} x {part}" for part, weight in mechanism.weights.items())
     what = f"{WHAT['ranking_sensitivity']}: {parts}"
     return count_noise(what, None, formula, mechanism.calibration)

@@ -128,6 +128,23 @@ LINES: dict[str, tuple[str, ...]] = {
         "l2_squared = max(l2_squared, 2 * L ** 2 * plain + 4 * L ** 2 * signed)"
         " if sides == 2 else l2_squared",
     ),
+    "ranking_below_sensitivity": (
+        "after = n - longest",
+        "told = n * (n - 1) // 2 - after * (after - 1) // 2",
+        "net = [n - 1 - 2 * p if p < longest else -longest for p in range(n)]",
+        "first = sum(max(x, -x) for x in net)",
+        "second = sum(x ** 2 for x in net)",
+        "fourth = sum(x ** 4 for x in net)",
+        "turned = [net[p] - net[n - 1 - p] for p in range(n)]",
+        "plain1 = above * told + places * n + squares * second",
+        "plain2 = above ** 2 * told + places ** 2 * n + squares ** 2 * fourth",
+        "l1 = L * (plain1 + nets * first + rankings)",
+        "change = L * (2 * plain1 + nets * sum(max(x, -x) for x in turned))",
+        "l1 = max(l1, change) if sides == 2 else l1",
+        "l2_squared = L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
+        "change = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
+        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
+    ),
     "gradient_sensitivity": (
         ROWS,
         "across = min(rows, c * (n // 2), n * n // 4 if distinct else rows)",
@@ -159,7 +176,7 @@ HOMES = {
     ),
     "privacy.look": ("votes_sensitivity",),
     "privacy.measurement_sensitivity": ("measurement_sensitivity",),
-    "privacy.ranking_sensitivity": ("ranking_sensitivity",),
+    "privacy.ranking_sensitivity": ("ranking_sensitivity", "ranking_below_sensitivity"),
     "privacy.row_weights": ("weighted_sensitivity",),
     "privacy.stream": ("stream_sensitivity",),
     "privacy.gradient_sensitivity": ("gradient_sensitivity",),
@@ -285,12 +302,16 @@ def stream_formula(
     return Formula(_HOME["stream_sensitivity"], (*LINES[derivation], *_STREAM), inputs)
 
 
-def rankings_formula(params: PrivacyParams, longest: int, weights: Weights) -> Formula:
-    """Of counts of true rankings."""
+def rankings_formula(
+    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
+) -> Formula:
+    """Of counts of true rankings; `below`: as for `ranking_sensitivity`."""
     inputs: Inputs = {
         "L": params.max_contributions,
         "sides": sides_of(params),
         "longest": longest,
         **{str(part): weights.get(part, 0) for part in Part},
     }
-    return plain_formula("ranking_sensitivity", inputs)
+    if below is None:
+        return plain_formula("ranking_sensitivity", inputs)
+    return plain_formula("ranking_below_sensitivity", {"n": below, **inputs})

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config.section import ColumnRoles, RowFiles, Text
+from hushrank.flows.config.section import ColumnRoles, RowFiles, Text, WordList
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
@@ -16,6 +16,7 @@ from hushrank.transforms.rankings.ranking_columns import (
     RankColumns,
     WideRankColumns,
 )
+from hushrank.transforms.rankings.ranks import RankReading
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 MAX_LENGTH = 1_000
@@ -43,6 +44,27 @@ class RankingTies(StrEnum):
 
     REFUSE = "refuse"  # the ranking is set aside
     RANDOM = "random"  # a secret coin puts the items in a random order
+
+
+class Unlisted(StrEnum):
+    """What a ranking says of the items that it does not list."""
+
+    BELOW = "below"  # they are below those it lists
+    UNKNOWN = "unknown"  # nothing
+
+
+class Overvotes(StrEnum):
+    """What becomes of a ranking that puts two items at one rank, where ties are refused."""
+
+    SET_ASIDE = "set-aside"  # it counts nowhere
+    EXHAUST = "exhaust"  # it ends before that rank
+
+
+class Skipped(StrEnum):
+    """What becomes of a ranking that leaves a rank out."""
+
+    CLOSE = "close"  # the items after it move up
+    EXHAUST = "exhaust"  # it ends there
 
 
 def _as_text(value: object) -> object:
@@ -103,6 +125,15 @@ class RankingsConfig(RowFiles):
         ties: for layouts `long` and `wide`: `refuse` sets a ranking with ties aside; `random` puts
             tied items in a random order by a secret coin.
         max_length: the most items of a ranking; None: all items of the catalogue.
+        unlisted: `below` counts the items that a ranking does not list as below those it lists, as
+            on the ballots of most elections; `unknown` takes it to say nothing of them. `below`
+            needs unit `user`.
+        not_ranked: for layouts `long` and `wide`: cells in place of a rank that say that the item
+            was not ranked, such as 0 or 99. An empty cell and NA always say so.
+        overvotes: for layouts `long` and `wide` and `ties: refuse`: `set-aside` counts no ranking
+            that puts two items at one rank; `exhaust` ends it before that rank.
+        skipped: for layouts `long` and `wide`: `close` moves the items after a rank that is left
+            out up; `exhaust` ends the ranking there. Ranks then count from 1.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
@@ -115,6 +146,12 @@ class RankingsConfig(RowFiles):
     )
     ties: Annotated[RankingTies, Field(strict=False)] = RankingTies.REFUSE
     max_length: int | None = Field(default=None, ge=2, le=MAX_LENGTH, examples=["10"])
+    unlisted: Annotated[Unlisted, Field(strict=False)] = Field(
+        default=Unlisted.UNKNOWN, examples=["below"]
+    )
+    not_ranked: WordList = Field(default=(), examples=['["0", "99", "-"]'])
+    overvotes: Annotated[Overvotes, Field(strict=False)] = Overvotes.SET_ASIDE
+    skipped: Annotated[Skipped, Field(strict=False)] = Skipped.CLOSE
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         for role in ROLES:
@@ -128,6 +165,7 @@ class RankingsConfig(RowFiles):
         if self.layout not in ("long", "wide") and self.ties is not RankingTies.REFUSE:
             what = "a ranking in a list has" if self.layout == "list" else "private answers have"
             yield "ties", f"{what} no ties; remove this line"
+        yield from self._problems_of_ranks()
         if (
             self.layout in ("list", "wide")
             and self.columns.contest is not None
@@ -139,6 +177,33 @@ class RankingsConfig(RowFiles):
                 " remove it, or choose one by contest",
             )
         yield from super()._problems()
+
+    def _problems_of_ranks(self) -> Iterable[tuple[str, str]]:
+        changed = {
+            "not_ranked": bool(self.not_ranked),
+            "overvotes": self.overvotes is not Overvotes.SET_ASIDE,
+            "skipped": self.skipped is not Skipped.CLOSE,
+        }
+        for name in (name for name, on in changed.items() if on):
+            if self.layout not in ("long", "wide"):
+                yield name, f"layout: {self.layout} has no ranks; remove this line"
+        if self.ties is RankingTies.RANDOM and "overvotes" in self.model_fields_set:
+            yield (
+                "overvotes",
+                "decides nothing beside ties: random, which orders items at one rank by a coin;"
+                " remove one of the two lines",
+            )
+        if self.layout == "pairs" and self.unlisted is Unlisted.BELOW:
+            yield "unlisted", "must be unknown in layout: pairs, whose answers were given before"
+
+    @property
+    def reading(self) -> RankReading:
+        """What ranks mean beside their order."""
+        return RankReading(
+            not_ranked=self.not_ranked,
+            end_at_tie=self.overvotes is Overvotes.EXHAUST,
+            end_at_gap=self.skipped is Skipped.EXHAUST,
+        )
 
     @property
     def names_people(self) -> bool:

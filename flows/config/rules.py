@@ -10,6 +10,7 @@ from hushrank.flows.config.apart import problems_of_places
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
+from hushrank.flows.config.rankings import Overvotes, RankingsConfig, Skipped, Unlisted
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
     problems_of_groups,
@@ -249,6 +250,7 @@ def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
     yield from _problems_of_epsilon(config)
     yield from _problems_of_pairs(config)
+    yield from _problems_of_private_ballots(config.rankings)
     if config.rankings.columns.user is None and config.rankings.layout == "list":
         for key, given in (
             ("privacy.max_contributions", privacy.max_contributions is not None),
@@ -283,6 +285,27 @@ def _problems_of_pairs(config: Sections) -> Problems:
             "privacy.max_contributions",
             "not with input.layout: pairs, where each row counts as another person's; remove it",
         )
+
+
+def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
+    """Rules of ballots under unit `local`, whose mechanisms are about the items that are listed."""
+    if rankings.unlisted is Unlisted.BELOW:
+        yield (
+            "input.unlisted",
+            "below is for unit: user; where nobody may see a ballot, ask each person for all items,"
+            " or write unknown",
+        )
+    ends = {
+        "overvotes": rankings.overvotes is Overvotes.EXHAUST,
+        "skipped": rankings.skipped is Skipped.EXHAUST,
+    }
+    for name, exhausted in ends.items():
+        if exhausted:
+            yield (
+                f"input.{name}",
+                "exhaust is for unit: user: where a private ballot ends is not hidden; end it where"
+                " it is filled in, and remove this line",
+            )
 
 
 def _problems_of_trusted_rankings(config: Sections) -> Problems:

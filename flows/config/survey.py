@@ -330,11 +330,15 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
     names = ["loser", "weight", "first", "winner_values"]
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]
+        of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}
+        for key in (key for key, default in of_ranks.items() if content[key] == default):
+            del content[key]
     new = (
         (content, "partitions"),
         (content, "multiline"),
         (content, "words"),
         (content, "features"),
+        (content, "not_ranked"),
     )
     columns = ((content["columns"], name) for name in names)
     for section, key in (*new, *columns):

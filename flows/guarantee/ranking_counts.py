@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from hushrank.estimation.common.central_noise import Calibration
-from hushrank.flows.config.rankings import RankingTies
+from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.counts import CountWords
 from hushrank.flows.guarantee.mechanism import CountMechanism
@@ -46,6 +46,12 @@ PLACE_COUNTS = CountWords(
 )
 
 
+UNLISTED = {
+    True: "Items that a ranking does not list count as below those it lists.",
+    False: "Items that a ranking does not list are taken as unknown: it says nothing of them.",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingCountMechanism(CountMechanism):
     """Discrete noise on counts of true rankings.
@@ -56,6 +62,8 @@ class RankingCountMechanism(CountMechanism):
         unnamed: nothing says whose a ranking is, so each is taken for another person's.
         contests: only the rankings of one contest count.
         ties_refused: rankings with ties are left out.
+        below: items that a ranking does not list count as below those it lists; False, as in
+            versions that had no choice: they are taken as unknown.
     """
 
     weights: dict[Part, int]
@@ -63,6 +71,7 @@ class RankingCountMechanism(CountMechanism):
     unnamed: bool
     contests: bool
     ties_refused: bool
+    below: bool = False
 
     @classmethod
     def of_job(
@@ -87,6 +96,7 @@ class RankingCountMechanism(CountMechanism):
             unnamed=not rankings.names_people,
             contests=rankings.contest is not None,
             ties_refused=rankings.layout == "long" and rankings.ties is RankingTies.REFUSE,
+            below=rankings.unlisted is Unlisted.BELOW,
         )
 
 
@@ -108,7 +118,12 @@ def ranking_count_record(
     *statement, _ = map(_of_rankings, record.statement)  # the last one says which rows count
     return record.model_copy(
         update={
-            "statement": (*statement, *_weighted(mechanism), _bound(mechanism)),
+            "statement": (
+                *statement,
+                *_weighted(mechanism),
+                _bound(mechanism),
+                UNLISTED[mechanism.below],
+            ),
             "not_protected": (
                 *_not_protected(mechanism),
                 *map(_of_rankings, record.not_protected),

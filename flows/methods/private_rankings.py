@@ -170,6 +170,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             max_length=guarantee.max_length,
             max_rankings=guarantee.max_rankings,
             break_ties=rankings.ties is RankingTies.RANDOM,
+            reading=rankings.reading,
             epsilons=guarantee.epsilons(config.privacy.local_epsilons()),
             mechanism=guarantee.mechanism,
             already_private=guarantee.already_private,

@@ -25,7 +25,7 @@ from hushrank.estimation.rankings.noisy_rankings import (
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
 from hushrank.flows.config.method import MethodFacts
-from hushrank.flows.config.rankings import RankingTies
+from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -87,7 +87,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     Attributes:
         facts, plan_order: see `PlannedMethod`.
-        weights: of the parts that are released, by guarantee and longest list.
+        weights: of the parts that are released, by guarantee, longest list, and the size of the
+            catalogue if unlisted items count as below.
         words: what they are.
         rank: what the method makes of them.
         truth: what the scores are of an invented survey, from its true scores and the length of
@@ -97,7 +98,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     facts: MethodFacts
     plan_order: int | None
-    weights: Callable[[PrivacyParams, int], dict[Part, int]]
+    weights: Callable[[PrivacyParams, int, int | None], dict[Part, int]]
     words: CountWords
     rank: Callable[[NoisyRankings, SurveyConfig], _Ranked]
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
@@ -109,10 +110,10 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         """Noise for every entry of what is released."""
         refuse_too_many_items(config, self.facts, self.most_items)
         params = config.privacy.params()
-        longest = _longest(config)
-        weights = self.weights(params, longest)
+        longest, below = _longest(config), _below(config)
+        weights = self.weights(params, longest, below)
         try:
-            calibration = calibrate_rankings(params, longest, weights)
+            calibration = calibrate_rankings(params, longest, weights, below=below)
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
         return RankingCountMechanism.of_job(config, params, calibration, weights, longest)
@@ -139,6 +140,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             max_length=mechanism.longest,
             max_rankings=mechanism.params.max_contributions,
             break_ties=rankings.ties is RankingTies.RANDOM,
+            below=mechanism.below,
+            reading=rankings.reading,
             key=key,
             confidential=folder,
             fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
@@ -153,7 +156,9 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         self, drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the noisy counts."""
-        counts = NoisyRankings(drawn, mechanism.weights, mechanism.law, mechanism.longest)
+        counts = NoisyRankings(
+            drawn, mechanism.weights, mechanism.law, mechanism.longest, mechanism.below
+        )
         ranked = self.rank(counts, config)
         warnings = ranked.warnings
         if not ranked.estimate.informative:
@@ -175,13 +180,25 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         longest = _longest(config)
         orders = survey.orders(replicate, longest)
         lengths = np.full(len(orders), longest)
-        counts = count_rankings(orders.ravel(), lengths, survey.n_items, longest, by_place=False)
+        counts = count_rankings(
+            orders.ravel(),
+            lengths,
+            survey.n_items,
+            longest,
+            by_place=False,
+            below=_below(config) is not None,
+        )
         return {**counts.arrays()}
 
 
 def _longest(config: SurveyConfig) -> int:
     n_items = len(config.items.catalogue())
     return min(config.rankings.max_length or n_items, n_items)
+
+
+def _below(config: SurveyConfig) -> int | None:
+    """Size of the catalogue if unlisted items count as below; None: they are unknown."""
+    return len(config.items.catalogue()) if config.rankings.unlisted is Unlisted.BELOW else None
 
 
 def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
@@ -244,11 +261,11 @@ def _drawn(how: str) -> tuple[str, ...]:
     )
 
 
-def _pairs(params: PrivacyParams, longest: int) -> dict[Part, int]:
+def _pairs(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:
     return {Part.ABOVE: 1}
 
 
-def _places(params: PrivacyParams, longest: int) -> dict[Part, int]:
+def _places(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:
     return {Part.PLACES: 1}
 
 
@@ -270,7 +287,7 @@ KEMENY = TrustedRankings(
 BORDA = TrustedRankings(
     facts=_facts("borda", "places above the middle, on average of rankings"),
     plan_order=1,
-    weights=lambda params, longest: spread_weights(params, Part.NETS, longest),
+    weights=lambda params, longest, below: spread_weights(params, Part.NETS, longest, below=below),
     words=NET_SUMS,
     rank=_borda,
     truth=mean_places,
@@ -278,7 +295,7 @@ BORDA = TrustedRankings(
 BRADLEY_TERRY = TrustedRankings(
     facts=_facts("bradley-terry", "scores by maximum likelihood, from rankings", logistic=True),
     plan_order=2,
-    weights=lambda params, longest: spread_weights(params, Part.ABOVE, longest),
+    weights=lambda params, longest, below: spread_weights(params, Part.ABOVE, longest, below=below),
     words=SPREAD_ABOVE_COUNTS,
     rank=_bradley_terry,
     truth=log_odds,

@@ -36,6 +36,7 @@ from hushrank.transforms.common.schema import MOST_COLUMNS
 from hushrank.transforms.storage.packing import without_packing
 from hushrank.transforms.tables.names import is_table
 
+COMPLETE_ORDERS = (".soc", ".toc")  # of PrefLib: each ballot lists all items
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
 _NO_ITEMS = "the full list of items must come from you, because it must not depend on the answers."
@@ -139,10 +140,11 @@ def _lines_of(head: Head, guess: Guess) -> KindLines:
 def _preflib_proposal(source: Source, target: Path, head: Head) -> ConfigProposal:
     """The proposal for a file whose header names the items; strict kinds of file have no ties."""
     file = Path(head.file or source)
-    ties = "random" if file.suffix.lower().startswith(".t") else "refuse"
+    kind = file.suffix.lower()
+    ties, complete = "random" if kind.startswith(".t") else "refuse", kind in COMPLETE_ORDERS
     user = UserGuess.certain("user")
     guess = RankingGuess(layout="long", user=user, item="item", rank="rank")
-    own = rankings_lines([], guess, ties, items_file=_path(file, target))
+    own = rankings_lines([], guess, ties, _path(file, target), complete=complete)
     summary = (
         "I read the header and the first ballots only. A PrefLib file of rankings: each ballot"
         f" counts as another person's.\n{len(read_item_names(file))} items found in the header,"

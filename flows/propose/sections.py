@@ -188,7 +188,12 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
 
 
 def rankings_lines(
-    columns: list[str], guess: RankingGuess, ties: str = "refuse", items_file: str | None = None
+    columns: list[str],
+    guess: RankingGuess,
+    ties: str = "refuse",
+    items_file: str | None = None,
+    *,
+    complete: bool = False,
 ) -> KindLines:
     """Lines for a log of rankings.
 
@@ -197,6 +202,7 @@ def rankings_lines(
         guess: their roles.
         ties: what becomes of ties in layout `long`.
         items_file: the file whose header names the items; None: the person must name them.
+        complete: whether each ranking lists all items, by the kind of the file.
     """
     meaning = "refuse: set aside; random: a secret coin puts tied items in order"
     named = items_file is not None
@@ -209,6 +215,7 @@ def rankings_lines(
             *_role_lines(_RANKING_ROLES, guess.known(), guess.unknown(), columns, guess.user, {}),
             *_columns_of_items(guess),
             *((line("  ties", ties, meaning),) if guess.layout != "list" else ()),
+            *(() if complete else (choose("  unlisted", _UNLISTED),)),
         ),
         items=tuple(_ranked_items(guess, items_file)),
         privacy=tuple(_trusted_lines(owned=owned)),
@@ -216,12 +223,17 @@ def rankings_lines(
         delta="1.0e-5",
         choices=(
             *_columns_asked(guess.unknown()),
+            *(() if complete else ("unlisted",)),
             *(() if named or guess.items else ("the items",)),
             "epsilon",
         ),
     )
 
 
+_UNLISTED = (
+    "below (an item that a ranking does not list is worse than those it lists, as on most ballots)"
+    " or unknown (a ranking says nothing of it)"
+)
 _LAYOUTS = {
     "long": "a row a ranked item; list: a row a ranking",
     "list": "a row a ranking; long: a row a ranked item",

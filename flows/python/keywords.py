@@ -54,6 +54,9 @@ class Keywords(TypedDict, total=False):
         method: how the ranking is computed.
         design: which pairs were asked about: balanced, random or any.
         ties: what becomes of ties.
+        unlisted: below, if the items that a ranking does not list are below those it lists, as on
+            most ballots; by default unknown.
+        not_ranked: cells in place of a rank that say that an item was not ranked.
         words: what the words of the result stand for.
         top_k: how many of the best items to name.
         model, spectral, groups, report, schedule: sections of the YAML file, as dicts.
@@ -99,6 +102,8 @@ class Keywords(TypedDict, total=False):
     method: str
     design: str
     ties: str
+    unlisted: str
+    not_ranked: Sequence[str | int]
     words: Mapping[str, Sequence[str]]
     top_k: int
     model: Mapping[str, Any]
@@ -123,6 +128,7 @@ _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
     *("per_item_cap", "look", "mechanism", "already_private"),
 )
+_OF_INPUT = ("kind", "layout", "design", "ties", "words", "unlisted", "not_ranked")
 _PLACES = {"out": "output", "confidential": "confidential"}
 _ALONE = (
     *("name", "method", "top_k", "model", "spectral", "groups", "report", "schedule"),
@@ -131,7 +137,7 @@ _ALONE = (
 KEYS: dict[str, str] = {
     **{name: f"input.columns.{name}" for name in _COLUMNS},
     **{name: f"privacy.{name}" for name in _PRIVACY},
-    **{name: f"input.{name}" for name in ("kind", "layout", "design", "ties", "words")},
+    **{name: f"input.{name}" for name in _OF_INPUT},
     **{name: name for name in _ALONE},
     **_PLACES,
     "total_epsilon": "ledger.epsilon",

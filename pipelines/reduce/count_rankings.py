@@ -43,6 +43,7 @@ from hushrank.transforms.rankings.rankings import (
     encode_ranks,
     owners,
 )
+from hushrank.transforms.rankings.ranks import ranked_rows
 from hushrank.transforms.rankings.ties import (
     count_copies,
     each_copy,
@@ -82,7 +83,8 @@ class CountRankingsKind(RankingsKind):
             batch = of_contest(batch, columns.contest, job.contest)
         how = (job.catalogue, NO_EPSILONS, None, self.keyed_hash)
         if isinstance(columns, RankColumns):
-            pieces = encode_ranks(batch, columns, *how)
+            ranked = ranked_rows(batch, columns.rank, job.reading)
+            pieces = encode_ranks(ranked, columns, *how)
             if split.file.format is not FileFormat.PREFLIB:
                 return pieces
             found = self._assembled(pieces.rows)
@@ -91,14 +93,14 @@ class CountRankingsKind(RankingsKind):
         if isinstance(columns, ListColumns):
             found = encode_lists(batch, columns, *how, job.max_length)
         else:
-            found = encode_wide(batch, columns, *how, job.max_length, keep_ties=job.break_ties)
+            found = encode_wide(batch, columns, *how, job.max_length, **self._of_ranks)
         if columns.user is None and job.meets_owners:
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
         return found
 
     def _assembled(self, pieces: Pieces) -> Sifted[Rankings]:
         job = self.job
-        return assemble(pieces, job.catalogue, job.max_length, keep_ties=job.break_ties)
+        return assemble(pieces, job.catalogue, job.max_length, **self._of_ranks)
 
     def pack(
         self, rows: list[Rankings] | list[Pieces], partitions: int, spill: SpillFile | None
@@ -158,7 +160,7 @@ class CountRankingsKind(RankingsKind):
     def combine(self) -> beam.CombineFn:
         """Counts of pairs, places and nets."""
         job = self.job
-        return RankingCountsFn(len(job.catalogue), job.max_length, by_place=False)
+        return RankingCountsFn(len(job.catalogue), job.max_length, by_place=False, below=job.below)
 
 
 def _first_word(rankings: Rankings) -> Words:

@@ -15,6 +15,7 @@ from hushrank.transforms.rankings.ranking_columns import (
     RankColumns,
     WideRankColumns,
 )
+from hushrank.transforms.rankings.ranks import AS_GIVEN, RankReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class ReduceRankings(LocalReduction):
         mechanism: how a ranking is privatised.
         by_place: keep pairs apart by place, for debiasing.
         pairs: the law of `random-pairs`; None: another mechanism.
+        reading: what ranks mean beside their order.
     """
 
     columns: RankColumns | ListColumns | WideRankColumns | PairColumns
@@ -40,6 +42,7 @@ class ReduceRankings(LocalReduction):
     mechanism: RankingMechanism
     by_place: bool
     pairs: RandomPairs | None = None
+    reading: RankReading = AS_GIVEN
 
     @property
     def meets_owners(self) -> bool:
@@ -65,8 +68,9 @@ class CountRankings(Reduction):
     """One reduction of rankings to counts of true ones, to which noise is added afterwards.
 
     Attributes:
-        columns, contest, max_length, max_rankings: as in `ReduceRankings`.
+        columns, contest, max_length, max_rankings, reading: as in `ReduceRankings`.
         break_ties: as there; the key decides the coins, and which rankings of a person count.
+        below: items that a ranking leaves out count as below those it lists.
     """
 
     columns: RankColumns | ListColumns | WideRankColumns
@@ -74,6 +78,8 @@ class CountRankings(Reduction):
     max_length: int
     max_rankings: int
     break_ties: bool
+    below: bool = False
+    reading: RankReading = AS_GIVEN
 
     @property
     def meets_owners(self) -> bool:

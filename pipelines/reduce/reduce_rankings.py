@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TypedDict
 
 import pyarrow as pa
 
@@ -48,6 +49,7 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
+from hushrank.transforms.rankings.ranks import RankReading, ranked_rows
 from hushrank.transforms.rankings.ties import break_ties, random_coins
 from hushrank.transforms.rankings.wide import encode_wide
 from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
@@ -61,6 +63,11 @@ BLOCK_RANKINGS = 1 << 16  # privatised and counted at a time, so that what is be
 
 
 Private = PrivateRankings | PairAnswers
+
+
+class _OfRanks(TypedDict):
+    keep_ties: bool
+    reading: RankReading
 
 
 class RankingsKind(Kind[ReduceRankings]):
@@ -96,16 +103,21 @@ class RankingsKind(Kind[ReduceRankings]):
             batch = of_contest(batch, columns.contest, job.contest)
         how = (job.catalogue, job.epsilons, self._table, self.keyed_hash)
         if isinstance(columns, RankColumns):
-            return encode_ranks(batch, columns, *how)
+            return encode_ranks(ranked_rows(batch, columns.rank, job.reading), columns, *how)
         if isinstance(columns, ListColumns):
             lists = encode_lists(batch, columns, *how, job.max_length)
         else:
-            wide = encode_wide(batch, columns, *how, job.max_length, keep_ties=job.break_ties)
+            wide = encode_wide(batch, columns, *how, job.max_length, **self._of_ranks)
             lists = self._without_ties(wide)
         if self.meets_owners:
             return lists
         private = self._private(lists.rows)
         return Sifted(private.rows, lists.rejects, tally={**private.tally, **lists.tally})
+
+    @property
+    def _of_ranks(self) -> _OfRanks:
+        """How ranks are read."""
+        return {"keep_ties": self.job.break_ties, "reading": self.job.reading}
 
     def _without_ties(self, found: Sifted[Rankings]) -> Sifted[Rankings]:
         """Break ties by coins that are drawn here."""
@@ -155,7 +167,7 @@ class RankingsKind(Kind[ReduceRankings]):
         else:
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
             how = (job.catalogue, job.max_length)
-            met = (assemble(part, *how, keep_ties=job.break_ties) for part in parts)
+            met = (assemble(part, *how, **self._of_ranks) for part in parts)
             whole = map(self._without_ties, met)
         kept = yield from bound_rankings(map(counted_whole, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)

@@ -30,6 +30,7 @@ HEAVY = {"privacy__bounding": "weights", "privacy__distinct_pairs": True}
 TIES = {"input__ties": "model", "method": "noisy-pairs"}
 AT_SOURCE = {"privacy__already_private": True, "input__columns__epsilon": "own"}
 RANGE = {"privacy__epsilon": None, "privacy__epsilon_range": [0.5, 4.0]}
+BELOW = {"input__unlisted": "below"}
 LISTS = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
 PAIRS_AT_SOURCE = {
     "privacy__already_private": True,
@@ -130,6 +131,13 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "borda, user",
         {"privacy__max_contributions": 2, "input__max_length": 3},
     ),
+    "trusted rankings, below": ("kemeny, user", BELOW),
+    "trusted sums, below": (
+        "borda, user",
+        {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},
+    ),
+    "trusted places, below": ("footrule", {**BELOW, "input__max_length": 3}),
+    "trusted scores, below": ("bradley-terry, user", {**BELOW, "input__overvotes": "exhaust"}),
     "responses, sparse graph, added": ("spectral, sparse", ADDED),
     "responses, graph by itself": ("spectral", {"spectral": {"graph": "auto"}}),
     "responses at the source": (

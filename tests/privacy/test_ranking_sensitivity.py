@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.ranking_sensitivity import (
     SPREAD,
     Part,
+    ranking_below_sensitivity,
     ranking_sensitivity,
     spread_weights,
 )
@@ -37,13 +38,17 @@ def params_of(
     )
 
 
-def counts_of(ranking: tuple[int, ...], n_items: int) -> dict[Part, NDArray[np.int64]]:
-    """What one list adds to each part, by the definitions."""
+def counts_of(
+    ranking: tuple[int, ...], n_items: int, *, below: bool = False
+) -> dict[Part, NDArray[np.int64]]:
+    """What one list adds to each part, by the definitions; `below`: items left out are last."""
     above = np.zeros((n_items, n_items), np.int64)
-    places = np.zeros((n_items, n_items), np.int64)
+    places = np.zeros((n_items, 2 * n_items + 1), np.int64)
+    left_out = [item for item in range(n_items) if below and item not in ranking]
     for place, item in enumerate(ranking):
         places[item, place] = 1
-        above[item, list(ranking[place + 1 :])] = 1
+        above[item, [*ranking[place + 1 :], *left_out]] = 1
+    places[left_out, n_items + len(ranking)] = 1
     nets = above.sum(axis=1) - above.sum(axis=0)
     return {
         Part.ABOVE: above.ravel(),
@@ -55,10 +60,12 @@ def counts_of(ranking: tuple[int, ...], n_items: int) -> dict[Part, NDArray[np.i
 
 
 @cache
-def bundles(n_items: int, lengths: tuple[int, ...], most: int) -> dict[Part, NDArray[np.int64]]:
+def bundles(
+    n_items: int, lengths: tuple[int, ...], most: int, *, below: bool
+) -> dict[Part, NDArray[np.int64]]:
     """Every bundle of at most `most` lists of these lengths, as sums, shape (m, cells)."""
     lists = [each for k in lengths for each in permutations(range(n_items), k)]
-    single = [counts_of(each, n_items) for each in lists]
+    single = [counts_of(each, n_items, below=below) for each in lists]
     found = {}
     for part in Part:
         table = np.array([each[part] for each in single])
@@ -90,8 +97,9 @@ def enumerated(
     n_items: int,
     adjacency: Adjacency,
     most: int,
+    below: bool = False,
 ) -> Sensitivity:
-    found = bundles(n_items, lengths, most)
+    found = bundles(n_items, lengths, most, below=below)
     vectors = np.concatenate([weight * found[part] for part, weight in weights.items()], axis=1)
     return largest_change(np.unique(vectors, axis=0), adjacency)
 
@@ -126,6 +134,60 @@ def test_the_bound_of_one_part_holds_and_is_attained(
         assert found.l2_squared <= bound.l2_squared
     else:
         assert found == bound
+
+
+BELOW = [(3, 2, 1), (3, 2, 2), (3, 3, 1), (4, 2, 1), (4, 2, 2), (4, 3, 1), (4, 4, 1), (5, 3, 1)]
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(("n_items", "longest", "most"), BELOW)
+@pytest.mark.parametrize("part", Part)
+def test_the_bound_holds_and_is_attained_where_items_left_out_are_below(
+    part: Part, n_items: int, longest: int, most: int, adjacency: Adjacency
+) -> None:
+    bound = ranking_below_sensitivity(params_of(adjacency, most), longest, {part: 1}, n_items)
+    lengths = tuple(range(1, longest + 1))
+    found = enumerated({part: 1}, lengths, n_items, adjacency, most, below=True)
+    if part is Part.SQUARES and adjacency is Adjacency.REPLACE_ONE:  # no square is ever 0
+        assert found.l1 <= bound.l1
+        assert found.l2_squared <= bound.l2_squared
+    else:
+        assert found == bound
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("part", [Part.ABOVE, Part.NETS])
+def test_the_bound_of_a_vector_holds_where_items_left_out_are_below(
+    part: Part, adjacency: Adjacency, noise: NoiseKind
+) -> None:
+    for n_items, longest, most in BELOW[:5]:
+        params = params_of(adjacency, most, noise)
+        weights = spread_weights(params, part, longest, below=n_items)
+        bound = ranking_below_sensitivity(params, longest, weights, n_items)
+        lengths = tuple(range(1, longest + 1))
+        found = enumerated(weights, lengths, n_items, adjacency, most, below=True)
+        assert found.l1 <= bound.l1
+        assert found.l2_squared <= bound.l2_squared
+        if adjacency is Adjacency.ADD_REMOVE:
+            assert found == bound
+
+
+def test_the_figures_of_nets_and_pairs_where_items_left_out_are_below() -> None:
+    added = params_of(Adjacency.ADD_REMOVE)
+    for n in (3, 4, 5):  # sums stay within those of complete lists
+        bound = ranking_below_sensitivity(added, n, {Part.NETS: 1}, n)
+        assert bound == Sensitivity(n * n // 2, (n**3 - n) // 3)
+        assert bound == ranking_sensitivity(added, n, {Part.NETS: 1})
+    for n, longest, margins in ((4, 2, 18), (5, 3, 34)):
+        pairs = ranking_below_sensitivity(added, longest, {Part.ABOVE: 1}, n)
+        told = n * (n - 1) // 2 - (n - longest) * (n - longest - 1) // 2
+        assert pairs == Sensitivity(told, told)
+        lists = [each for k in range(1, longest + 1) for each in permutations(range(n), k)]
+        above = np.array([counts_of(each, n, below=True)[Part.ABOVE] for each in lists])
+        margin = above.reshape(-1, n, n) - above.reshape(-1, n, n).transpose(0, 2, 1)
+        margin = margin[:, *np.triu_indices(n, 1)]  # +1, -1 or 0 of each pair
+        assert largest_change(margin, Adjacency.REPLACE_ONE).l2_squared == margins <= 4 * told
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -172,7 +234,7 @@ def test_the_number_of_rankings_is_free_where_people_are_replaced(
 
 def test_half_of_the_cells_is_not_enough_where_a_ballot_may_be_set_aside() -> None:
     """Cells a < b alone move by half as much, but then the number of ballots has to be released."""
-    found = bundles(3, (3,), 1)
+    found = bundles(3, (3,), 1, below=False)
     upper = found[Part.ABOVE][:, [1, 2, 5]]
     assert largest_change(upper, Adjacency.REPLACE_ONE) == Sensitivity(3, 3)
     with_ballots = np.concatenate([upper, found[Part.RANKINGS]], axis=1)

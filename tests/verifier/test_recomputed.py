@@ -19,7 +19,12 @@ from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.noise import gaussian_law
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.randomized_response import split_response
-from hushrank.privacy.ranking_sensitivity import Part, ranking_sensitivity, spread_weights
+from hushrank.privacy.ranking_sensitivity import (
+    Part,
+    ranking_below_sensitivity,
+    ranking_sensitivity,
+    spread_weights,
+)
 from hushrank.privacy.row_weights import Counted, weighted_sensitivity
 from hushrank.privacy.sensitivity import (
     Sensitivity,
@@ -140,7 +145,33 @@ def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
     for weights in (spread_weights(params, part, longest), {part: 1}, {Part.PLACES: 3}):
         named = {str(name): weight for name, weight in weights.items()}
         found = norms(ranking_sensitivity(params, longest, weights))
-        assert verifier.rankings(lists, sides, longest, named) == found
+        assert verifier.rankings(lists, sides, longest, longest, named) == found
+
+
+@FEW
+@given(
+    st.sampled_from(Adjacency),
+    st.integers(1, 5),
+    st.integers(2, 9),
+    st.integers(0, 4),
+    st.sampled_from([Part.ABOVE, Part.NETS]),
+    st.sampled_from(NoiseKind),
+)
+def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, more, part, noise):
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=adjacency,
+        epsilon=1.0,
+        delta=0.0 if noise is NoiseKind.LAPLACE else 1e-6,
+        noise=noise,
+        max_contributions=lists,
+    )
+    sides, n = 1 if adjacency is Adjacency.ADD_REMOVE else 2, longest + more
+    spread = spread_weights(params, part, longest, below=n)
+    for weights in (spread, {part: 1}, {Part.PLACES: 3}):
+        named = {str(name): weight for name, weight in weights.items()}
+        found = norms(ranking_below_sensitivity(params, longest, weights, n))
+        assert verifier.rankings(lists, sides, longest, n, named) == found
 
 
 @FEW

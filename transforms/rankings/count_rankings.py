@@ -25,20 +25,20 @@ from hushrank.transforms.rankings.rankings import Rankings
 class RankingCountsFn(DenseFn[RankingCounts]):
     """PCollection[PrivateRankings or Rankings] -> RankingCounts: exact in any order of merging."""
 
-    def __init__(self, n_items: int, max_length: int, *, by_place: bool) -> None:
+    def __init__(
+        self, n_items: int, max_length: int, *, by_place: bool, below: bool = False
+    ) -> None:
         self._n_items = n_items
         self._max_length = max_length
-        self._by_place = by_place
+        self._how = {"by_place": by_place, "below": below}
 
     def create_accumulator(self) -> RankingCounts:
-        return no_rankings(self._n_items, self._max_length, by_place=self._by_place)
+        return no_rankings(self._n_items, self._max_length, **self._how)
 
     def add_input(self, total: RankingCounts, rows: PrivateRankings | Rankings) -> RankingCounts:
         if isinstance(rows, Rankings) and rows.tied is not None:
             raise ValueError("ties must be broken before rankings are counted")
-        own = count_rankings(
-            rows.items, rows.lengths, self._n_items, self._max_length, by_place=self._by_place
-        )
+        own = count_rankings(rows.items, rows.lengths, self._n_items, self._max_length, **self._how)
         return merge_counts([total, own])
 
     def merge_accumulators(self, parts: Iterable[RankingCounts]) -> RankingCounts:

@@ -29,11 +29,18 @@ from hushrank.transforms.common.flat_lists import any_in_list, repeats_item, tak
 from hushrank.transforms.common.schema import to_numpy
 from hushrank.transforms.common.sorting import Words, new_run, number_runs, order_within, sort_by
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, contest_names
-from hushrank.transforms.rankings.ranks import Rest, ranks_of, words_of_ranks
+from hushrank.transforms.rankings.ranks import (
+    AS_GIVEN,
+    RankReading,
+    Rest,
+    ranks_of,
+    words_of_ranks,
+)
 
 REPEATED = "the ranking holds an item twice"
 TOO_LONG = "the ranking has more items than max_length"
 TIED = "the ranking puts two items at the same rank"
+NOTHING_LISTED = "the ranking ends before its first item"
 TWO_EPSILONS = "rows of one ranking have different epsilons"
 
 Integers = NDArray[np.int64]
@@ -234,7 +241,12 @@ def encode_ranks(
 
 
 def assemble(
-    pieces: Pieces, catalogue: Catalogue, max_length: int, *, keep_ties: bool
+    pieces: Pieces,
+    catalogue: Catalogue,
+    max_length: int,
+    *,
+    keep_ties: bool,
+    reading: RankReading = AS_GIVEN,
 ) -> Sifted[Rankings]:
     """Put the pieces of each ranking together, best item first.
 
@@ -243,6 +255,7 @@ def assemble(
         catalogue: the public items.
         max_length: longer rankings are refused.
         keep_ties: mark items at the same rank as tied; otherwise rankings with ties are refused.
+        reading: what ranks mean beside their order.
 
     Returns:
         The valid rankings; a row for each item of a refused one, whose number is `ranking`.
@@ -262,31 +275,42 @@ def assemble(
     of_row = np.repeat(np.arange(len(lengths)), lengths)
     tied = np.zeros(len(rank), np.bool_)
     tied[1:] = (rank[1:] == rank[:-1]) & (rest[1:] == rest[:-1]) & (of_row[1:] == of_row[:-1])
+    listed = reading.lengths(rank + rest, tied, lengths)
+    counts = np.arange(len(rank)) < np.repeat(np.cumsum(lengths) - lengths + listed, lengths)
     has_ties = np.zeros(len(lengths), np.bool_)
-    has_ties[of_row[tied]] = True
-    marks = tied if keep_ties else None
-    whole = Rankings(items, lengths, parts.epsilon[starts], owner[starts], marks)
+    has_ties[of_row[tied & counts]] = True
+    marks = tied[counts] if keep_ties else None
+    whole = Rankings(items[counts], listed, parts.epsilon[starts], owner[starts], marks)
     differs = np.zeros(len(whole), np.bool_)
     differs[number[parts.epsilon != whole.epsilon[number]]] = True
     rules = [
         (REPEATED, repeats_item(items, lengths, len(catalogue))),
-        (TOO_LONG, lengths > max_length),
+        (NOTHING_LISTED, listed == 0),
+        (TOO_LONG, listed > max_length),
         (TIED, has_ties & (not keep_ties)),
         (TWO_EPSILONS, differs),
     ]
     valid, refused = sift(pa.record_batch({"ranking": np.arange(len(whole))}), rules)
     if refused is None:
         return Sifted(whole)
+    names = pa.array(catalogue.names, pa.string()).take(pa.array(items))
+    rows = pa.table({"item": names, "rank": rank + rest})
+    return Sifted(whole.take(valid), _refused_rows(refused, rows, lengths))
+
+
+def _refused_rows(refused: pa.Table, rows: pa.Table, lengths: Integers) -> pa.Table:
+    """The rows of the rankings that are refused, each with the number of its ranking and why.
+
+    Args:
+        refused: the number, `ranking`, and the reason of each.
+        rows: item and rank, of all rankings one after the other.
+        lengths: how many rows each ranking has.
+    """
     number = to_numpy(refused["ranking"])
-    rows = take_lists(np.arange(len(rank)), lengths, number)
+    chosen = rows.take(pa.array(take_lists(np.arange(len(rows)), lengths, number)))
     of_row = np.repeat(np.arange(len(number)), lengths[number])
-    rejects = {
-        "ranking": of_row,
-        "item": pa.array(catalogue.names, pa.string()).take(pa.array(items[rows])),
-        "rank": (rank + rest)[rows],
-        "reason": refused["reason"].take(pa.array(of_row)),
-    }
-    return Sifted(whole.take(valid), pa.table(rejects))
+    made = {"ranking": of_row, "item": chosen["item"], "rank": chosen["rank"]}
+    return pa.table(made | {"reason": refused["reason"].take(pa.array(of_row))})
 
 
 def split_rankings(rankings: Rankings, n_partitions: int) -> Iterator[tuple[int, Rankings]]:

@@ -7,6 +7,8 @@ and the rest; any other number is `high` alone. Ranks compare as these pairs do,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +20,91 @@ from hushrank.transforms.common.sorting import Words
 
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
+UNRANKED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
 _WHOLE_NUMBER = r"^[+-]?([0-9]{1,18}|[1-8][0-9]{18})$"
 
 Floats = NDArray[np.float64]
 Rest = NDArray[np.int16]
 Mask = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankReading:
+    """What ranks mean beside their order.
+
+    Attributes:
+        not_ranked: cells that say that an item was not ranked, as text; an empty one always does.
+        end_at_tie: end a ranking before the first rank that two items share.
+        end_at_gap: end a ranking before the first item whose rank leaves one out: it is above one
+            more than the number of items before it.
+    """
+
+    not_ranked: tuple[str, ...] = ()
+    end_at_tie: bool = False
+    end_at_gap: bool = False
+
+    def names(self, column: pa.Array) -> Mask:
+        """Which cells are one of `not_ranked`, as text or as the same number."""
+        codes = pa.array([code.strip().lower() for code in self.not_ranked], pa.large_string())
+        high, low, _ = ranks_of(codes)
+        known = {*zip(high[np.isfinite(high)], low[np.isfinite(high)], strict=True)}
+
+        def is_code(cells: pa.Array) -> Mask:
+            rank, rest, _ = ranks_of(cells)
+            found = np.zeros(len(cells), np.bool_)
+            for one in known:
+                found |= (rank == one[0]) & (rest == one[1])
+            if is_text(cells.type):
+                texts = pc.utf8_lower(pc.utf8_trim_whitespace(to_text(cells)))
+                found |= to_numpy(pc.is_in(texts, value_set=codes))
+            return found
+
+        return by_distinct(column, is_code, np.False_) if is_text(column.type) else is_code(column)
+
+    def lengths(self, rank: Floats, tied: Mask, lengths: Integers) -> Integers:
+        """How many items of each ranking count.
+
+        Args:
+            rank: shape (sum of lengths,), ranks in order, one ranking after the other.
+            tied: whether each has the rank of the one before it.
+            lengths: shape (n,), how many items each ranking has.
+        """
+        if not (self.end_at_tie or self.end_at_gap):
+            return lengths
+        number = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(rank)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        ends = np.zeros(len(rank), np.bool_)
+        if self.end_at_tie:
+            ends[:-1] |= tied[1:]
+        if self.end_at_gap:
+            ends |= rank > place + 1
+        found = lengths.copy()
+        np.minimum.at(found, number[ends], place[ends])
+        return found
+
+
+AS_GIVEN = RankReading()
+
+
+def ranked_rows(batch: pa.RecordBatch, name: str, reading: RankReading) -> pa.RecordBatch:
+    """The rows whose cell in column `name` holds a rank, where some texts say that it holds none.
+
+    Without such texts all rows: one without a rank is set aside as it is encoded.
+    """
+    if not reading.not_ranked:
+        return batch
+    column = batch[name]
+    no_rank = to_numpy(pc.is_null(column)) | reading.names(column)
+    if is_text(column.type):
+        no_rank |= by_distinct(column, are_unranked, np.True_)
+    return batch.filter(pa.array(~no_rank))
+
+
+def are_unranked(texts: pa.Array) -> Mask:
+    """Which texts are those that statistics programs write into an empty cell."""
+    known = pa.array(UNRANKED_TEXTS, pa.large_string())
+    return to_numpy(pc.is_in(to_text(texts), value_set=known))
 
 
 def ranks_of(column: pa.Array) -> tuple[Floats, Rest, Mask]:

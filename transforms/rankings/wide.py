@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import KeyedHash
@@ -20,12 +19,10 @@ from hushrank.transforms.common.epsilons import (
     epsilons_of,
     rules_of_epsilons,
 )
-from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+from hushrank.transforms.common.schema import by_distinct, is_text
 from hushrank.transforms.rankings.ranking_columns import WideRankColumns
 from hushrank.transforms.rankings.rankings import TIED, TOO_LONG, Rankings
-from hushrank.transforms.rankings.ranks import ranks_of
-
-UNRANKED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
+from hushrank.transforms.rankings.ranks import AS_GIVEN, RankReading, are_unranked, ranks_of
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,6 +38,7 @@ def encode_wide(
     max_length: int,
     *,
     keep_ties: bool,
+    reading: RankReading = AS_GIVEN,
 ) -> Sifted[Rankings]:
     """Encode one batch with a ranking in each row.
 
@@ -52,14 +50,20 @@ def encode_wide(
         keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
         max_length: longer rankings are set aside.
         keep_ties: mark items at the same rank as tied; otherwise rankings with ties are set aside.
+        reading: what ranks mean beside their order.
     """
     by_name = {item: column for column, item in columns.items}
-    cells = [_ranks(batch[by_name[name]]) for name in catalogue.names]
+    cells = [_ranks(batch[by_name[name]], reading) for name in catalogue.names]
     rank, rest, unranked = (np.stack(each, axis=1) for each in zip(*cells, strict=True))
     numbers = np.isfinite(rank)
     order = np.lexsort((rest, rank, unranked), axis=1)  # stable: tied items as in the catalogue
     lengths = np.count_nonzero(~unranked, axis=1)
     tied = _ties(order, rank, rest, lengths)
+    if reading.end_at_tie or reading.end_at_gap:
+        ranked = np.arange(len(catalogue)) < lengths[:, np.newaxis]
+        ordered = np.take_along_axis(rank, order, axis=1)
+        lengths = reading.lengths(ordered[ranked], tied[ranked], lengths)
+        tied &= np.arange(len(catalogue)) < lengths[:, np.newaxis]
     epsilon, broken = epsilons_of(batch, columns, source, table)
     rules = [
         ("null user", missing(batch, columns.user)),
@@ -80,22 +84,19 @@ def encode_wide(
     return Sifted(rankings, rejects, valid)
 
 
-def _ranks(column: pa.Array) -> tuple[Floats, NDArray[np.int16], Mask]:
+def _ranks(column: pa.Array, reading: RankReading) -> tuple[Floats, NDArray[np.int16], Mask]:
     """The ranks of one item as `ranks_of` has them, and which rows do not rank it."""
     if pa.types.is_null(column.type):
         none = np.ones(len(column), np.bool_)
         return np.full(len(column), np.nan), np.zeros(len(column), np.int16), none
     rank, rest, unranked = ranks_of(column)
     if is_text(column.type):
-        unranked = unranked | by_distinct(column, _are_unranked, np.True_)
+        unranked = unranked | by_distinct(column, are_unranked, np.True_)
     elif pa.types.is_floating(column.type):
         unranked = unranked | np.isnan(rank)
+    if reading.not_ranked:
+        unranked = unranked | reading.names(column)
     return np.where(unranked, np.nan, rank), rest, unranked
-
-
-def _are_unranked(texts: pa.Array) -> Mask:
-    known = pa.array(UNRANKED_TEXTS, pa.large_string())
-    return to_numpy(pc.is_in(to_text(texts), value_set=known))
 
 
 def _ties(

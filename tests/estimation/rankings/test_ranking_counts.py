@@ -111,3 +111,36 @@ def test_counts_of_different_sizes_do_not_go_together():
         RankingCounts(**counts | {"by_place": np.zeros((2, 3, 3), np.int64)})
     with pytest.raises(ValueError, match="same items and lengths"):
         RankingCounts(**counts | {"places": np.zeros((3, 2), np.int64)})
+
+
+@pytest.mark.parametrize("longest", [2, LONGEST, N_ITEMS])
+def test_items_left_out_count_as_below(longest):
+    """Against each list by itself, completed by all that it leaves out, tied last."""
+    rng, lists = np.random.default_rng(3), []
+    for _ in range(40):
+        lists.append(rng.permutation(N_ITEMS)[: rng.integers(1, longest + 1)])
+    wins, squares = np.zeros((N_ITEMS, N_ITEMS), np.int64), np.zeros(N_ITEMS, np.int64)
+    tails = np.zeros((N_ITEMS, min(longest, N_ITEMS - 1)), np.int64)
+    for each in lists:
+        place = np.full(N_ITEMS, N_ITEMS)
+        place[each] = np.arange(len(each))
+        above = place[:, np.newaxis] < place
+        wins += above
+        squares += (above.sum(axis=1) - above.sum(axis=0)) ** 2
+        if len(each) < N_ITEMS:
+            tails[place == N_ITEMS, len(each) - 1] += 1
+    items, lengths = np.concatenate(lists), np.array([*map(len, lists)])
+    counts = count_rankings(items, lengths, N_ITEMS, longest, by_place=False, below=True)
+    assert (counts.wins == wins).all()
+    assert (counts.moments == np.diag(squares)).all()
+    assert (counts.tails == tails).all()
+    assert counts.places.sum() + counts.tails.sum() == N_ITEMS * len(lists)
+    halves = [
+        count_rankings(np.concatenate(part), np.array([*map(len, part)]), N_ITEMS, longest, **how)
+        for part in (lists[:15], lists[15:])
+        for how in [{"by_place": False, "below": True}]
+    ]
+    merged = merge_counts(halves).arrays()
+    assert all((merged[name] == array).all() for name, array in counts.arrays().items())
+    with pytest.raises(ValueError, match="kept apart by place only"):
+        count_rankings(items, lengths, N_ITEMS, longest, by_place=True, below=True)

@@ -22,7 +22,11 @@ from hushrank.flows.certificate.formulas import (
 from hushrank.privacy import sensitivity as derivations
 from hushrank.privacy.gradient_sensitivity import LossBounds, gradient_sensitivity
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
-from hushrank.privacy.ranking_sensitivity import Part, ranking_sensitivity
+from hushrank.privacy.ranking_sensitivity import (
+    Part,
+    ranking_below_sensitivity,
+    ranking_sensitivity,
+)
 from hushrank.privacy.row_weights import Counted, weighted_sensitivity
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import stream_of
@@ -138,6 +142,9 @@ def test_test_answers_and_rankings():
         ):
             wanted = ranking_sensitivity(params, n, weights)
             assert comes_to(rankings_formula(params, n, weights)) == wanted
+            for below in (n, n + 1, n + 3):
+                wanted = ranking_below_sensitivity(params, n, weights, below)
+                assert comes_to(rankings_formula(params, n, weights, below=below)) == wanted
 
 
 @pytest.mark.parametrize("even", [True, False])

@@ -327,18 +327,23 @@ def test_a_folder_that_does_not_exist_is_refused():
         write_proposal(ConfigProposal("", "", ()), Path("no/survey.yaml"))
 
 
-def test_a_preflib_file_names_its_items_and_leaves_one_choice(tmp_path, monkeypatch):
+def test_a_preflib_file_names_its_items_and_leaves_two_choices(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     header = "# NUMBER VOTERS: 5\n# NUMBER ALTERNATIVES: 2\n"
     header += "# ALTERNATIVE NAME 1: Ada\n# ALTERNATIVE NAME 2: Bo\n"
     Path("board.toi").write_text(header + "3: {2,1}\n2: 1\n")
     proposal = propose_config(Path("board.toi"), Path("survey.yaml"))
-    assert proposal.choices == ("epsilon",)
+    assert proposal.choices == ("unlisted", "epsilon")
     assert "2 items found in the header" in proposal.summary
-    Path("survey.yaml").write_text(proposal.text.replace("  epsilon:", "  epsilon: 2.0", 1))
+    text = choose(proposal.text, {"unlisted": "below", "epsilon": "2.0"})
+    Path("survey.yaml").write_text(text)
     config = load_config(Path("survey.yaml"))
     assert config.items.catalogue().names == ("Ada", "Bo")
     assert config.rankings.ties == "random"
+    Path("board.soc").write_text(header + "3: 2,1\n2: 1,2\n")
+    complete = propose_config(Path("board.soc"), Path("survey.yaml"))
+    assert complete.choices == ("epsilon",)  # each order lists all items
+    assert "unlisted" not in complete.text
     Path("board.toi").write_text(header + "5: 1,3\n")
     with pytest.raises(ConfigError, match=r"line 5: an item is not in the header"):
         propose_config(Path("board.toi"), Path("survey.yaml"))

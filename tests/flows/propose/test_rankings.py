@@ -74,10 +74,11 @@ def test_a_filled_proposal_is_valid(tmp_path: Path, monkeypatch, rows):
     proposal = propose_config(source, target)
     told = write_proposal(proposal, target)
     assert "Looks like rankings: user=voter" in told
-    assert "2 lines in it are marked CHOOSE (the items, epsilon)" in told
+    assert "3 lines in it are marked CHOOSE (unlisted, the items, epsilon)" in told
     assert "Oslo" not in proposal.text + proposal.summary
     text = proposal.text
-    for key, value in {"items": "{names: [Oslo, Bern, Rome]}", "epsilon": "2"}.items():
+    chosen = {"items": "{names: [Oslo, Bern, Rome]}", "unlisted": "below", "epsilon": "2"}
+    for key, value in chosen.items():
         text, times = re.subn(rf"(?m)^( *{key}:) +# CHOOSE.*$", rf"\1 {value}", text)
         assert times == 1
     target.write_text(text)
@@ -88,6 +89,7 @@ def test_a_filled_proposal_is_valid(tmp_path: Path, monkeypatch, rows):
         else ListColumns(user="voter", ranking="order")
     )
     assert config.columns() == expected
+    assert config.rankings.unlisted == "below"
     assert config.privacy.unit is Unit.USER
     assert config.privacy.noise is NoiseKind.GAUSSIAN
     assert config.ledger.epsilon == 10  # above that little is promised: docs/choosing.md

@@ -242,7 +242,7 @@ SHAPES = {
             for place, item in enumerate(ITEMS, 1)
         ],
         says="rankings: user=voter, item=candidate, rank=position.",
-        choices={"items": COMPARED["items"]},
+        choices={"items": COMPARED["items"], "unlisted": "unknown"},
     ),
 }
 

@@ -25,13 +25,19 @@ def election(tmp_path, monkeypatch):
     return write
 
 
+def choose(job) -> None:
+    """Fill in what `init` left to the person."""
+    text = job.read_text().replace("  epsilon:  ", "  epsilon: 8", 1)
+    job.write_text(text.replace("  unlisted:  ", "  unlisted: below", 1))
+
+
 def test_what_init_proposes_runs_and_ranks(tmp_path, command, election):
     election()
     code, printed = command("init", "board.toi", "--out", "job.yaml")
     assert code == 0, printed
-    assert "1 line in it is marked CHOOSE (epsilon)" in printed
+    assert "2 lines in it are marked CHOOSE (unlisted, epsilon)" in printed
     job = tmp_path / "job.yaml"
-    job.write_text(job.read_text().replace("  epsilon:  ", "  epsilon: 8", 1))
+    choose(job)
     code, printed = command("run", job, "--direct")
     assert code == 0, printed
     (release,) = tmp_path.glob("out/board/release.json")
@@ -51,7 +57,7 @@ def job(tmp_path, command, election):
     election()
     command("init", "board.toi", "--out", "job.yaml")
     path = tmp_path / "job.yaml"
-    path.write_text(path.read_text().replace("  epsilon:  ", "  epsilon: 8", 1))
+    choose(path)
     return path
 
 

@@ -35,6 +35,7 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
+from hushrank.transforms.rankings.ranks import RankReading, ranked_rows
 
 NAMES = ("ants", "bees", "cats", "dogs")
 CATALOGUE = Catalogue(NAMES)
@@ -287,3 +288,24 @@ def test_rankings_without_owners_meet_nobody():
         with pytest.raises(ValueError, match="owners"):
             meet()
     assert Rankings.concatenated([rankings, rankings]).owner is None
+
+
+@pytest.mark.parametrize(
+    ("reading", "ranks", "listed"),
+    [
+        ({"end_at_tie": True}, (1, 2, 2), [[0]]),
+        ({"end_at_tie": True}, (1, 1, 2), [[]]),  # no ranking: `lists_of` splits nothing
+        ({"end_at_gap": True}, (1, 2, 4), [[0, 1]]),
+        ({}, (1, 2, 4), [[0, 1, 2]]),
+    ],
+)
+def test_a_long_ranking_ends_where_its_ranks_say(reading, ranks, listed):
+    rows = [("p", item, rank) for item, rank in zip(("ants", "bees", "cats"), ranks, strict=True)]
+    assert lists_of(assembled(rows, reading=RankReading(**reading)).rows) == listed
+
+
+def test_rows_whose_cell_says_not_ranked_are_no_rows_of_a_ranking():
+    batch = pa.record_batch({"rank": ["1", "0", None, "", "99.0", "-", "2"]})
+    found = ranked_rows(batch, "rank", RankReading(not_ranked=("0", "99", "-")))
+    assert found["rank"].to_pylist() == ["1", "2"]
+    assert ranked_rows(batch, "rank", RankReading()) is batch

@@ -11,6 +11,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.rankings.ranking_columns import WideRankColumns
 from hushrank.transforms.rankings.rankings import TIED, TOO_LONG
+from hushrank.transforms.rankings.ranks import AS_GIVEN, RankReading
 from hushrank.transforms.rankings.wide import encode_wide
 
 ITEMS = ("London", "Paris", "Rome")
@@ -19,10 +20,10 @@ EPSILONS = EpsilonSource(low=1.0, high=1.0, value=1.0)
 HASH = KeyedHash(bytes(range(32)))
 
 
-def encode(rows, *, longest=3, keep_ties=False):
+def encode(rows, *, longest=3, keep_ties=False, reading=AS_GIVEN):
     batch = rows if isinstance(rows, pa.RecordBatch) else batch_of(rows)
     how = (COLUMNS, Catalogue(ITEMS), EPSILONS, None, HASH, longest)
-    return encode_wide(batch, *how, keep_ties=keep_ties)
+    return encode_wide(batch, *how, keep_ties=keep_ties, reading=reading)
 
 
 def encoded(rows, **how):
@@ -99,3 +100,37 @@ def test_tied_items_are_marked_and_in_the_order_of_the_catalogue(row, ranking, t
     assert before.tied.tolist() == [False] * 3 + tied
     bad = encode([("x", "2", "1"), row], keep_ties=True).rows
     assert bad.tied.tolist() == tied
+
+
+@pytest.mark.parametrize(
+    ("reading", "row", "ranking"),
+    [
+        ({"not_ranked": ("0", "99", "N/A")}, ("0", "1", "99"), ["Paris"]),
+        ({"not_ranked": ("0", "99", "N/A")}, (" n/a ", "0.0", "3"), ["Rome"]),
+        ({"end_at_tie": True}, ("2", "1", "2"), ["Paris"]),
+        ({"end_at_tie": True}, ("1", "2", "2"), ["London"]),
+        ({"end_at_gap": True}, ("1", "3", "2"), ["London", "Rome", "Paris"]),
+        ({"end_at_gap": True}, ("1", "4", "2"), ["London", "Rome"]),
+        ({"end_at_gap": True, "end_at_tie": True}, ("1", "3", "3"), ["London"]),
+    ],
+)
+def test_what_ranks_mean_beside_their_order(reading, row, ranking):
+    assert encoded([row], reading=RankReading(**reading)) == ([ranking], [])
+
+
+@pytest.mark.parametrize(
+    ("reading", "row"),
+    [
+        ({"not_ranked": ("0",)}, ("0", "", "0")),
+        ({"end_at_tie": True}, ("1", "1", "2")),
+        ({"end_at_gap": True}, ("2", "3", "4")),
+    ],
+)
+def test_a_ranking_without_an_item_that_counts_is_set_aside(reading, row):
+    assert encoded([row], reading=RankReading(**reading)) == ([], ["no item has a rank"])
+
+
+def test_codes_are_read_in_numbers_as_in_text():
+    batch = batch_of([(0, 1, 99), (2, 1, 3)], pa.int64())
+    lists, _ = encoded(batch, reading=RankReading(not_ranked=("0", "99", "-")))
+    assert lists == [["Paris"], ["Paris", "London", "Rome"]]
