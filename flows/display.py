@@ -91,6 +91,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     """Print the verdict, the ranking, where the report is, and what all that cost."""
     release = outcome.release
     console.print()
+    if release.look is not None:
+        console.print(Text(release.look.seen), soft_wrap=True)
     console.print(Text(verdict(release), style="bold"))
     console.print(ranking_table(release))
     if where := groups_note(release):
