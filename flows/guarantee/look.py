@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -147,8 +147,8 @@ def stop_text(config: SurveyConfig, look: LookRecord, drawn: datetime) -> str:
             " one), or cannot be read (numbers above 2^53 as people, times, line breaks in CSV)."
         )
     return (
-        f"look: stopped. {why} {_expected(config)} hushrank inspect, with the same file, shows at the"
-        " terminal which rows break which rule, for the holder of the data alone. Nothing was"
+        f"look: stopped. {why} {_expected(config)} hushrank inspect, with the same file, shows at"
+        " the terminal which rows break which rule, for the holder of the data alone. Nothing was"
         f" published. The look spent epsilon {number(look.epsilon)} on {drawn:%Y-%m-%d}, and the"
         " rest was given back. Running this again repeats that and spends nothing; a corrected"
         " configuration is another job, which looks anew."
@@ -169,23 +169,25 @@ def _expected(config: SurveyConfig) -> str:
     """The columns, words, items and groups that rows must have."""
     if config.input.kind != "comparisons":
         items = set(config.items.catalogue().names)
-        roles = {role: name for role, name in config.columns().roles() if name not in items}
+        named = [(role, name) for role, name in config.columns().roles() if name not in items]
         results = "as answers 1 (right) and 0 (wrong)"
         if config.input.kind == "rankings":
             results = "as ranks numbers, of which 1 is the best"
         if config.input.kind == "responses" and config.responses.words is not None:
             results = "as answers the words of input.words"
-        return _expected_rows(config, roles, results)
+        return _expected_rows(config, named, results)
     columns = config.comparison_columns()
     roles = {"user": columns.user, "left": columns.left, "right": columns.right}
     if columns.left == columns.winner:
         roles = {"user": columns.user, "winner": columns.left, "loser": columns.right}
     roles |= {"outcome": columns.outcome, "winner": columns.winner, "event": columns.event}
-    return _expected_rows(config, roles, _results(config))
+    return _expected_rows(config, list(roles.items()), _results(config))
 
 
-def _expected_rows(config: SurveyConfig, roles: Mapping[str, str | None], results: str) -> str:
-    named = ", ".join(f"{role} {name}" for role, name in roles.items() if name is not None)
+def _expected_rows(
+    config: SurveyConfig, roles: Sequence[tuple[str, str | None]], results: str
+) -> str:
+    named = ", ".join(f"{role} {name}" for role, name in roles if name is not None)
     names = config.items.catalogue().names
     items = ", ".join(names[:MOST_ITEMS]) + (", ..." if len(names) > MOST_ITEMS else "")
     groups = ""

@@ -287,7 +287,7 @@ class Calibrated:
         voters = "people" if self.params.unit is Unit.USER else "rows"
         first = (
             f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which from some"
-            f" {noticed_from(self.look.law):,} {voters} on notices if none fit, and counts them give"
-            f" or take {total_error(self.look.law):,}"
+            f" {noticed_from(self.look.law):,} {voters} on notices if none fit, and counts them"
+            f" give or take {total_error(self.look.law):,}"
         )
         return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")
