@@ -35,7 +35,7 @@ from hushrank.flows.release.wording import (
 )
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import engine_notes, input_notes
+from hushrank.flows.run.run import engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
@@ -181,7 +181,7 @@ def check_notes(job: Job) -> tuple[str, ...]:
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
         notes.append(WORDS_NOT_CHECKED.format(words))
-    return *notes, *engine_notes(job), *input_notes(job)
+    return *notes, *engine_notes(job), *look_notes(job), *input_notes(job)
 
 
 def show_balance(console: Console, balance: Balance) -> None:
