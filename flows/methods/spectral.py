@@ -42,7 +42,7 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
@@ -113,6 +113,11 @@ class MeasurementMechanism:
 
     counts: CountMechanism
     graph: GraphChoice
+
+    @property
+    def params(self) -> PrivacyParams:
+        """The guarantee of the counts, and the bounds."""
+        return self.counts.params
 
     @property
     def spend(self) -> Spend:

@@ -67,8 +67,8 @@ from hushrank.transforms.common.extras import is_installed
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
 NO_LOOK = (
-    "This job has no pilot query, so nothing notices before it is paid for whether the rows are read"
-    " as meant. Add privacy.look: 0.02 for one; that makes it another job."
+    "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
+    " meant, before most of epsilon is spent. Adding one makes another job."
 )
 CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
 
