@@ -128,7 +128,10 @@ def add_look(content: dict[str, Any]) -> bool:
     privacy, schedule = content["privacy"], content.get("schedule") or {}
     if privacy["unit"] == "local" or privacy.get("rho") is not None or "stream" in schedule:
         return False
-    return privacy.setdefault("look", LOOK) == LOOK
+    if "look" in privacy:
+        return False
+    privacy["look"] = LOOK
+    return True
 
 
 def _is_known_without_look(config: SurveyConfig) -> bool:

