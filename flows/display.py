@@ -46,6 +46,10 @@ T = TypeVar("T")
 
 STEP_WIDTH = 10
 WORDS_NOT_CHECKED = "No row was looked at: {}."
+SIGNS_NOT_CHECKED = (
+    "No row was looked at: column {} holds 1 (left won), -1 (right won) or 0 (a tie). A row with"
+    " any other number is set aside, so make one of these of a column of scores first."
+)
 KEYS_NOT_CHECKED = (
     "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
     " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
@@ -181,6 +185,8 @@ def check_notes(job: Job) -> tuple[str, ...]:
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
         notes.append(WORDS_NOT_CHECKED.format(words))
+    if isinstance(rows, InputConfig) and rows.columns.outcome is not None and rows.told is None:
+        notes.append(SIGNS_NOT_CHECKED.format(rows.columns.outcome))
     return *notes, *engine_notes(job), *look_notes(job), *input_notes(job)
 
 

@@ -176,8 +176,8 @@ def test_a_seeded_run_stops_as_well_and_counts_nothing(worded, command):
     [
         ({"privacy": {"unit": "user", "rho": 0.1, "noise": "gaussian", "max_contributions": 6,
                       "look": 0.02}}, "privacy.look: takes a share of epsilon"),
-        ({"privacy__look": 0.7}, "privacy.look.share: "),
-        ({"privacy__look": 0.0}, "privacy.look.share: "),
+        ({"privacy__look": 0.7}, "privacy.look: "),
+        ({"privacy__look": 0.0}, "privacy.look: "),
         ({"privacy": {"unit": "comparison", "epsilon": 1.0, "look": {"share": 0.1, "people": 9}}},
          "privacy.look.people: counts people, so it needs unit: user"),
         ({"privacy": {"unit": "local", "epsilon": 1.0, "look": 0.02}, "method": "debiased-rr",
@@ -199,9 +199,9 @@ def rows_of_kind(tmp_path: Path) -> Callable[[str, list[str]], Survey]:
     def made(kind: str, items: list[str]) -> Survey:
         values = {"rankings": "rank", "responses": "correct"}
         rng = np.random.default_rng(0)
-        cells = (
-            np.tile([1, 2, 3, 4], PEOPLE) if kind == "rankings" else rng.random(4 * PEOPLE) < 0.6
-        )
+        cells = np.tile([1, 2, 3, 4], PEOPLE)
+        if kind == "responses":
+            cells = rng.random(4 * PEOPLE) < 0.6
         table = pa.table(
             {
                 "user": np.repeat(np.arange(PEOPLE), 4),
@@ -274,11 +274,9 @@ def test_a_release_says_first_how_many_were_seen_and_its_statement_that_it_might
     assert release["look"]["people"] == PEOPLE
     page = (worded.output / "report.html").read_text()
     assert page.index("The pilot query saw about") < page.index('class="verdict"')
-    place = next(k for k, each in enumerate(release["privacy"]["statement"]) if "a look at" in each)
-    assert (
-        f"fewer than half of the {PEOPLE} people asked"
-        in release["privacy"]["statement"][place + 1]
-    )
+    statement = release["privacy"]["statement"]
+    place = next(k for k, each in enumerate(statement) if "a look at" in each)
+    assert f"fewer than half of the {PEOPLE} people asked" in statement[place + 1]
     assert command("verify", worded.output, "--ledger", worded.ledger)[0] == 0
 
 
