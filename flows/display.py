@@ -21,6 +21,7 @@ from hushrank.flows.ledger.budget_text import (
     spend_text,
 )
 from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.plan.worth import worth_note
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -187,6 +188,8 @@ def check_notes(job: Job) -> tuple[str, ...]:
         notes.append(WORDS_NOT_CHECKED.format(words))
     if isinstance(rows, InputConfig) and rows.columns.outcome is not None and rows.told is None:
         notes.append(SIGNS_NOT_CHECKED.format(rows.columns.outcome))
+    if note := worth_note(job.config):
+        notes.append(note)
     return *notes, *engine_notes(job), *look_notes(job), *input_notes(job)
 
 

@@ -176,6 +176,19 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         noisy = release_measurements(measurements, mechanism.counts.calibration, bits)
         return {"y": noisy.y, **edges}
 
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """Of difficulties near each other, at best: half of all people are right on each item.
+
+        A pair is answered by p people, so that each of its counts is c = p / 4 in the mean. All 2 d
+        counts of an item with d pairs together say by how much it is harder than their mean. They
+        have variance 2 d (c + v), with noise of variance v: the error is sqrt(2 (c + v) / d) / c.
+        """
+        mechanism = self.calibrate(config)
+        pairs = survey.answers * (survey.answers - 1) / 2  # of a person
+        c, v = survey.people * pairs / survey.n_pairs / 4, mechanism.counts.law.variance
+        d = 2 * mechanism.graph.n_edges / mechanism.graph.n_items
+        return math.sqrt(2 * (c + v) / d) / c
+
     def conclude(
         self, drawn: Arrays, mechanism: MeasurementMechanism, config: SurveyConfig
     ) -> Conclusion:
