@@ -224,9 +224,7 @@ def _plan_job(
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
         config = plan_config(survey, request.n_items, request.design)
         settings = settings_of(config, request)
-        epsilon, people = (
-            max(getattr(s, name) for s in settings) for name in ("epsilon", "people")
-        )
+        epsilon, people = max((each.epsilon, each.people) for each in settings)
         refuse_worthless(config, epsilon, people, anyway=anyway)
         plan = plan_of(config, request, World(**world))
     if not as_json:

@@ -80,6 +80,12 @@ class LookRecord(Record):
         )
 
     @property
+    def hardly_any(self) -> bool:
+        """Whether no more voted than noise may be, at `LEVEL`."""
+        law = NoiseLaw(NoiseKind.LAPLACE, self.noise_scale)
+        return self.fit + self.unfit <= total_error(law)
+
+    @property
     def silent(self) -> bool:
         """Whether the run stopped because most people were missing, although rows may fit."""
         seen = Seen(

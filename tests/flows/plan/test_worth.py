@@ -1,4 +1,4 @@
-"""Epsilon that buys nothing is refused before anything is read, and what a formula cannot tell is not."""
+"""Epsilon that buys nothing is refused before anything is read; what no formula tells, passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hushrank.flows.plan.world import World
 from hushrank.flows.plan.worth import MANY_PEOPLE, worth_of
 from tests.flows.conftest import Survey
 
-NOTHING = {"privacy__epsilon": 0.0005}
+NOTHING = {"privacy__epsilon": 0.00005}
 
 
 @pytest.fixture
@@ -23,14 +23,14 @@ def many(survey: Survey) -> Survey:
 
 
 @pytest.mark.parametrize(
-    "words", [("validate",), ("run", "--direct"), ("plan", "--epsilon", "0.0005")]
+    "words", [("validate",), ("run", "--direct"), ("plan", "--epsilon", "0.00005")]
 )
 def test_epsilon_that_buys_nothing_is_refused_and_nothing_is_spent(many, command, words):
     people = ("--people", "300") if words[0] == "plan" else ()
     code, printed = command(words[0], many.config, *words[1:], *people)
     assert code == 2, printed
     said = " ".join(printed.split())
-    assert "privacy.epsilon: 0.0005 buys nothing here: even if 100,000 people answer" in said
+    assert "privacy.epsilon: 5e-05 buys nothing here: even if 100,000 people answer" in said
     assert "--anyway goes on" in said
     assert not many.ledger.exists()
     code, printed = command(words[0], many.config, *words[1:], *people, "--anyway")

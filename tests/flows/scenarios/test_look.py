@@ -256,6 +256,9 @@ def test_a_run_without_that_number_never_stops_for_silence(worded, command):
     code, printed = command("run", worded.set(**MENDED).config, "--direct")
     assert code == 0, printed
     assert re.search(r"The pilot query saw about \d+ people, give or take 1\d ", printed)
+    said = " ".join(printed.split())
+    assert "noise need not be the reason: The pilot query saw about" in said
+    assert "the noise that protects people is as large" not in said
     worded.set(privacy__look={"share": 0.2, "people": PEOPLE}, output="other")
     code, printed = command("run", worded.config, "--direct")
     assert code == 4, printed
