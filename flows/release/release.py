@@ -65,9 +65,9 @@ NOT_INFORMATIVE = (
     " max_contributions would help."
 )
 NOBODY_SEEN = (
-    "Nothing useful can be learned from this release, and noise need not be the reason: {} Few people"
-    " may have answered; or rows name nobody, or cannot be read, which hushrank inspect shows at the"
-    " terminal to the holder of the data."
+    "Nothing useful can be learned from this release, and noise need not be the reason: {} Few"
+    " people may have answered; or rows name nobody, or cannot be read, which hushrank inspect"
+    " shows at the terminal to the holder of the data."
 )
 NO_COMPARISONS = "Nothing can be learned from this release: no comparison has a winner."
 SEEDED = (
