@@ -3382,13 +3382,10 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
     looks = [each for each in certificate["draws"] if derivation_of(each) == "votes_sensitivity"]
     rest = exactly(certificate["guarantee"]["epsilon"])
     if looks:
-        parts.tags.add("look")
+        parts.tags.update(["look"] + ["asked"] * bool(asked := release["look"].get("people")))
         took = exactly(looks[0]["cost"]["epsilon"])
         rest -= took
-        parts["look"], parts["rest"] = digits(took), digits(rest)
-        if release["look"].get("people") is not None:
-            parts.tags.add("asked")
-            parts["asked"] = release["look"]["people"]
+        parts["look"], parts["rest"], parts["asked"] = digits(took), digits(rest), asked
     parts |= {"own_epsilon": digits(rest), "left": float(rest)}
 
 

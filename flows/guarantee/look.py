@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
-
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from hushrank.estimation.common.look import LEVEL, Seen, total_error
 from hushrank.flows.config.survey import SurveyConfig
@@ -44,14 +41,6 @@ class LookRecord(Record):
     epsilon: float
     noise_scale: float
     people: int | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_people(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a number that is not stated, as releases of before do."""
-        document: dict[str, Any] = serialize(self)
-        if self.people is None:
-            del document["people"]
-        return document
 
     @classmethod
     def of(cls, seen: Seen, params: PrivacyParams) -> LookRecord:

@@ -149,6 +149,8 @@ class Release(Record):
             for name in type(self).model_fields
             if name not in absent
         }
+        if self.look is not None and self.look.people is None:  # as in releases of before
+            del content["look"]["people"]
         if self.groups is not None:
             content["groups"] = [
                 {
