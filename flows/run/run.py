@@ -68,7 +68,7 @@ from hushrank.transforms.common.extras import is_installed
 FIGURES_MODULE = "hushrank.flows.report.figures"
 NO_LOOK = (
     "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
-    " meant, before most of epsilon is spent. Adding one makes another job."
+    " meant, before most of epsilon is spent. Adding one changes the job."
 )
 CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
 
