@@ -150,7 +150,7 @@ class Release(Record):
             if name not in absent
         }
         if self.look is not None and self.look.people is None:  # as in releases of before
-            del content["look"]["people"]
+            content["look"] = self.look.model_dump(mode="json", exclude={"people"})
         if self.groups is not None:
             content["groups"] = [
                 {
