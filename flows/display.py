@@ -23,6 +23,7 @@ from hushrank.flows.ledger.budget_text import (
 )
 from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.plan.worth import worth_note
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -38,7 +39,7 @@ from hushrank.flows.release.wording import (
 from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import engine_notes, input_notes
+from hushrank.flows.run.run import engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
@@ -49,6 +50,10 @@ T = TypeVar("T")
 
 STEP_WIDTH = 10
 WORDS_NOT_CHECKED = "No row was looked at: {}."
+SIGNS_NOT_CHECKED = (
+    "No row was looked at: column {} holds 1 (left won), -1 (right won) or 0 (a tie). A row with"
+    " any other number is set aside, so make one of these of a column of scores first."
+)
 KEYS_NOT_CHECKED = (
     "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
     " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
@@ -94,6 +99,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     """Print the verdict, the ranking, where the report is, and what all that cost."""
     release = outcome.release
     console.print()
+    if release.look is not None:
+        console.print(Text(release.look.seen), soft_wrap=True)
     console.print(Text(verdict(release), style="bold"))
     console.print(ranking_table(release))
     if where := groups_note(release):
@@ -184,9 +191,13 @@ def check_notes(job: Job) -> tuple[str, ...]:
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
         notes.append(WORDS_NOT_CHECKED.format(words))
+    if isinstance(rows, InputConfig) and rows.columns.outcome is not None and rows.told is None:
+        notes.append(SIGNS_NOT_CHECKED.format(rows.columns.outcome))
+    if note := worth_note(job.config):
+        notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
-    return *notes, *engine_notes(job), *input_notes(job)
+    return *notes, *engine_notes(job), *look_notes(job), *input_notes(job)
 
 
 def show_balance(console: Console, balance: Balance) -> None:

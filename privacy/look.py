@@ -1,15 +1,17 @@
-"""A look at the rows before a release: a small part of the budget tells whether they fit at all.
+"""The pilot query: a small part of the budget tells, before a release, whether rows fit at all.
 
 A row *fits* if it breaks no rule of the configuration: its columns can be read, its items are in
 the catalogue, its result is a word that means something. The look releases two noisy numbers, how
 many votes say that rows fit and how many say that they do not. Who votes:
 
     unit `comparison`   every row, by itself
-    unit `user`         every person, once: "fits" if at least half of their rows do
+    unit `user`         every person, once: "fits" if at least half of their rows do, and one does
 
 A vote follows from the unit's own rows and public settings alone. A row that breaks a rule and
 names no person is nobody's: under unit `user` it has no vote, so the look rests on no guess whose
-it is. A tie that the configuration leaves out has none either.
+it is. A tie that the configuration leaves out has none either, and an empty cell of a test or a
+ranking counts on neither side. Where rankings come without a column of people, each row is another
+person.
 
 Laplace noise makes the look purely epsilon-DP, whatever noise the rest of the release has. What
 follows may depend on what the look saw (it stops or goes on), which is adaptive composition: the

@@ -191,7 +191,7 @@ line: item=item label?=text~ rank=number score=number low=open high=open rank_lo
 group: name=text own=number informative=bool ranking=[line*n] released=<released>
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
-    noise_scale=number
+    noise_scale=number people?=count~
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
 stream: stream=text number=count nights=count first=date participations=count gap=count
@@ -2856,6 +2856,8 @@ look: Of that, a look at the rows took epsilon = {look}: it was drawn first and 
     how many do not, each number with discrete Laplace noise of its own. Had it been near certain
     that fewer than half fit, the run would have stopped there. Epsilon = {rest}{rest_delta} was
     left, and what follows speaks of that.
+look asked: The run would have stopped as well had it been near certain that fewer than half of the
+    {asked:,} people asked have rows that name them.
 public: Only who won is protected, not who compared what. That this is public is stated by the
     operator: “{stated}”.
 counts -stream: Every {entry}, zeros included, got its own discrete {law} noise of scale {scale}
@@ -3435,10 +3437,10 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
     looks = [each for each in certificate["draws"] if derivation_of(each) == "votes_sensitivity"]
     rest = exactly(certificate["guarantee"]["epsilon"])
     if looks:
-        parts.tags.add("look")
+        parts.tags.update(["look"] + ["asked"] * bool(asked := release["look"].get("people")))
         took = exactly(looks[0]["cost"]["epsilon"])
         rest -= took
-        parts["look"], parts["rest"] = digits(took), digits(rest)
+        parts["look"], parts["rest"], parts["asked"] = digits(took), digits(rest), asked
     parts |= {"own_epsilon": digits(rest), "left": float(rest)}
 
 

@@ -1,4 +1,4 @@
-"""What a noisy look at the rows says: the share that fits, how sure that is, and when to stop.
+"""What the pilot query says: how many rows or people it saw, the share that fits, when to stop.
 
 See `privacy.look` for who votes. All here follows from two noisy numbers and the law of their
 noise: it is post-processing.
@@ -18,7 +18,7 @@ from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import Bounding, NoiseKind, PrivacyParams
 
 LEVEL = 0.95  # of the interval of the share
-FALSE_STOP = 0.001  # most chance of a stop where half of the votes say that rows fit
+FALSE_STOP = 0.001  # most chance of a stop where half of the votes fit, or half of the people vote
 MISSED = 0.1  # chance of no stop where nothing fits, at the number that `noticed_from` tells
 REACH = 20.0  # scales of noise: nothing is looked for beyond
 SHARES = np.linspace(0.0, 1.0, 2001)
@@ -51,11 +51,13 @@ class Seen:
     Attributes:
         fit, unfit: votes that rows fit, and that they do not, with noise; may be negative.
         law: of the noise in each.
+        people: how many people were asked, a public number; None: it is not stated.
     """
 
     fit: int
     unfit: int
     law: NoiseLaw
+    people: int | None = None
 
     @property
     def share(self) -> float | None:
@@ -78,7 +80,30 @@ class Seen:
         return max(float(kept[0]) - step, 0.0), min(float(kept[-1]) + step, 1.0)
 
     @property
+    def error(self) -> int:
+        """Half width of the 95 % interval of the number of votes, fit and unfit together."""
+        return total_error(self.law)
+
+    @property
     def stops(self) -> bool:
+        """Whether the run stops: most rows do not fit, or most people are missing."""
+        return self.misfits or self.silent
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is near certain that fewer than half of the people asked voted at all.
+
+        Where half or more did, that happens with probability `FALSE_STOP` at most: half of the sum
+        of both noises is distributed as half of their difference. Never if `people` is not stated.
+        """
+        if self.people is None:
+            return False
+        half = np.array([0.5])
+        away = np.array([(self.people / 2 - self.fit - self.unfit) / 2])
+        return bool(away[0] > 0 and _beyond(away, half, self.law.scale)[0] < FALSE_STOP)
+
+    @property
+    def misfits(self) -> bool:
         """Whether it is near certain that fewer than half of the votes say that rows fit.
 
         Where half or more do, that happens with probability `FALSE_STOP` at most.
@@ -95,12 +120,26 @@ def noticed_from(law: NoiseLaw) -> int:
     """
     if law.scale == 0:
         return 1
-    half = np.array([0.5])
-    reach = np.arange(0.0, REACH, REACH / 2000) * law.scale
-    chance = _beyond(reach + 1, np.broadcast_to(half, reach.shape), law.scale)
-    needed = sum(2.0 + 2 * float(reach[np.argmax(chance < p)]) for p in (FALSE_STOP, MISSED))
+    needed = sum(2.0 + 2 * _reach(law, chance) for chance in (FALSE_STOP, MISSED))
     step = 10 ** max(math.floor(math.log10(needed)) - 1, 0)
     return int(math.ceil(needed / step) * step)
+
+
+def silence_noticed_from(law: NoiseLaw) -> int:
+    """How many people must have been asked for a stop if none is seen, but for `MISSED`."""
+    return 2 * noticed_from(law)
+
+
+def total_error(law: NoiseLaw) -> int:
+    """Half width of the interval, at `LEVEL`, of the sum of both numbers of votes."""
+    return 0 if law.scale == 0 else math.ceil(2 + 2 * _reach(law, (1 - LEVEL) / 2))
+
+
+def _reach(law: NoiseLaw, chance: float) -> float:
+    """Noise that half the sum or difference of two numbers exceeds with this chance, less 1."""
+    reach = np.arange(0.0, REACH, REACH / 2000) * law.scale
+    beyond = _beyond(reach + 1, np.full(reach.shape, 0.5), law.scale)
+    return float(reach[np.argmax(beyond < chance)])
 
 
 def _beyond(off: Floats, share: Floats, scale: float) -> Floats:

@@ -22,6 +22,7 @@ from hushrank.transforms.common.schema import Ties
 
 MOST_EXCESS = 500  # rows beyond the bound
 BEYOND = 10.0  # times the largest weight, or the scale of a feature: what bounds must clip
+NO_ANSWER = 7  # neither right nor wrong
 NOBODY = "absent"
 
 
@@ -132,7 +133,10 @@ def comparisons_by_others(config: SurveyConfig, times: int) -> dict[str, NDArray
 
 
 def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
-    """People who are right on one half of their items and wrong on the other."""
+    """People who are right on one half of their items and wrong on the other.
+
+    Where a pilot query asks whether rows fit, also somebody whose rows do not.
+    """
     most = config.privacy.max_contributions or 2
     found = _with_absent(config)
     for does, answered in (("as many answers as count", most), ("an answer to all", n_items)):
@@ -140,6 +144,10 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
         for half, right in (("first", items < len(items) // 2), ("last", items >= len(items) // 2)):
             rows = {"item": items, "correct": right.astype(np.int64)}
             found.append(Person(f"{does}, right on the {half} half", rows))
+    if config.privacy.look is not None:
+        items = np.arange(min(most, n_items))
+        rows = {"item": items, "correct": np.full(len(items), NO_ANSWER)}
+        found.append(Person("answers that break a rule", rows))
     return found
 
 

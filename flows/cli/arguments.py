@@ -20,6 +20,10 @@ UserColumn = Annotated[str, typer.Option(help="The column of the person.")]
 AsJson = Annotated[
     bool, typer.Option(JSON_OPTION, help="Print one JSON document, for programs, and nothing else.")
 ]
+Anyway = Annotated[
+    bool,
+    typer.Option("--anyway", help="Go on where the plan's formula says that epsilon buys nothing."),
+]
 ThroughPrefect = Annotated[
     bool | None,
     typer.Option(

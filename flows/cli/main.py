@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from hushrank.flows.cli.arguments import (
     JSON_OPTION,
+    Anyway,
     AsJson,
     ConfigPath,
     ThroughPrefect,
@@ -57,6 +58,7 @@ from hushrank.flows.terminal import Console, print_everywhere
 from hushrank.transforms.common.plain_text import short
 
 if TYPE_CHECKING:
+    from hushrank.flows.run.job import Survey
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
@@ -130,6 +132,7 @@ def validate(
     config: ConfigPath,
     day: Night = None,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
+    anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
     """Check everything that can be checked without reading a row or spending budget.
@@ -151,6 +154,7 @@ def validate(
         from hushrank.flows.run.stream_steps import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy)
+        _refuse_worthless(survey, night, anyway=anyway)
         if night is None and survey.config.nightly:
             job = job_to_check(survey, datetime.now(UTC))
         else:
@@ -185,6 +189,7 @@ def run(
         int | None,
         typer.Option(help="Draw all noise from this seed, for a test; marks the release unsafe."),
     ] = None,
+    anyway: Anyway = False,
     plan_only: Annotated[
         bool,
         typer.Option("--plan", help="Print the stages and what each reads and writes; run none."),
@@ -206,11 +211,26 @@ def run(
         from hushrank.flows.run.nights import run_night
 
         survey = read_survey(config, no_privacy=no_privacy)
+        _refuse_worthless(survey, night, anyway=anyway or unsafe_seed is not None)
         if night is None or unsafe_seed is not None or no_privacy:
             outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night, again=again))
         else:
             outcome = run_night(survey, night, datetime.now(UTC), execute, again=again)
     _show_outcome(outcome, as_json)
+
+
+def _refuse_worthless(survey: Survey, night: date | None, *, anyway: bool) -> None:
+    """Raise ConfigError where epsilon buys nothing, unless the release is drawn already."""
+    from hushrank.flows.plan.worth import refuse_worthless
+    from hushrank.flows.run.job import prepare_job
+    from hushrank.flows.run.run import drawn_before
+
+    try:
+        refuse_worthless(survey.config, anyway=anyway)
+    except ConfigError:
+        nights = survey.config.nightly and night is None
+        if nights or drawn_before(prepare_job(survey, night=night)) is None:
+            raise
 
 
 def _show_stages(

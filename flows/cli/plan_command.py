@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from hushrank.flows.cli.arguments import AsJson, epsilon_mix, mix_text
+from hushrank.flows.cli.arguments import Anyway, AsJson, epsilon_mix, mix_text
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
@@ -161,6 +161,7 @@ def plan(
     show: Show = "28",
     habits: HabitsOf = None,
     delta: Delta = 1e-6,
+    anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what a job would find out, before any answer is read and any budget is spent.
@@ -201,23 +202,31 @@ def plan(
             "spread": spread, "seed": seed, "shares": tuple(group_share or ()),
             "group_spread": group_spread,
         },
-        as_json, people=tuple(people or ()), answers=tuple(max_contributions or ()),
+        as_json, anyway, people=tuple(people or ()), answers=tuple(max_contributions or ()),
         epsilons=tuple(_mix_of_one(level) for level in epsilons or ()), target=target, plot=plot,
         n_items=items, design=None if design is None else _design(design), zipf=zipf,
         exposures=exposures, activity=tuple(activity or ()), ties=ties,
     )  # fmt: skip
 
 
-def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) -> None:
+def _plan_job(
+    survey: Path, world: dict[str, Any], as_json: bool, anyway: bool, **asked: Any
+) -> None:
     """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
         from hushrank.flows.plan.display import show_plan
-        from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, plan_survey
+        from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, plan_of, settings_of
+        from hushrank.flows.plan.survey import plan_config
         from hushrank.flows.plan.world import World
+        from hushrank.flows.plan.worth import refuse_worthless
 
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
-        plan = plan_survey(survey, request, World(**world))
+        config = plan_config(survey, request.n_items, request.design)
+        settings = settings_of(config, request)
+        epsilon, people = max((each.epsilon, each.people) for each in settings)
+        refuse_worthless(config, epsilon, people, anyway=anyway)
+        plan = plan_of(config, request, World(**world))
     if not as_json:
         show_plan(console, plan)
         return

@@ -88,6 +88,25 @@ def _computable(epsilon: float) -> float:
 Epsilon = Annotated[float, BeforeValidator(_infinity), AfterValidator(_computable)]
 
 
+class LookConfig(Section):
+    """The pilot query before a release; `look: 0.02` is short for `look: {share: 0.02}`.
+
+    Attributes:
+        share: how much of `epsilon` it takes.
+        people: how many people were asked, a public number that must not come from the rows; for
+            unit `user`. Where it is near certain that the rows of fewer than half as many people
+            were seen, the run stops too. Without this key a run never stops because nobody is seen.
+    """
+
+    share: float = Field(gt=0, le=MOST_SHARE, examples=["0.02"])
+    people: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["900"])
+
+
+def _share_alone(value: object) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"share": float(value)} if is_number else value  # type: ignore[arg-type]
+
+
 class PrivacyConfig(Section):
     """The guarantee and the bounds that it rests on.
 
@@ -120,11 +139,10 @@ class PrivacyConfig(Section):
             `perturbed-mle`, `noisy-objective` and `noisy-pairs`; needs ties `split` or `random`,
             `replace-one` and no event column.
         public_graph_statement: why that is so, in the operator's words; the release quotes it.
-        look: the share of `epsilon` that pays for a noisy look at the rows, for input kind
-            `comparisons` and not with `rho`: how many people's rows (under unit `comparison`: how
-            many rows) fit the columns, items and words of this file. Where it is near certain that
-            fewer than half do, the run stops there and the rest is given back. Without this key
-            there is no look.
+        look: the pilot query, not with `rho`: a share of `epsilon` (0.02), or `{share, people}`. It
+            tells through noise how many people's rows (under unit `comparison`: how many rows) fit
+            the columns, items and words of this file. Where it is near certain that fewer than half
+            do, the run stops there and the rest is given back. Without this key there is none.
         budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
             divided by the number of the person's answers.
         epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows
@@ -167,7 +185,9 @@ class PrivacyConfig(Section):
         default=None, examples=["everybody answered about all pairs"]
     )
 
-    look: float | None = Field(default=None, gt=0, le=MOST_SHARE, examples=["0.02"])
+    look: Annotated[LookConfig, BeforeValidator(_share_alone)] | None = Field(
+        default=None, examples=["0.02"]
+    )
 
     budget: Annotated[Budget, Field(strict=False)] = Budget.PER_COMPARISON
     epsilon_range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
@@ -208,6 +228,8 @@ class PrivacyConfig(Section):
             yield "max_contributions", _NO_BOUND
         if self.unit is Unit.COMPARISON and self.max_contributions is not None:
             yield "max_contributions", "bounds one person's rows; remove it, or set unit: user"
+        if self.look is not None and self.look.people is not None and self.unit is not Unit.USER:
+            yield "look.people", "counts people, so it needs unit: user; remove it"
         if (
             self.noise is NoiseKind.GAUSSIAN
             and self.rho is None
@@ -265,7 +287,7 @@ class PrivacyConfig(Section):
             bounding=self.bounding,
             max_weight=self.max_weight,
         )
-        return whole if self.look is None else with_look(whole, self.look)
+        return whole if self.look is None else with_look(whole, self.look.share)
 
 
 def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:

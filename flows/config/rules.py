@@ -160,8 +160,6 @@ def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts
 def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
     """Keys that no input of that kind uses, or that do not go with unit `local`."""
     local = config.privacy.unit is Unit.LOCAL
-    if config.privacy.look is not None and config.input.kind != "comparisons" and not local:
-        yield "privacy.look", "is for input.kind: comparisons; remove it"
     if config.input.kind == "rankings":
         yield from _problems_of_rankings(config, methods[config.method])
         return

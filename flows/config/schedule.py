@@ -67,7 +67,7 @@ class ScheduleConfig(Section):
             released once, so its day must be over, in `timezone`.
         partition: name of a folder level `<partition>=<date>`, of which only the night's is read.
         window: column of times; only rows whose time is in the night are read.
-        epoch: what integers in it count since 1970.
+        epoch: what numbers in it count since 1970; what they have behind the point decides nothing.
         empty: a night without files is skipped (`skip`) or is an error (`fail`); either way
             nothing is spent. In a stream, `skip` takes it for a night without rows, and it is
             released as such; `fail` makes the stream wait for its files.

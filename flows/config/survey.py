@@ -295,6 +295,9 @@ class SurveyConfig(Section):
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
         _without_new_keys(content["input"], self._settled_design)
+        look = content["privacy"]["look"]
+        if look is not None and look["people"] is None:  # as in versions where it was a number
+            content["privacy"]["look"] = look["share"]
         defaults: dict[str, object] = {
             "look": None,
             "bounding": Bounding.LEAVE_OUT,

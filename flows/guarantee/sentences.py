@@ -37,6 +37,7 @@ CHANGE = {
     (Unit.COMPARISON, Adjacency.REPLACE_ONE): "If one answer were replaced by another",
     (Unit.COMPARISON, Adjacency.ADD_REMOVE): "If one answer were left out, or one more given",
 }
+LOOK_TOOK = "Of that, a look at the rows took"  # begins the sentence on the pilot query
 REACH = "That holds against anybody, whatever else they know, even the answers of everybody else."
 
 
@@ -133,7 +134,7 @@ def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
     if rest.delta > 0:
         left += f" and all of delta, {number(rest.delta)},"
     yield (
-        f"Of that, a look at the rows took epsilon = {number(params.look)}: it was drawn first and"
+        f"{LOOK_TOOK} epsilon = {number(params.look)}: it was drawn first and"
         f" told {whose}, and how many do not, each number with discrete Laplace noise of its own."
         " Had it been near certain that fewer than half fit, the run would have stopped there."
         f" {left[0].upper()}{left[1:]} was left, and what follows speaks of that."

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.look import noticed_from
+from hushrank.estimation.common.look import noticed_from, total_error
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig
@@ -287,6 +287,7 @@ class Calibrated:
         voters = "people" if self.params.unit is Unit.USER else "rows"
         first = (
             f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which from some"
-            f" {noticed_from(self.look.law):,} {voters} on notices if none fit"
+            f" {noticed_from(self.look.law):,} {voters} on notices if none fit, and counts them"
+            f" give or take {total_error(self.look.law):,}"
         )
         return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")

@@ -153,6 +153,7 @@ def reduce_test(
         key=key,
         confidential=folder,
         fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
+        people_vote=local is None and config.privacy.params().look > 0,
         local=local,
     )
 

@@ -42,7 +42,7 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
@@ -115,6 +115,11 @@ class MeasurementMechanism:
     graph: GraphChoice
 
     @property
+    def params(self) -> PrivacyParams:
+        """The guarantee of the counts, and the bounds."""
+        return self.counts.params
+
+    @property
     def spend(self) -> Spend:
         """What drawing by it costs."""
         return self.counts.spend
@@ -170,6 +175,19 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         measurements = measurements_on(mechanism.graph.stored(edges), exact["y"])
         noisy = release_measurements(measurements, mechanism.counts.calibration, bits)
         return {"y": noisy.y, **edges}
+
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """Of difficulties near each other, at best: half of all people are right on each item.
+
+        A pair is answered by p people, so that each of its counts is c = p / 4 in the mean. All 2 d
+        counts of an item with d pairs together say by how much it is harder than their mean. They
+        have variance 2 d (c + v), with noise of variance v: the error is sqrt(2 (c + v) / d) / c.
+        """
+        mechanism = self.calibrate(config)
+        pairs = survey.answers * (survey.answers - 1) / 2  # of a person
+        c, v = survey.people * pairs / survey.n_pairs / 4, mechanism.counts.law.variance
+        d = 2 * mechanism.graph.n_edges / mechanism.graph.n_items
+        return math.sqrt(2 * (c + v) / d) / c
 
     def conclude(
         self, drawn: Arrays, mechanism: MeasurementMechanism, config: SurveyConfig

@@ -145,6 +145,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             key=key,
             confidential=folder,
             fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+            people_vote=mechanism.params.look > 0,
         )
 
     def draw(self, exact: Arrays, mechanism: RankingCountMechanism, bits: RandomBits) -> Arrays:

@@ -24,7 +24,6 @@ from hushrank.flows.plan.survey import (
     chosen_method,
     epsilon_for,
     is_right,
-    plan_config,
     planned_survey,
     predicted,
 )
@@ -145,17 +144,13 @@ class SurveyPlan:
         return text if self.config.schedule.stream is None else f"{text} {IN_A_STREAM}"
 
 
-def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
-    """Try every setting, and draw it where that is asked.
-
-    Raises:
-        ConfigError: the file or the request breaks a rule.
-    """
-    return plan_of(plan_config(path, request.n_items, request.design), request, world)
-
-
 def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyPlan:
-    """The same for a configuration that was read already (`flows.plan.survey.config_to_plan`).
+    """Try every setting of a job that can be planned, and draw it where that is asked.
+
+    Args:
+        config: of `flows.plan.survey.plan_config` or `config_to_plan`.
+        request: what is asked.
+        world: what is supposed.
 
     Raises:
         ConfigError: the request breaks a rule.

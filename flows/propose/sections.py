@@ -131,7 +131,7 @@ def comparisons_lines(
             _unit_line(guess.user),
             *_adjacency_and_epsilon(),
             choose("  max_contributions", _MOST_ANSWERS),
-            line("  look", f"{LOOK}", "of epsilon pays for a noisy look first: do rows fit?"),
+            _look_line(),
         ),
         further=tuple(group_lines(group)),
         budget="10",
@@ -176,6 +176,7 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
             _unit_line(guess.user),
             *_adjacency_and_epsilon(),
             bound,
+            _look_line(),
         ),
         budget="10",
         choices=(
@@ -271,6 +272,16 @@ def _trusted_lines(*, owned: bool) -> Iterator[str]:
     if not owned:
         bound = "nothing says whose a ranking is: each is another person's"
     yield line("  max_contributions", "1", bound)
+    yield _look_line()
+
+
+def _look_line() -> str:
+    return line(
+        "  look",
+        f"{LOOK}",
+        f"of epsilon pays for a noisy look first: do rows fit? {{share: {LOOK}, people: 900}}:"
+        " and are 900 there?",
+    )
 
 
 def _role_lines(

@@ -14,9 +14,10 @@ from typing import Any, cast
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import calibrate, facts_of_methods
-from hushrank.flows.propose.sections import DEFAULT_METHODS
+from hushrank.flows.propose.sections import DEFAULT_METHODS, LOOK
 from hushrank.flows.python.keywords import content_of, words_of_keywords
 from hushrank.flows.python.ledger import Ledger
+from hushrank.flows.run.budget import ledger_of
 from hushrank.privacy.accounting import composed_epsilon
 from hushrank.transforms.storage.cloud_storage import Place, is_cloud
 
@@ -76,7 +77,10 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
     ledger = named if isinstance(named, Ledger) else Ledger(named or scratch() / "ledger.jsonl")
     _complete(content, ledger, paths)
     known = _fill_total(content, ledger)
+    looks = "look" not in asked and not unsafe and add_look(content)
     config = checked(content, in_memory=paths is None, ledger=ledger.path)
+    if looks and _is_known_without_look(config):
+        config = _without_look(config)
     return Asked(config if known else _with_own_total(config), counted)
 
 
@@ -114,6 +118,33 @@ def complete(content: dict[str, Any], paths: list[str] | None) -> None:
     if "method" not in content and kind in DEFAULT_METHODS:
         usual = DEFAULT_METHODS[kind]
         content["method"] = LOCAL_METHODS.get(kind, usual) if unit == "local" else usual
+
+
+def add_look(content: dict[str, Any]) -> bool:
+    """Add the pilot query that `rank` has by default; whether it was added.
+
+    It is not with rho, a stream of nights or unit local, and not where the content names its own.
+    """
+    privacy, schedule = content["privacy"], content.get("schedule") or {}
+    if privacy["unit"] == "local" or privacy.get("rho") is not None or "stream" in schedule:
+        return False
+    if "look" in privacy:
+        return False
+    privacy["look"] = LOOK
+    return True
+
+
+def _is_known_without_look(config: SurveyConfig) -> bool:
+    """Whether the ledger knows this job as an earlier version ran it: it goes on as it was."""
+    known = {each.config_hash for each in ledger_of(config).book().account.attempts}
+    return known.isdisjoint(config.job_hashes()) and not known.isdisjoint(
+        _without_look(config).job_hashes()
+    )
+
+
+def _without_look(config: SurveyConfig) -> SurveyConfig:
+    privacy = config.privacy.model_copy(update={"look": None})
+    return config.model_copy(update={"privacy": privacy})
 
 
 def _kind(columns: Mapping[str, Any], answers: Mapping[str, Any]) -> str:

@@ -38,8 +38,9 @@ def ranking_html(release: Release) -> str:
         f"<th {_CELL}>{_safe(text)}</th>"
         for text in ("", "item", WORDS[release.scale].heading, "95 %", "", "rank")
     )
+    seen = "" if release.look is None else f"<p><small>{_safe(release.look.seen)}</small></p>"
     return (
-        f"<div><p><b>{_safe(verdict(release))}</b></p>"
+        f"<div>{seen}<p><b>{_safe(verdict(release))}</b></p>"
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"
         + "".join(f"<p>{_safe(note)}</p>" for note in (*notes, *release.warnings) if note)

@@ -48,7 +48,9 @@ class Keywords(TypedDict, total=False):
         noise: laplace (the default) or gaussian.
         max_contributions: the most answers of one person that count.
         per_item_cap: of a person's answers, the most in which one item occurs.
-        look: the share of epsilon that pays for a noisy look at the rows.
+        look: the share of epsilon that pays for the pilot query, which tells through noise whether
+            rows are read as meant; or {"share": 0.02, "people": how many were asked}. `rank` takes
+            0.02 unless this is None; with `rho`, a stream, unit local or `unsafe` there is none.
         mechanism: how rankings are privatised, under unit local.
         already_private: under unit local: the answers were privatised at the source.
         method: how the ranking is computed.
@@ -96,7 +98,7 @@ class Keywords(TypedDict, total=False):
     noise: str
     max_contributions: int
     per_item_cap: int
-    look: float
+    look: float | Mapping[str, Any]
     mechanism: str
     already_private: bool
     method: str

@@ -27,7 +27,7 @@ from hushrank.flows.plan.display import show_plan
 from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, SurveyPlan, plan_of
 from hushrank.flows.plan.survey import config_to_plan, plan_config
 from hushrank.flows.plan.world import World
-from hushrank.flows.python.configuration import LABEL, checked, complete, scratch
+from hushrank.flows.python.configuration import LABEL, add_look, checked, complete, scratch
 from hushrank.flows.python.keywords import Keywords, content_of
 from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.run import held, paths_of
@@ -206,6 +206,8 @@ def _content(asked: Mapping[str, Any], paths: list[str] | None) -> dict[str, Any
     content = content_of({key: value for key, value in asked.items() if key != "ledger"})
     content.setdefault("name", "plan")
     complete(content, paths)
+    if "look" not in asked:
+        add_look(content)
     privacy = content["privacy"]
     if privacy.get("epsilon") is None and "rho" not in privacy:
         privacy["epsilon"] = 1.0

@@ -198,6 +198,8 @@ class Release:
         console = text_console(text, TEXT_WIDTH)
         if not self.safe:
             console.print("UNSAFE: this release protects nobody.", markup=False)
+        if self.record.look is not None:
+            console.print(self.record.look.seen, markup=False, highlight=False, soft_wrap=True)
         console.print(self.verdict, markup=False, highlight=False, soft_wrap=True)
         console.print(ranking_table(self.record))
         return text.getvalue().rstrip()

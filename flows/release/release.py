@@ -64,6 +64,11 @@ NOT_INFORMATIVE = (
     " as all of the answers together. More people, fewer items, a larger epsilon or a smaller"
     " max_contributions would help."
 )
+NOBODY_SEEN = (
+    "Nothing useful can be learned from this release, and noise need not be the reason: {} Few"
+    " people may have answered; or rows name nobody, or cannot be read, which hushrank inspect"
+    " shows at the terminal to the holder of the data."
+)
 NO_COMPARISONS = "Nothing can be learned from this release: no comparison has a winner."
 SEEDED = (
     "A seed was injected: anybody who knows it can remove the noise, so nobody is protected."
@@ -144,6 +149,8 @@ class Release(Record):
             for name in type(self).model_fields
             if name not in absent
         }
+        if self.look is not None and self.look.people is None:  # as in releases of before
+            content["look"] = self.look.model_dump(mode="json", exclude={"people"})
         if self.groups is not None:
             content["groups"] = [
                 {
@@ -345,6 +352,8 @@ def build_release(
     elo = shown_as is Scale.ELO
     told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
     seen = () if look is None else look.warnings
+    if look is not None and look.hardly_any and NOT_INFORMATIVE in warnings:
+        warnings = [NOBODY_SEEN.format(look.seen) if w == NOT_INFORMATIVE else w for w in warnings]
     chances = chances_of(estimate, n_top)
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     ranking = ranked_items(items, compared, scale, labels or {}, chances)

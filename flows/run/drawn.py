@@ -61,6 +61,7 @@ class Drawn:
         drawn_by: method and mechanism that drew them; that method ranks by them.
         bits: with which random bits; None where that was not recorded.
         votes: what the look at the rows saw, with noise, shape (2,); None: there was no look.
+        people: how many people were asked, as the configuration says; None: it does not.
         created: when, with a time zone.
         code_version: of the hushrank that drew.
         software: more of it; None where that was not recorded.
@@ -72,6 +73,7 @@ class Drawn:
     drawn_by: Calibrated
     bits: BitsUsed | None
     votes: NDArray[np.int64] | None = None
+    people: int | None = None
     created: datetime
     code_version: str
     software: Software | None = None
@@ -88,7 +90,7 @@ class Drawn:
         if self.votes is None or self.drawn_by.look is None:
             return None
         fit, unfit = self.votes.tolist()
-        return Seen(fit, unfit, self.drawn_by.look.law)
+        return Seen(fit, unfit, self.drawn_by.look.law, self.people)
 
     @property
     def stopped(self) -> bool:
@@ -176,6 +178,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         drawn_by=drawn_by,
         bits=bits,
         votes=votes,
+        people=people_asked(config),
         created=datetime.fromisoformat(created),
         code_version=code,
         software=None if document is None else document.software,
@@ -217,6 +220,11 @@ def stored_drawn(
         f"estimate: {path} is damaged, or is not what was drawn for this release. The noise is"
         f" paid for, and nothing was published. {remedy}"
     )
+
+
+def people_asked(config: SurveyConfig) -> int | None:
+    """How many people were asked, for the pilot query to compare; None: the job does not say."""
+    return None if config.privacy.look is None else config.privacy.look.people
 
 
 def noisy_votes(

@@ -241,12 +241,13 @@ def rank_nights(
     Raises:
         BudgetRefused: the budget does not hold the next night.
         ConfigError: at the end, if a night failed.
+        LookStopped: at the end, if each night that failed was stopped by its pilot query.
         HushrankError: as for `run.run_job`.
     """
     config = survey.config
     if nights and not config.nightly:
         prepare_job(survey, night=nights[0])  # says what is missing
-    failures: list[str] = []
+    failures, stopped = list[str](), 0
     for place, night in enumerate(nights):
         attempt = ledger_of(config).nights(config.job_hashes()).get(night)
         if _is_published(attempt):
@@ -267,13 +268,15 @@ def rank_nights(
             raise
         except (ConfigError, DrawError, EstimateError, LookStopped) as error:
             failures.append(f"Night {night}: {text_of(error)}")
+            stopped += isinstance(error, LookStopped)
             yield NightResult(night, NightStatus.FAILED, text=text_of(error))
         except BudgetRefused as error:
             raise BudgetRefused(f"{text_of(error)} {_not_ranked(nights[place:])}") from None
         else:
             yield NightResult(night, NightStatus.RELEASED, outcome)
     if failures:
-        raise ConfigError("\n".join(failures))
+        kind = LookStopped if stopped == len(failures) else ConfigError
+        raise kind("\n".join(failures))
 
 
 def rank_due(survey: Survey, now: datetime, execute: Execute) -> Iterator[NightResult]:

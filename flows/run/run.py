@@ -62,9 +62,14 @@ from hushrank.flows.run.stream_steps import cost_of, forget_counted, forget_coun
 from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Unit
 from hushrank.transforms.common.extras import is_installed
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
+NO_LOOK = (
+    "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
+    " meant, before most of epsilon is spent. Adding one changes the job."
+)
 CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
 
 Tell = Callable[[str], None]
@@ -77,6 +82,13 @@ def engine_notes(job: Job) -> tuple[str, ...]:
     """
     runner = job.config.runner
     return restart_notes(runner.asked) if isinstance(runner, FlinkRunner) else ()
+
+
+def look_notes(job: Job) -> tuple[str, ...]:
+    """A line where a job has no pilot query and could have one."""
+    privacy, stream = job.config.privacy, job.config.schedule.stream
+    could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
+    return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
 
 
 def drawn_before(job: Job) -> Attempt | None:
@@ -184,7 +196,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
-    for note in (*engine_notes(job), *input_notes(job, if_drawn=False)):
+    for note in (*engine_notes(job), *look_notes(job), *input_notes(job, if_drawn=False)):
         tell(note)
     with ledger.run_lock(job.release_id, wait):
         standing = _draw_once(job, reducer, ledger, perform)

@@ -20,7 +20,6 @@ import pyarrow as pa
 from hushrank.pipelines.inspect.found import Look
 from hushrank.pipelines.inspect.views import View, view_of
 from hushrank.pipelines.reduce.reduce import CHUNK_ROWS, ROW_BITS, Job, read_split
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.comparisons.shuffle import OwnedParcel
 from hushrank.transforms.storage.split import Split
 
@@ -36,9 +35,7 @@ def look(job: Job) -> Look:
     Raises:
         InputError: a file cannot be read.
     """
-    if isinstance(job, ReduceComparisons):
-        job = replace(job, people_vote=False)  # whose refusals would be counted as rows
-    view = view_of(job)
+    view = view_of(replace(job, people_vote=False))  # votes would be counted as rows
     reading = _Reading(view)
     found = reading.found
     shares = [range(1 << 62)]  # of partitions, each read in a pass of its own

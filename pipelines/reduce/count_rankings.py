@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hushrank.pipelines.reduce.kind import Parcels, slices
+from hushrank.pipelines.reduce.kind import Parcels, pack_votes, slices, votes_met, with_votes
 from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.reduce.reduce_rankings import (
     BLOCK_RANKINGS,
@@ -77,10 +77,20 @@ class CountRankingsKind(RankingsKind):
         return max(BLOCK_RANKINGS, preflib.BATCH_ROWS)
 
     def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
-        """`Pieces` of a batch in long form, else `Rankings`, as also ballots of PrefLib are."""
+        """`Pieces` of a batch in long form, else `Rankings`, as also ballots of PrefLib are.
+
+        If people vote, their votes are beside them.
+        """
         job, columns = self.job, self.job.columns
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
+        found = self._encoded(batch, split)
+        if not job.people_vote:
+            return found
+        return with_votes(found, batch, columns.user, self.keyed_hash)
+
+    def _encoded(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+        job, columns = self.job, self.job.columns
         how = (job.catalogue, NO_EPSILONS, None, self.keyed_hash)
         if isinstance(columns, RankColumns):
             ranked = ranked_rows(batch, columns.rank, job.reading)
@@ -88,7 +98,8 @@ class CountRankingsKind(RankingsKind):
             if split.file.format is not FileFormat.PREFLIB:
                 return pieces
             found = self._assembled(pieces.rows)
-            found = replace(found, rejects=_in_one_table(pieces.rejects, found.rejects))
+            rejects = _in_one_table(pieces.rejects, found.rejects)
+            found = replace(found, rejects=rejects, valid=pieces.valid)
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
         if isinstance(columns, ListColumns):
             found = encode_lists(batch, columns, *how, job.max_length)
@@ -102,10 +113,14 @@ class CountRankingsKind(RankingsKind):
         job = self.job
         return assemble(pieces, job.catalogue, job.max_length, **self._of_ranks)
 
-    def pack(
-        self, rows: list[Rankings] | list[Pieces], partitions: int, spill: SpillFile | None
-    ) -> Parcels:
-        """Parcels of named people's rows, and after those partitions as many of other rankings."""
+    def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> Parcels:
+        """Parcels of named people's rows, and after those partitions as many of other rankings.
+
+        After these again as many of votes.
+        """
+        if self.job.people_vote and self.job.columns.user is not None:
+            yield from pack_votes(rows, partitions, 2 * partitions, spill)
+            rows = [each.rows for each in rows]
         lists = [part for part in rows if isinstance(part, Rankings)]
         pieces = [part for part in rows if isinstance(part, Pieces)]
         named = [part for part in lists if part.copies is None]
@@ -124,6 +139,9 @@ class CountRankingsKind(RankingsKind):
     ) -> Iterator[Sifted[Any]]:
         """At most L rankings of each person, or all rankings of people whom nobody names."""
         parcels, job, most = list(parcels), self.job, CROWD * self._partition_items
+        if job.people_vote and (votes := votes_met(parcels, spill)) is not None:
+            yield votes
+            return
         if has_copies(fetch(parcels[0][1], spill)):
             for part in slices(parcels, spill, rankings_of_blob, most, _first_word):
                 merged = merge_copies(part)

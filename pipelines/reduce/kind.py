@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
@@ -16,14 +18,16 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.slices import InSlices, Rows
 from hushrank.transforms.common.sorting import Words
+from hushrank.transforms.comparisons.votes import PeopleRows, people_of_blob, people_of_rows
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.read import plan_files
-from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, fetch
+from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, fetch, park
 from hushrank.transforms.storage.split import Head, Split
 
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
 
 Job = TypeVar("Job", bound=Reduction)
+Encoded = TypeVar("Encoded", bound=Sized)
 Parcels = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
 
 
@@ -130,6 +134,58 @@ class Kind(ABC, Generic[Job]):
         Raises:
             RuntimeError: they cannot be right.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Voted(Generic[Encoded]):
+    """Valid rows, and beside them how many rows of each person fit (`privacy.look`).
+
+    Attributes:
+        rows: what `encode` gives without votes.
+        people: the votes.
+    """
+
+    rows: Encoded
+    people: PeopleRows
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.people)
+
+
+def with_votes(
+    found: Sifted[Any], batch: pa.RecordBatch, user: str | None, keyed_hash: KeyedHash
+) -> Sifted[Any]:
+    """What encoding a batch gave, with the votes of the people whom its rows name.
+
+    Where no column names people, each row is another person's, and its vote is in the tally.
+    """
+    if user is not None:
+        people = people_of_rows(batch, user, found, keyed_hash)
+        return replace(found, rows=Voted(found.rows, people))
+    unfit = 0 if found.valid is None else int(np.count_nonzero(~found.valid))
+    votes = {"people_fit": len(batch) - unfit, "people_unfit": unfit}
+    return replace(found, tally=found.tally | votes)
+
+
+def pack_votes(
+    rows: Sequence[Voted[Any]], partitions: int, first: int, spill: SpillFile | None
+) -> Parcels:
+    """Parcels of the votes beside `rows`, in partitions of their own from number `first` on."""
+    people = PeopleRows.merged([each.people for each in rows])
+    for place, number, blob in people.blobs(partitions):
+        yield first + place, (number, park(blob, spill))
+
+
+def votes_met(parcels: Sequence[tuple[int, Parcel]], spill: Spill | None) -> Sifted[None] | None:
+    """The votes of the people of a partition, in the tally; None if it is one of rows."""
+    people = PeopleRows.none()
+    for _, parcel in parcels:
+        more = people_of_blob(fetch(parcel, spill))
+        if more is None:
+            return None
+        people = PeopleRows.merged([people, more])
+    fit = people.n_fit
+    return Sifted(None, tally={"people_fit": fit, "people_unfit": len(people) - fit})
 
 
 def slices(

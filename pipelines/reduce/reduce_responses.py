@@ -10,7 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, slices
+from hushrank.pipelines.reduce.kind import (
+    Kind,
+    Parcels,
+    pack_votes,
+    partitions_of,
+    slices,
+    votes_met,
+    with_votes,
+)
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.bits_used import Purpose
@@ -55,8 +63,13 @@ class ResponsesKind(Kind[ReduceResponses]):
         typed = [_with_cell_types(head, file, columns) for file, head in known]
         return plan_files(job.files, columns, typed)
 
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Responses]:
-        return encode_responses(batch, self.job.columns, self.job.catalogue, self.keyed_hash)
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+        """`Responses`, with votes beside them if people vote."""
+        job = self.job
+        found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash)
+        if not job.people_vote:
+            return found
+        return with_votes(found, batch, job.columns.user, self.keyed_hash)
 
     def partitions(self, n_rows: int) -> int:
         cells = len(self.job.catalogue) if isinstance(self.job.columns, WideColumns) else 1
@@ -67,7 +80,10 @@ class ResponsesKind(Kind[ReduceResponses]):
         """Responses that are bounded at once, about."""
         return min(PARTITION_ANSWERS, self.memory.rows_at_once)
 
-    def pack(self, rows: list[Responses], partitions: int, spill: SpillFile | None) -> Parcels:
+    def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> Parcels:
+        if self.job.people_vote:
+            yield from pack_votes(rows, partitions, partitions, spill)
+            rows = [each.rows for each in rows]
         answers = Responses.concatenated(rows)
         for partition, blob in blobs_by_person(answers, len(self.job.catalogue), partitions):
             yield partition, (answers_in(blob), park(blob, spill))
@@ -75,7 +91,10 @@ class ResponsesKind(Kind[ReduceResponses]):
     def bound(
         self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
     ) -> Iterator[Sifted[Any]]:
-        job, bits = self.job, system_bits()
+        job, bits, parcels = self.job, system_bits(), list(parcels)
+        if job.people_vote and (votes := votes_met(parcels, spill)) is not None:
+            yield votes
+            return
         answers = slices(
             parcels, spill, responses_of_blob, CROWD * self._partition_answers, item_numbers
         )

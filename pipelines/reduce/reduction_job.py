@@ -47,6 +47,7 @@ class Reduction:
             rows are kept.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before anything is drawn or released, if a row breaks a rule.
+        people_vote: count as well of how many people the rows fit (`privacy.look`).
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
             must remember waits in a file in `confidential`.
         engine: where the graph runs.
@@ -60,6 +61,7 @@ class Reduction:
     key: SecretKey
     confidential: str
     fail_on_bad_rows: bool = False
+    people_vote: bool = False
     memory_limit: int = DEFAULT_MEMORY
     engine: Engine = HERE
     heads: tuple[Head, ...] | None = field(default=None, repr=False)
@@ -142,7 +144,6 @@ class ReduceComparisons(Reduction):
         bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
         statistic: what to count.
         stream: the night that it is; None: it is no night of a stream.
-        people_vote: count as well of how many people the rows fit (`privacy.look`).
         groups: the public groups in which rows are counted; None: there are none.
 
     Raises:
@@ -156,7 +157,6 @@ class ReduceComparisons(Reduction):
     bounds: Bounds
     statistic: Statistic
     stream: NightOfStream | None = None
-    people_vote: bool = False
     groups: Groups | None = None
 
     def __post_init__(self) -> None:

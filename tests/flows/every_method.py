@@ -89,6 +89,7 @@ BITS = {
     "laplace-rr": LAPLACE | COINS,
     "rr-counts": FLIPS | KEYED | COINS,
     "spectral": NOISE | KEYED,
+    "spectral, look": NOISE | KEYED,
     "spectral, sparse": NOISE | KEYED,
     "spectral, even": NOISE | KEYED,
     "spectral-rr": FLIPS | KEYED,
@@ -104,6 +105,7 @@ BITS = {
     "borda, user, ties": NOISE | KEYED | COINS,
     "bradley-terry, user": NOISE | KEYED,
     "footrule": NOISE | KEYED,
+    "footrule, look": NOISE | KEYED,
 }
 
 
@@ -132,6 +134,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "laplace-rr": _comparisons("laplace-rr", ANSWERS),
     "rr-counts": _comparisons("rr-counts", {**ANSWERS, "max_contributions": 3}),
     "spectral": _responses("spectral", PER_PERSON),
+    "spectral, look": _responses("spectral", {**PER_PERSON, **LOOK}),
     "spectral, sparse": _responses("spectral", PER_PERSON, spectral=SPARSE),
     "spectral, even": _responses("spectral", PER_PERSON, spectral={"graph": "even", "degree": 2}),
     "spectral-rr": _responses("spectral-rr", SHEETS),
@@ -147,6 +150,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "borda, user, ties": _counted("borda", RHO, ties="random"),
     "bradley-terry, user": _counted("bradley-terry", GAUSSIAN),
     "footrule": _counted("footrule", PER_PERSON),
+    "footrule, look": _counted("footrule", {**PER_PERSON, **LOOK}),
 }
 
 

@@ -97,6 +97,10 @@ class Columns(Protocol):
 
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
 TRUTHS = ("correct", WIDE_ITEM, "outcome")  # roles of columns in which true and false are values
+OTHER_LETTERS = (
+    " The file has this name in other letters (capitals), or with spaces around it: write it"
+    " exactly as the file does."
+)
 FEATURE = "feature"  # the role of a column of a covariate
 NUMBERS = {  # by role
     "epsilon": "epsilons are numbers, in nats",
@@ -210,7 +214,9 @@ def check_schema(
     for role, name in columns.roles():
         if name not in schema.names:
             present = [] if named_by_a_line else schema.names
-            raise InputError(_missing_column(path, role, name, present))
+            alike = {each.strip().casefold() for each in schema.names}
+            written = OTHER_LETTERS if name.strip().casefold() in alike else ""
+            raise InputError(_missing_column(path, role, name, present) + written)
         if schema.names.count(name) > 1:
             raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
         type_ = schema.field(name).type

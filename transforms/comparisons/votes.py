@@ -1,25 +1,31 @@
-"""Whether rows fit, one vote a person: what a noisy look at the rows counts (`privacy.look`).
+"""Whether rows fit, one vote a person: what the pilot query counts (`privacy.look`).
 
-Rows that broke a rule as they were read travel with the others to where all rows of their person
-meet, as *refusals*: the person, and nothing of the row. A row whose person cannot be read is
-nobody's and sends none. Pure.
+Comparisons that broke a rule as they were read travel with the others to where all rows of their
+person meet, as *refusals*: the person, and nothing of the row. Of test answers and rankings only
+the numbers of each person's rows travel, apart from the answers (`PeopleRows`). A row whose person
+cannot be read is nobody's, and votes nowhere. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.common.encode import missing, pseudonyms
-from hushrank.transforms.common.schema import ComparisonColumns
+from hushrank.transforms.common.encode import Sifted, missing, pseudonyms
+from hushrank.transforms.common.schema import ComparisonColumns, to_numpy
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, order_leading
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, words_of_row
 
+# Reasons for which rows of test answers and rankings are set aside that are no answer at all.
+NO_ANSWER = ("null answer", "null rank", "null ranking", "empty ranking", "no item has a rank")
+_OF_PEOPLE = b"hr-votes"  # first word of a blob of `PeopleRows`; no Arrow stream begins so
 REFUSED = np.uint64(3)  # content of no comparison: outcomes are 0, 1 and 2 there
 
 Counts = NDArray[np.int64]
@@ -38,6 +44,109 @@ class Votes:
     fit: int
     unfit: int
     refusals: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleRows:
+    """How many rows of each person fit, and how many do not. Confidential.
+
+    A row without an answer is neither, but its person is there all the same.
+
+    Attributes:
+        first, second: shape (m,), the two words of each person's pseudonym; nobody is there twice.
+        fit, unfit: shape (m,), numbers of their rows.
+    """
+
+    first: Words
+    second: Words
+    fit: Counts
+    unfit: Counts
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @classmethod
+    def none(cls) -> PeopleRows:
+        """The rows of nobody."""
+        return cls(*np.zeros((2, 0), np.uint64), *np.zeros((2, 0), np.int64))
+
+    @classmethod
+    def merged(cls, parts: Sequence[PeopleRows]) -> PeopleRows:
+        """The people of several parts, at least one: each person once, with all of their rows."""
+        held = [part for part in parts if len(part)]
+        if len(held) == 1:
+            return held[0]
+        together = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("first", "second", "fit", "unfit")
+        )
+        return cls(*together).each_once()
+
+    def each_once(self) -> PeopleRows:
+        """The same where a person may have been there several times."""
+        order, places = _runs(self.first, self.second)
+        once, fit, unfit = order[places], self.fit, self.unfit
+        if len(once):
+            fit, unfit = (np.add.reduceat(counts[order], places) for counts in (fit, unfit))
+        return PeopleRows(self.first[once], self.second[once], fit, unfit)
+
+    @property
+    def n_fit(self) -> int:
+        """How many people say "fits": some of their rows do, and at least as many as do not."""
+        return int(np.count_nonzero((self.fit > 0) & (self.fit >= self.unfit)))
+
+    def blobs(self, n_partitions: int) -> Iterator[tuple[int, int, bytes]]:
+        """Cut people into partitions, the same for every reader; empty ones are left out.
+
+        Yields:
+            The partition, how many people are in it, and what `people_of_blob` reads.
+        """
+        place = (self.second % np.uint64(n_partitions)).astype(np.int64)
+        for partition in np.unique(place).tolist():
+            mine = place == partition
+            counts = (each[mine].view(np.uint64) for each in (self.fit, self.unfit))
+            words = np.concatenate([self.first[mine], self.second[mine], *counts])
+            yield partition, int(mine.sum()), _OF_PEOPLE + words.tobytes()
+
+
+def people_of_blob(blob: bytes) -> PeopleRows | None:
+    """Read what `PeopleRows.blobs` made; None if the blob holds something else."""
+    if not blob.startswith(_OF_PEOPLE):
+        return None
+    first, second, fit, unfit = np.frombuffer(blob[len(_OF_PEOPLE) :], np.uint64).reshape(4, -1)
+    return PeopleRows(first, second, fit.view(np.int64), unfit.view(np.int64))
+
+
+def people_of_rows(
+    batch: pa.RecordBatch, user: str, found: Sifted[Any], keyed_hash: KeyedHash
+) -> PeopleRows:
+    """The people whom the rows of a batch name, each once. A row that names nobody is left out.
+
+    Args:
+        batch: as it was encoded.
+        user: the column that says whose row it is.
+        found: what encoding the batch gave; the rows that it set aside come first in `rejects`.
+        keyed_hash: the run's secret hash, which makes pseudonyms.
+    """
+    valid = np.ones(len(batch), np.bool_) if found.valid is None else found.valid
+    unfit = ~valid
+    if found.rejects is not None:
+        reasons = found.rejects["reason"].slice(0, int(unfit.sum()))
+        silent = pc.is_in(reasons, value_set=pa.array(NO_ANSWER, reasons.type))
+        unfit[unfit] = ~to_numpy(silent.combine_chunks())
+    known = ~missing(batch, user)
+    column = batch[user].filter(pa.array(known))
+    values = column.indices if pa.types.is_dictionary(column.type) else column
+    starts = np.ones(len(column), np.bool_)
+    starts[1:] = to_numpy(pc.not_equal(values[1:], values[:-1]))
+    places = np.flatnonzero(starts)
+    if not len(places):
+        return PeopleRows.none()
+    owner = pseudonyms(column.take(pa.array(places)), keyed_hash)
+    whole = (valid[known].astype(np.int64), unfit[known].astype(np.int64))
+    fit, not_fit = (np.add.reduceat(each, places) for each in whole)
+    people = PeopleRows(owner[:, 0].copy(), owner[:, 1].copy(), fit, not_fit)
+    return people.each_once()
 
 
 def refusals(
@@ -74,17 +183,11 @@ def votes_of(pieces: Iterable[OwnedRows]) -> Votes:
     Args:
         pieces: together all rows and refusals of some people, in any order.
     """
-    met: list[_ByOwner] = []
+    people = PeopleRows.none()
     for rows in pieces:
-        met.append(_ByOwner.met_in(rows))
-        if len(met) > 1:
-            met = [_ByOwner.of(met)]
-    if not met:
-        return Votes(0, 0, 0)
-    (people,) = met
-    fits = 2 * people.refused <= people.rows
-    fit = int(np.count_nonzero(fits))
-    return Votes(fit, len(fits) - fit, int(people.refused.sum()))
+        people = PeopleRows.merged([people, _people_in(rows)])
+    fit = people.n_fit
+    return Votes(fit, len(people) - fit, int(people.unfit.sum()))
 
 
 def _are_refusals(rows: OwnedRows) -> Mask:
@@ -92,37 +195,15 @@ def _are_refusals(rows: OwnedRows) -> Mask:
     return refused
 
 
-@dataclass(frozen=True, slots=True)
-class _ByOwner:
-    """Numbers of rows, and of refusals among them, by the two words of their owner."""
-
-    first: Words
-    second: Words
-    rows: Counts
-    refused: Counts
-
-    @classmethod
-    def met_in(cls, rows: OwnedRows) -> _ByOwner:
-        """Every owner of `rows` once."""
-        order, places = _runs(*rows.owner_words)
-        once, n_rows = order[places], np.diff(places, append=len(order))
-        refused, n_refused = _are_refusals(rows), np.zeros(len(places), np.int64)
-        if refused.any():
-            n_refused = np.add.reduceat(refused[order].astype(np.int64), places)
-        return cls(rows.owner_words[0][once], rows.owner_words[1][once], n_rows, n_refused)
-
-    @classmethod
-    def of(cls, parts: list[_ByOwner]) -> _ByOwner:
-        """Every owner of several once."""
-        first, second, rows, refused = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("first", "second", "rows", "refused")
-        )
-        order, places = _runs(first, second)
-        once = order[places]
-        if len(once):
-            rows, refused = (np.add.reduceat(counts[order], places) for counts in (rows, refused))
-        return cls(first[once], second[once], rows, refused)
+def _people_in(rows: OwnedRows) -> PeopleRows:
+    """Each owner of `rows` once, with the numbers of their comparisons and of their refusals."""
+    order, places = _runs(*rows.owner_words)
+    once, n_rows = order[places], np.diff(places, append=len(order))
+    refused, n_refused = _are_refusals(rows), np.zeros(len(places), np.int64)
+    if refused.any():
+        n_refused = np.add.reduceat(refused[order].astype(np.int64), places)
+    first, second = (words[once] for words in rows.owner_words)
+    return PeopleRows(first, second, n_rows - n_refused, n_refused)
 
 
 def _runs(first: Words, second: Words) -> tuple[Order, Order]:

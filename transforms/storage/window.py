@@ -42,8 +42,11 @@ _EPOCH = date(1970, 1, 1)
 _TIME = (
     r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
     r"(?:[T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:[.,]\d+)?)?"
-    r" ?(?P<zone>[Zz]|[+-]\d\d:?\d\d)?)?$"
+    r" ?(?P<zone>[Zz]|[Uu][Tt][Cc]|[+-]\d\d(?::?\d\d)?)?)?$"
 )
+# Counts since 1970: whole or decimal, and floats as programs write large ones.
+_COUNT = r"^(?P<whole>-?(?:\d{1,18}|[1-8]\d{18}))(?:[.,](?P<part>\d*))?$"
+_FLOAT = r"^-?\d(?:\.\d+)?[eE]\+?\d{1,2}$"
 
 Flags = NDArray[np.bool_]
 
@@ -57,8 +60,8 @@ class Window:
 
     Attributes:
         start, end: the half-open span [start, end), with time zones.
-        epoch: the unit in which integers, also in text, count since 1970, UTC; None: integers are
-            not times.
+        epoch: the unit in which numbers, also in text, count since 1970, UTC; None: numbers are not
+            times. What a number has behind the point is less than a unit, so it decides nothing.
     """
 
     column: str
@@ -94,12 +97,16 @@ class Window:
             )
         kind = schema.field(self.column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if pa.types.is_integer(kind) and self.epoch is None:
+        numbers = "integers" if pa.types.is_integer(kind) else "numbers"
+        if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and self.epoch is None:
             raise InputError(
-                f"{path}: column {self.column} (schedule.window) holds integers. Say what they"
+                f"{path}: column {self.column} (schedule.window) holds {numbers}. Say what they"
                 " count since 1970: schedule.epoch: s, ms, us or ns."
             )
-        times = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer, is_text)
+        times = (
+            *(pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer),
+            *(pa.types.is_floating, is_text),
+        )
         if not any(is_kind(kind) for is_kind in times):
             raise InputError(
                 f"{path}: column {self.column} (schedule.window) has type {kind}; it must hold"
@@ -122,6 +129,8 @@ class Window:
             return found[:, 0], found[:, 1]
         if is_text(times.type):
             return self._select_text(to_text(times))
+        if pa.types.is_floating(times.type):
+            return self._select_floats(times)
         if pa.types.is_integer(times.type):
             times = times.cast(pa.int64(), safe=False).cast(pa.timestamp(self.epoch, "UTC"))
         first, end = self._bounds(times.type)
@@ -186,14 +195,30 @@ class Window:
         return valid & inside, ~valid
 
     def _select_digits(self, texts: pa.Array) -> tuple[Flags, Flags]:
-        valid = to_numpy(
-            pc.fill_null(pc.match_substring_regex(texts, r"^-?(\d{1,18}|[1-8]\d{18})$"), False)
-        )
-        count = pc.if_else(pa.array(valid), texts, "0").cast(pa.int64())
+        parts = pc.extract_regex(texts, _COUNT)
+        valid = to_numpy(pc.is_valid(parts))
+        whole = pc.fill_null(pc.struct_field(parts, "whole"), "0")
+        part = pc.fill_null(pc.struct_field(parts, "part"), "")
+        below = to_numpy(pc.starts_with(whole, "-")) & (to_numpy(pc.utf8_trim(part, "0")) != "")
+        moment = to_numpy(whole.cast(pa.int64())) - below  # the unit in which it lies
+        start, end = self._counts()
+        inside = valid & (moment >= start) & (moment < end)
+        spelt = to_numpy(pc.fill_null(pc.match_substring_regex(texts, _FLOAT), False))
+        if spelt.any():
+            floats = pc.if_else(pa.array(spelt), texts, "nan").cast(pa.float64())
+            counted, no_count = self._select_floats(floats)
+            return inside | counted, ~valid & no_count
+        return inside, ~valid
+
+    def _select_floats(self, counts: pa.Array) -> tuple[Flags, Flags]:
+        count = to_numpy(pc.fill_null(counts.cast(pa.float64()), np.nan))
+        start, end = self._counts()  # floats hold both exactly: seconds times a power of ten
+        return (count >= start) & (count < end), ~np.isfinite(count)
+
+    def _counts(self) -> tuple[int, int]:
+        """The window in units of `epoch` since 1970, half-open."""
         scale = _PER_SECOND[self.epoch or "s"]
-        moment = to_numpy(count)
-        start, end = (int(bound.timestamp()) * scale for bound in (self.start, self.end))
-        return valid & (moment >= start) & (moment < end), ~valid
+        return int(self.start.timestamp()) * scale, int(self.end.timestamp()) * scale
 
 
 def _whole(digits: pa.Array) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ Noise is simulated, with seeds: the numbers never change.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from hushrank.estimation.common.look import (
     Seen,
     calibrate_look,
     noticed_from,
+    silence_noticed_from,
+    total_error,
 )
 from hushrank.privacy.look import with_look
 from hushrank.privacy.noise import NoiseLaw
@@ -66,6 +69,34 @@ def test_a_look_stops_from_the_number_on_that_is_told(scale):
     assert stopped > 1 - MISSED - 0.02
     few = np.mean([seen.stops for seen in looks(0, number // 2, scale)])
     assert few < 0.5  # so the number says something
+
+
+@pytest.mark.parametrize("scale", [2.0, 50.0])
+@pytest.mark.parametrize("people", [100, 5_000])
+def test_a_run_seldom_stops_for_silence_where_half_of_the_people_vote(scale, people):
+    runs = 20_000
+    stops = [replace(seen, people=people).silent for seen in looks(people // 2, 0, scale, runs)]
+    assert sum(stops) <= runs * FALSE_STOP + 5 * math.sqrt(runs * FALSE_STOP)
+    if people > scale * 40:  # so the threshold is no looser than it has to be
+        near = people // 2 - total_error(law_of(scale))
+        assert sum(replace(seen, people=people).silent for seen in looks(near, 0, scale, runs))
+
+
+@pytest.mark.parametrize("scale", [2.0, 50.0])
+def test_silence_is_noticed_from_the_number_on_that_is_told(scale):
+    people = silence_noticed_from(law_of(scale))
+    stopped = [replace(seen, people=people).silent for seen in looks(0, 0, scale)]
+    assert np.mean(stopped) > 1 - MISSED - 0.02
+    assert np.mean([replace(s, people=people // 2).silent for s in looks(0, 0, scale)]) < 0.5
+    assert not any(seen.stops for seen in looks(0, 0, scale, 100))  # nobody said how many
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 50.0])
+def test_the_number_of_votes_is_within_its_error_as_often_as_stated(scale):
+    found = [abs(seen.fit + seen.unfit - 400) for seen in looks(300, 100, scale, 20_000)]
+    held = np.mean(np.array(found) <= total_error(law_of(scale)))
+    assert held > LEVEL - 4 * math.sqrt(LEVEL * (1 - LEVEL) / 20_000)
+    assert scale < 50 or held < LEVEL + 0.02  # of integers, no number is as near
 
 
 def test_a_look_is_calibrated_to_its_own_part_of_the_budget():

@@ -98,10 +98,12 @@ JOBS: dict[str, Settings] = {
     "objective": job(COMPARED, {**GAUSSIAN, "delta": 0.01}, "noisy-objective", **SIZE),
     "objective, small delta": job(COMPARED, GAUSSIAN, "noisy-objective", **SIZE),
     "spectral": job(TESTED, USER, "spectral"),
+    "spectral, look": job(TESTED, {**USER, "look": 0.1}, "spectral"),
     "borda": job(RANKED, TRUSTED, "borda"),
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
     "footrule": job(RANKED, TRUSTED, "footrule"),
+    "footrule, look": job(RANKED, {**TRUSTED, "look": 0.1}, "footrule"),
     "stream": job(
         {**COMPARED, "paths": ["rows-{date}.csv"]},
         GAUSSIAN,

@@ -50,7 +50,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
-    *("random-pairs, hidden items", "auto"),
+    *("random-pairs, hidden items", "auto", "spectral, look", "footrule, look"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),

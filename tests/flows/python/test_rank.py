@@ -60,6 +60,41 @@ def test_the_same_rows_are_the_same_release(here: None, job: dict[str, Any], tmp
     assert hr.read_release(kept.folder).verdict == release.verdict
 
 
+def test_a_pilot_query_comes_first_unless_it_is_turned_off(
+    here: None, job: dict[str, Any], tmp_path: Path
+):
+    release = hr.rank(TABLE, **job, total_epsilon=20.0)
+    look = release.record.look
+    assert look is not None
+    assert (look.voters, look.epsilon) == ("people", 0.04)
+    assert repr(release).startswith("The pilot query saw about")
+    assert hr.rank(TABLE, **job).id == release.id
+    named = {"share": 0.1, "people": 200}
+    asked = hr.rank(TABLE, **job, look=named, out=tmp_path / "asked").record.look
+    assert asked is not None
+    assert asked.people == 200
+    off = hr.rank(TABLE, **job, look=None, out=tmp_path / "off")
+    assert off.record.look is None
+    assert hr.rank(TABLE, **job).id == release.id, "what was drawn with one stays"
+    nothing = {**job, "ledger": None, "unsafe": True}
+    assert hr.rank(TABLE, **nothing).record.look is None
+
+
+def test_a_job_that_the_ledger_knows_goes_on_without_a_pilot_query(here: None, job: dict[str, Any]):
+    """As earlier versions drew it: the same call spends nothing."""
+    before = hr.rank(TABLE, **job, look=None)
+    again = hr.rank(TABLE, **job)
+    assert (again.id, again.spent) == (before.id, None)
+
+
+def test_rows_that_are_not_read_as_meant_stop_it(here: None, job: dict[str, Any]):
+    strange = TABLE.set_column(1, "item_i", pa.array([99] * len(TABLE)))
+    job["epsilon"] = 20.0  # the noise of the pilot query has scale 5, for 200 people
+    with pytest.raises(HushrankError, match=r"look: stopped\. A noisy look at the rows saw about"):
+        hr.rank(strange, **job)
+    assert 0 < hr.Ledger(job["ledger"]).balance.spent_epsilon < 0.41
+
+
 def test_other_rows_cost_again(here: None, job: dict[str, Any]):
     first = hr.rank(TABLE, **job, total_epsilon=5.0)
     with_total = hr.rank(TABLE.slice(6), **job)  # the ledger remembers the total

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -152,12 +155,12 @@ def test_a_night_that_stops_keeps_no_other_from_being_ranked(worded, command):
     worded.set(input__paths=["{date}.parquet"])
     nights = ("--from", "2024-11-16", "--to", "2024-11-17", "--direct")
     code, printed = command("backfill", worded.config, *nights)
-    assert code == 2, printed
+    assert code == 4, printed
     assert [event["event"] for event in events(worded)] == [
         *("open", "reserve", "stop", "reserve", "draw", "commit")
     ]
     before = worded.ledger.read_bytes()
-    assert command("backfill", worded.config, *nights)[0] == 2
+    assert command("backfill", worded.config, *nights)[0] == 4
     assert worded.ledger.read_bytes() == before
 
 
@@ -175,16 +178,120 @@ def test_a_seeded_run_stops_as_well_and_counts_nothing(worded, command):
                       "look": 0.02}}, "privacy.look: takes a share of epsilon"),
         ({"privacy__look": 0.7}, "privacy.look: "),
         ({"privacy__look": 0.0}, "privacy.look: "),
+        ({"privacy": {"unit": "comparison", "epsilon": 1.0, "look": {"share": 0.1, "people": 9}}},
+         "privacy.look.people: counts people, so it needs unit: user"),
         ({"privacy": {"unit": "local", "epsilon": 1.0, "look": 0.02}, "method": "debiased-rr",
           "input__ties": "random", "input__design": None}, "privacy.look: has no meaning"),
-        ({"input": {"kind": "responses", "paths": ["answers.parquet"]}, "method": "spectral",
-          "privacy__look": 0.02, "privacy__distinct_pairs": None}, "privacy.look: is for input"),
     ],
 )  # fmt: skip
 def test_where_there_can_be_no_look_it_is_refused(survey, command, changes, told):
     code, printed = command("validate", survey.set(**changes).config)
     assert code == 2
     assert told in printed
+
+
+@pytest.fixture
+def rows_of_kind(tmp_path: Path) -> Callable[[str, list[str]], Survey]:
+    """Make a survey of `PEOPLE` people who write these items, of a catalogue with Q1 to Q4."""
+
+    def made(kind: str, items: list[str]) -> Survey:
+        values = {"rankings": "rank", "responses": "correct"}
+        rng = np.random.default_rng(0)
+        cells = np.tile([1, 2, 3, 4], PEOPLE)
+        if kind == "responses":
+            cells = rng.random(4 * PEOPLE) < 0.6
+        table = pa.table(
+            {
+                "user": np.repeat(np.arange(PEOPLE), 4),
+                "item": items * PEOPLE,
+                values[kind]: np.asarray(cells, np.int64),
+            }
+        )
+        pq.write_table(table, tmp_path / "rows.parquet")
+        settings = {
+            "name": "quiz",
+            "input": {"kind": kind, "paths": ["rows.parquet"], "columns": {}},
+            "items": {"names": ["Q1", "Q2", "Q3", "Q4"]},
+            "privacy": {"unit": "user", "max_contributions": 4, "epsilon": 5.0, "look": 0.2},
+            "method": {"rankings": "borda", "responses": "spectral"}[kind],
+            "output": "out",
+            "confidential": "work",
+            "ledger": {"path": "ledger.jsonl", "epsilon": 20},
+        }
+        return Survey(tmp_path, settings).set()
+
+    return made
+
+
+@pytest.mark.parametrize("kind", ["rankings", "responses"])
+def test_rankings_and_tests_stop_where_items_have_other_names(rows_of_kind, command, kind):
+    survey = rows_of_kind(kind, ["q1", "q2", "q3", "Q4"])
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 4, printed
+    assert "people whose rows mostly fit and" in printed
+    assert "4 items (Q1, Q2, Q3, ...)" in printed
+    assert events(survey)[-1]["spend"]["epsilon"] == 1.0
+    code, printed = command("run", rows_of_kind(kind, ["Q1", "Q2", "Q3", "q4"]).config, "--direct")
+    assert code == 0, printed  # three of four rows fit
+    release = load_release(survey.output / "release.json")
+    assert release.look is not None
+    assert release.look.fit > PEOPLE / 2
+    assert "a look at the rows took epsilon = 1" in " ".join(release.privacy.statement)
+
+
+def test_people_who_are_missing_stop_a_run_that_says_how_many_were_asked(worded, command):
+    worded.set(**MENDED, privacy__look={"share": 0.2, "people": 2 * PEOPLE + 100})
+    code, printed = command("run", worded.config, "--direct")
+    assert code == 4, printed
+    said = " ".join(printed.split())
+    assert re.search(r"The pilot query saw about \d+ people of the 500 who were asked, give", said)
+    assert events(worded)[-1]["spend"]["epsilon"] == 1.0
+    assert worded.published() == []
+
+
+def test_a_run_without_that_number_never_stops_for_silence(worded, command):
+    table = pq.read_table(worded.folder / "answers.parquet")
+    nobody = table.set_column(0, "user", pa.nulls(len(table), pa.int64()))
+    pq.write_table(nobody, worded.folder / "answers.parquet")
+    code, printed = command("run", worded.set(**MENDED).config, "--direct")
+    assert code == 0, printed
+    assert re.search(r"The pilot query saw about \d+ people, give or take 1\d ", printed)
+    said = " ".join(printed.split())
+    assert "noise need not be the reason: The pilot query saw about" in said
+    assert "the noise that protects people is as large" not in said
+    worded.set(privacy__look={"share": 0.2, "people": PEOPLE}, output="other")
+    code, printed = command("run", worded.config, "--direct")
+    assert code == 4, printed
+
+
+def test_a_release_says_first_how_many_were_seen_and_its_statement_that_it_might_have_stopped(
+    worded, command
+):
+    worded.set(**MENDED, privacy__look={"share": 0.2, "people": PEOPLE})
+    code, printed = command("run", worded.config, "--direct")
+    assert code == 0, printed
+    assert printed.index("The pilot query saw about") < printed.index("place  item")
+    release = json.loads((worded.output / "release.json").read_text())
+    assert release["look"]["people"] == PEOPLE
+    page = (worded.output / "report.html").read_text()
+    assert page.index("The pilot query saw about") < page.index('class="verdict"')
+    statement = release["privacy"]["statement"]
+    place = next(k for k, each in enumerate(statement) if "a look at" in each)
+    assert f"fewer than half of the {PEOPLE} people asked" in statement[place + 1]
+    assert command("verify", worded.output, "--ledger", worded.ledger)[0] == 0
+
+
+def test_a_job_without_a_pilot_query_says_so_in_one_line(worded, command):
+    worded.set(**MENDED, privacy__look=None)
+    for words in (("validate",), ("run", "--direct")):
+        code, printed = command(words[0], worded.config, *words[1:])
+        assert code == 0, printed
+        assert printed.count("This job has no pilot query (privacy.look)") == 1
+
+
+def test_validate_says_which_numbers_a_column_of_outcomes_may_hold(survey, command):
+    printed = command("validate", survey.config)[1]
+    assert "column outcome holds 1 (left won), -1 (right won) or 0 (a tie)" in printed
 
 
 HEAVY = 40  # rows of the person who changes

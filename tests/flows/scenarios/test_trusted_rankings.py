@@ -186,7 +186,6 @@ MISTAKES = [
     ({"method": "borda", "model": {"debiased": True}}, "model.debiased: is for unit: local"),
     ({"items": {"count": 501}}, "items: must be at most 500 with method: kemeny"),
     ({"items": {"count": 1001}, "method": "borda"}, "items: must be at most 1000 with input.kind"),
-    ({"privacy__look": 0.1}, "privacy.look: is for input.kind: comparisons"),
 ]
 
 

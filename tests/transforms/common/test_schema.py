@@ -164,3 +164,14 @@ def test_a_first_line_that_swallowed_a_row_is_not_shown():
         " damaged one may hold answers; hushrank init shows it to you. Correct"
         " input.columns.winner, or the line."
     )
+
+
+def test_a_name_in_other_letters_is_named_as_such_without_showing_the_first_line():
+    columns = ComparisonColumns(
+        user="student", left="a", right="b", outcome=None, winner="Q1", event=None
+    )
+    for written in ("q1", " Q1"):
+        said = refusal(schema("student", "a", "b", written), columns, named_by_a_line=True)
+        assert "The file has this name in other letters" in said
+        assert repr(written) not in said
+    assert "other letters" not in refusal(schema("student", "a", "b"), columns)

@@ -82,6 +82,11 @@ def test_text_with_and_without_an_offset():
         "2026-11-20": True,
         "2026-11-20T18:00-05:00": False,
         " 2026-11-20T17:59 -05:00 ": True,
+        "2026-11-19 23:00:00+00": True,
+        "2026-11-19 22:59:59+00": False,
+        "2026-11-19 23:00:00 UTC": True,
+        "2026-11-20T23:00:00utc": False,
+        "2026-11-20 00:30:00+01": True,
         "2026-11-19T19:29:59-03:30": False,
         "2026-11-19T19:30:00-03:30": True,
         "2026-11-20T19:29:59-0330": True,
@@ -208,6 +213,45 @@ def test_files_of_every_format_give_the_rows_of_the_night(tmp_path, ending):
     assert row["at"] == "late"
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize(("epoch", "scale"), [("s", 1.0), ("ms", 1e3)])
+def test_decimal_counts_are_the_moments_in_which_they_lie(tmp_path, ending, epoch, scale):
+    """As `tstamp: 1682351591.1322` of public logs: every row of them was lost before."""
+    path = tmp_path / f"log.{ending}"
+    midnight = INSTANTS[INSIDE.index(True)].timestamp() * scale
+    times = [midnight - 0.25, midnight, midnight + 0.25, midnight + 86_400 * scale - 0.25]
+    rows = table(pa.array([*times, midnight + 86_400 * scale, None]))
+    if ending == "parquet":
+        pq.write_table(rows, path)
+    elif ending == "csv":
+        pacsv.write_csv(rows, path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows.to_pylist()))
+    users, rejects, _ = rows_of(path, Window.of("at", NIGHT, BERLIN, epoch))
+    assert users == [1, 2, 3]
+    assert [int(row["user"]) for row in rejects] == [5]
+
+
+def test_floats_and_texts_of_decimal_counts_are_floored():
+    window = Window.of("at", date(1970, 1, 1), ZoneInfo("UTC"), "s")
+    counts = {"-0.5": False, "-1": False, "0.0": True, "-0.0": True, "86399.999999": True}
+    counts |= {"86400.0": False, "8.6399999e+04": True, "8.64E4": False, "86399,9": True}
+    inside, broken = window.select(pa.array(list(counts)))
+    assert dict(zip(counts, inside.tolist(), strict=True)) == counts
+    assert not broken.any()
+    exact = [float(text.replace(",", ".")) for text in counts]
+    for kind in (pa.float64(), pa.float32()):
+        inside, broken = window.select(pa.array([*exact, float("nan"), float("inf"), None], kind))
+        near = kind == pa.float32()  # 86399.999999 is 86400 there
+        assert inside.tolist()[:4] == list(counts.values())[:4]
+        assert near or inside.tolist() == [*counts.values(), False, False, False]
+        assert broken.tolist() == [False] * len(exact) + [True] * 3
+    late = pa.array(["1.7e+18", "1e99", "1e400", "1e-3", "0x10", "1.2.3", "NaN"])
+    inside, broken = Window.of("at", date(2023, 11, 14), ZoneInfo("UTC"), "ns").select(late)
+    assert inside.tolist() == [True, *[False] * 6]
+    assert broken.tolist() == [False, False, *[True] * 5]
+
+
 def test_row_groups_of_other_nights_are_not_read(tmp_path):
     start = datetime(2026, 11, 1, tzinfo=UTC)
     times = pa.array([start + timedelta(hours=hour) for hour in range(24 * 30)])
@@ -244,7 +288,8 @@ def test_dictionaries_of_times_are_not_written_out(tmp_path):
 
 def test_the_column_may_be_missing_or_of_a_type_that_is_no_time(tmp_path):
     for times, window, message in (
-        (pa.array([1.5]), WINDOW, "has type double; it must hold times, dates, or text"),
+        (pa.array([1.5]), WINDOW, "holds numbers. Say what they count since 1970: schedule.epoch"),
+        (pa.array([True]), WINDOW, "has type bool; it must hold times, dates, or text"),
         (pa.array([1]), WINDOW, "holds integers. Say what they count since 1970: schedule.epoch"),
         (pa.array([1]), Window.of("when", NIGHT, BERLIN), "column when .* not found. Name another"),
     ):
