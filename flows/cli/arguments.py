@@ -20,6 +20,13 @@ UserColumn = Annotated[str, typer.Option(help="The column of the person.")]
 AsJson = Annotated[
     bool, typer.Option(JSON_OPTION, help="Print one JSON document, for programs, and nothing else.")
 ]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Accept a delta above 1e-5, or above 1 / (10 * people) where people are stated.",
+    ),
+]
 ThroughPrefect = Annotated[
     bool | None,
     typer.Option(

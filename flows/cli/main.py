@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from hushrank.flows.cli.arguments import (
     JSON_OPTION,
+    Anyway,
     AsJson,
     ConfigPath,
     ThroughPrefect,
@@ -130,6 +131,7 @@ def validate(
     config: ConfigPath,
     day: Night = None,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
+    anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
     """Check everything that can be checked without reading a row or spending budget.
@@ -150,7 +152,7 @@ def validate(
         from hushrank.flows.run.run import drawn_before
         from hushrank.flows.run.stream_steps import check_turn
 
-        survey = read_survey(config, no_privacy=no_privacy)
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None and survey.config.nightly:
             job = job_to_check(survey, datetime.now(UTC))
         else:
@@ -181,6 +183,7 @@ def run(
         typer.Option("--again", help="Draw afresh what was released before; this costs again."),
     ] = False,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
+    anyway: Anyway = False,
     unsafe_seed: Annotated[
         int | None,
         typer.Option(help="Draw all noise from this seed, for a test; marks the release unsafe."),
@@ -199,13 +202,13 @@ def run(
         )
     night = _night(day)
     if plan_only:
-        _show_stages(config, night, no_privacy, unsafe_seed, as_json)
+        _show_stages(config, night, no_privacy, unsafe_seed, anyway, as_json)
         return
     with execution(config, prefect, as_json=as_json) as execute:
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import run_night
 
-        survey = read_survey(config, no_privacy=no_privacy)
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None or unsafe_seed is not None or no_privacy:
             outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night, again=again))
         else:
@@ -214,7 +217,12 @@ def run(
 
 
 def _show_stages(
-    config: Path, night: date | None, no_privacy: bool, seed: int | None, as_json: bool
+    config: Path,
+    night: date | None,
+    no_privacy: bool,
+    seed: int | None,
+    anyway: bool,
+    as_json: bool,
 ) -> None:
     from hushrank.flows.reading import Reader
 
@@ -222,7 +230,8 @@ def _show_stages(
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
 
-        job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
+        job = prepare_job(survey, seed=seed, night=night)
         heads_of(job.files, job.config, reader)
     if as_json:
         from hushrank.flows.documents.runs import print_document, stages_document

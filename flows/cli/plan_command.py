@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from hushrank.flows.cli.arguments import AsJson, epsilon_mix, mix_text
+from hushrank.flows.cli.arguments import Anyway, AsJson, epsilon_mix, mix_text
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
@@ -131,7 +131,11 @@ HabitsOf = Annotated[
     ),
 ]
 Delta = Annotated[
-    float, typer.Option(help="With --stream: of all nights together; 0 for Laplace noise alone.")
+    float | None,
+    typer.Option(
+        help="With --stream: of all nights together; 0 for Laplace noise alone.",
+        show_default="1e-6, or less for more than 100,000 people",
+    ),
 ]
 LinkName = Annotated[str, typer.Option(help="logistic, probit or laplace.")]
 
@@ -160,7 +164,8 @@ def plan(
     stream: Stream = None,
     show: Show = "28",
     habits: HabitsOf = None,
-    delta: Delta = 1e-6,
+    delta: Delta = None,
+    anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what a job would find out, before any answer is read and any budget is spent.
@@ -176,7 +181,7 @@ def plan(
         _plan_stream(
             as_json, nights=stream, show=show, habits=habits or (), people=people or (),
             items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
-            seed=seed, group_shares=group_share or (),
+            seed=seed, group_shares=group_share or (), anyway=anyway,
         )  # fmt: skip
         return
     if survey is None:
@@ -201,14 +206,16 @@ def plan(
             "spread": spread, "seed": seed, "shares": tuple(group_share or ()),
             "group_spread": group_spread,
         },
-        as_json, people=tuple(people or ()), answers=tuple(max_contributions or ()),
+        as_json, anyway, people=tuple(people or ()), answers=tuple(max_contributions or ()),
         epsilons=tuple(_mix_of_one(level) for level in epsilons or ()), target=target, plot=plot,
         n_items=items, design=None if design is None else _design(design), zipf=zipf,
         exposures=exposures, activity=tuple(activity or ()), ties=ties,
     )  # fmt: skip
 
 
-def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) -> None:
+def _plan_job(
+    survey: Path, world: dict[str, Any], as_json: bool, anyway: bool, **asked: Any
+) -> None:
     """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
@@ -217,7 +224,7 @@ def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) 
         from hushrank.flows.plan.world import World
 
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
-        plan = plan_survey(survey, request, World(**world))
+        plan = plan_survey(survey, request, World(**world), anyway=anyway)
     if not as_json:
         show_plan(console, plan)
         return

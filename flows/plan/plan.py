@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, require
@@ -145,13 +146,24 @@ class SurveyPlan:
         return text if self.config.schedule.stream is None else f"{text} {IN_A_STREAM}"
 
 
-def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
+def plan_survey(
+    path: Path, request: PlanRequest, world: World, *, anyway: bool = False
+) -> SurveyPlan:
     """Try every setting, and draw it where that is asked.
+
+    Args:
+        path: the YAML file.
+        request: what is asked.
+        world: what is supposed of people and items.
+        anyway: the operator accepts a delta above the limit, which follows from the most people
+            that the request names.
 
     Raises:
         ConfigError: the file or the request breaks a rule.
     """
-    return plan_of(plan_config(path, request.n_items, request.design), request, world)
+    config = plan_config(path, request.n_items, request.design)
+    check_deltas(f"{path}", config.deltas, anyway=anyway, people=max(request.people, default=None))
+    return plan_of(config, request, world)
 
 
 def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyPlan:
