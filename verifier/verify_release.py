@@ -181,10 +181,12 @@ FORMAT = 1  # `hushrank_certificate`: of certificate.json, release.json and the 
 # n such; {a}: an object with any keys; {item:a}: with a key for each item; <a>: the object that
 # one of its fields names (`TAGGED`); `*a`: all fields of a; else a form of `SIMPLE`, or an object.
 FORMS_TEXT = """
-release.json: release_id=text created=time night?=date name=text job=text method=text
+release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count privacy=privacy look?=look stream?=stream
     effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
+    contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
@@ -389,6 +391,7 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "source": is_text("system|opendp|seeded|simulated"),
     "path": is_text(r"[a-z_]{1,40}(\.[a-z_]{1,40}){0,5}"),
     "norm": is_text("l1|l2"),
+    "sample": is_text("drawn|everybody|open"),
 }
 
 
@@ -2698,6 +2701,21 @@ class Page(HTMLParser):
                 self._cell.append(data)
 
 
+SAMPLES = {  # what a page says of those who answered, by `about.sample` of release.json
+    "drawn": "A random sample was drawn of them, and these are the people who answered.",
+    "everybody": (
+        "All of them were asked, and no sample was drawn. These are the people who answered, not"
+        " the public."
+    ),
+    "open": (
+        "Whoever wished could answer, and no sample was drawn. These are the people who answered,"
+        " not the public."
+    ),
+    None: (
+        "How these people were chosen is not stated, so read this as the people who answered, not"
+        " the public."
+    ),
+}
 FACTS = {"Epsilon": "epsilon", "Delta": "delta", "Rho (zCDP)": "rho", "Noise scale": "noise_scale"}
 
 
@@ -2715,6 +2733,9 @@ def check_report(files: Files, release: Document, say: Findings) -> None:
     said = " ".join("".join(page.text).split())
     sentences = [*privacy["statement"], *privacy["not_protected"], privacy["theorem"]]
     sentences.append(f"Epsilon {float(privacy['epsilon']):.6g} ")
+    if about := release.get("about"):
+        sentences += [each for name, each in about.items() if each and name != "sample"]
+        sentences.append(SAMPLES[about["sample"]])
     missing = [each for each in sentences if " ".join(each.split()) not in said]
     say.check(
         not missing,

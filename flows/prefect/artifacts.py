@@ -73,7 +73,7 @@ def summary(outcome: Outcome) -> str:
         spent = "nothing: its stream is paid for"
     warnings = [f"> **Please note.** {_plain(text)}" for text in release.warnings]
     lines = [
-        f"## {_plain(release.name)}, {release.day}",
+        f"## {_plain(release.heading)}, {release.day}",
         f"**{_plain(verdict(release))}**",
         *warnings,
         "| | |\n|---|---|",
