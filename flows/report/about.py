@@ -74,7 +74,7 @@ def made_rows(release: Release) -> Iterator[Row]:
     how = CHANGED if privacy.unit is Unit.LOCAL else HOW.get(release.released.kind, COUNTED)
     yield "How it was made", how
     growth = math.exp(-float(privacy.epsilon))
-    sure = math.ceil(1000 * (1 + privacy.delta * growth) / (1 + growth)) / 10
+    sure = round(100 * (1 + privacy.delta * growth) / (1 + growth), 2)
     yield (
         "What epsilon means",
         f"If you took part: somebody who must say which of two possible versions of"
