@@ -2701,21 +2701,6 @@ class Page(HTMLParser):
                 self._cell.append(data)
 
 
-SAMPLES = {  # what a page says of those who answered, by `about.sample` of release.json
-    "drawn": "A random sample was drawn of them, and these are the people who answered.",
-    "everybody": (
-        "All of them were asked, and no sample was drawn. These are the people who answered, not"
-        " the public."
-    ),
-    "open": (
-        "Whoever wished could answer, and no sample was drawn. These are the people who answered,"
-        " not the public."
-    ),
-    None: (
-        "How these people were chosen is not stated, so read this as the people who answered, not"
-        " the public."
-    ),
-}
 FACTS = {"Epsilon": "epsilon", "Delta": "delta", "Rho (zCDP)": "rho", "Noise scale": "noise_scale"}
 
 
@@ -2732,22 +2717,18 @@ def check_report(files: Files, release: Document, say: Findings) -> None:
         )
     said = " ".join("".join(page.text).split())
     sentences = [*privacy["statement"], *privacy["not_protected"], privacy["theorem"]]
-    sentences.append(f"Epsilon {float(privacy['epsilon']):.6g} ")
-    if about := release.get("about"):
-        sentences += [each for name, each in about.items() if each and name != "sample"]
-        sentences.append(SAMPLES[about["sample"]])
+    about = release.get("about") or {"sample": "drawn"}
+    stated = [each for name, each in about.items() if each and name != "sample"]
+    stated += ["not the public."] * (about["sample"] != "drawn")
+    sentences += [f"Epsilon {float(privacy['epsilon']):.6g} ", *stated]
     missing = [each for each in sentences if " ".join(each.split()) not in said]
     say.check(
         not missing,
         "report.html says epsilon and every sentence of the guarantee",
         f"report.html does not say: {''.join(missing[:1])}",
     )
-    facts = [row for kind, rows in page.tables if kind == "guarantee" for row in rows]
-    wrong = [
-        " ".join(row)
-        for row in facts
-        if row[0] in FACTS and row[1] != f"{float(privacy[FACTS[row[0]]]):.6g}"
-    ]
+    facts = [r for kind, rows in page.tables if kind == "guarantee" for r in rows if r[0] in FACTS]
+    wrong = [" ".join(row) for row in facts if row[1] != f"{float(privacy[FACTS[row[0]]]):.6g}"]
     boards = [release, *(release.get("groups") or ())]
     tables = [rows for _, rows in page.tables if rows and rows[0][:2] == ["Place", "Item"]]
     whole = [release] * (len(tables) - len(boards) + 1)  # long rankings have a second table

@@ -44,7 +44,7 @@ def test_the_page_says_all_that_is_stated_as_plain_text():
     assert NOT_THE_PUBLIC in words
     assert "campus-choice" in words
     assert "Not stated" not in words
-    assert words.index("What epsilon means") < words.index("Epsilon\n") or "Epsilon" in words
+    assert words.index("What epsilon means") < words.index("Epsilon 2"), "words come before codes"
 
 
 @pytest.mark.parametrize("sample", [None, "drawn", "everybody", "open"])
@@ -68,7 +68,7 @@ def test_words_for_epsilon_and_delta_are_true_numbers():
     sure = 100 * math.exp(release.privacy.epsilon) / (1 + math.exp(release.privacy.epsilon))
     assert f"at most {sure:.2f} % of the time" in said["What epsilon means"]
     assert "What delta means" not in said
-    gaussian = make_release(user_params(noise=NoiseKind.GAUSSIAN, delta=1e-6))
+    gaussian = make_release(params=user_params(noise=NoiseKind.GAUSSIAN, delta=1e-6))
     said = dict(made_rows(gaussian))
     assert said["What delta means"].endswith("exposed: 1 person in 1,000,000.")
     assert "random noise was added to the counts" in said["How it was made"]
@@ -79,7 +79,7 @@ def test_words_for_epsilon_and_delta_are_true_numbers():
     [
         ({"titel": "x"}, "report.about.titel: unknown key. Did you mean title?"),
         ({"title": "x" * 201}, "report.about.title: must be at most 200 characters"),
-        ({"who": "a\x1b[1mb"}, r"report.about.who: holds the character \x1b"),
+        ({"who": "two\nlines"}, r"report.about.who: holds the character \x0a, which nobody sees"),
         ({"sample": "random"}, "report.about.sample: must be drawn, everybody or open"),
         ({"dates": 2026}, "report.about.dates: must be text"),
     ],
@@ -88,7 +88,7 @@ def test_a_mistake_in_the_section_is_explained(survey, command, about, said):
     survey.config.write_text(json.dumps({**survey.settings, "report": {"about": about}}))
     code, printed = command("validate", survey.config)
     assert code == 2
-    assert said in printed.replace("\\\\", "\\") or "holds the character" in printed
+    assert said in " ".join(printed.split())
 
 
 def test_a_correction_makes_no_new_job_spends_nothing_and_shows_on_a_page_drawn_again(
@@ -126,9 +126,6 @@ def test_the_verifier_wants_the_stated_texts_on_the_page(survey, command):
         page = files["report.html"].replace(text.encode(), b"something else")
         verify_release.check_report({**files, "report.html": page}, release, say)
         assert not say.good, name
-    assert {None if each is None else str(each): text for each, text in SAMPLES.items()} == (
-        verify_release.SAMPLES
-    )
 
 
 def test_python_takes_the_section_as_a_keyword_and_documents_show_the_title(
