@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
@@ -119,15 +119,18 @@ class SpectralConfig(Section):
             yield "degree", "is for graph: even; remove it, or set graph: even"
 
 
-def _plain(text: str) -> str:
-    if hidden := hidden_character(text):
+def _on_one_line(text: object) -> object:
+    """The text with one blank in place of each line break, as YAML's `>` and `|` leave them."""
+    if not isinstance(text, str):
+        return text
+    if hidden := hidden_character(text, lines=True):
         refuse(("", f"holds the character {hidden}, which nobody sees; remove it"))
-    return text
+    return " ".join(text.split())
 
 
-_PLAIN = AfterValidator(_plain)
-Words = Annotated[str, StringConstraints(min_length=1, max_length=200), _PLAIN]
-Sentences = Annotated[str, StringConstraints(min_length=1, max_length=1000), _PLAIN]
+_LINE = BeforeValidator(_on_one_line)
+Words = Annotated[str, _LINE, StringConstraints(min_length=1, max_length=200)]
+Sentences = Annotated[str, _LINE, StringConstraints(min_length=1, max_length=1000)]
 
 
 class Sample(StrEnum):

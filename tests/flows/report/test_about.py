@@ -79,7 +79,7 @@ def test_words_for_epsilon_and_delta_are_true_numbers():
     [
         ({"titel": "x"}, "report.about.titel: unknown key. Did you mean title?"),
         ({"title": "x" * 201}, "report.about.title: must be at most 200 characters"),
-        ({"who": "two\nlines"}, r"report.about.who: holds the character \x0a, which nobody sees"),
+        ({"who": " \n"}, "report.about.who: must not be empty"),
         ({"sample": "random"}, "report.about.sample: must be drawn, everybody or open"),
         ({"dates": 2026}, "report.about.dates: must be text"),
     ],
@@ -89,6 +89,14 @@ def test_a_mistake_in_the_section_is_explained(survey, command, about, said):
     code, printed = command("validate", survey.config)
     assert code == 2
     assert said in " ".join(printed.split())
+
+
+def test_texts_of_several_lines_become_one_line_and_hidden_characters_are_refused():
+    assert AboutConfig(question="Which one?\nThis  or that?\n").question == (
+        "Which one? This or that?"
+    )
+    with pytest.raises(ValueError, match="broken rules"):
+        AboutConfig(who="a\x1b[1mb")
 
 
 def test_a_correction_makes_no_new_job_spends_nothing_and_shows_on_a_page_drawn_again(
