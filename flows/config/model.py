@@ -129,8 +129,8 @@ def _on_one_line(text: object) -> object:
 
 
 _LINE = BeforeValidator(_on_one_line)
-Words = Annotated[str, _LINE, StringConstraints(min_length=1, max_length=200)]
-Sentences = Annotated[str, _LINE, StringConstraints(min_length=1, max_length=1000)]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=200), _LINE]
+Sentences = Annotated[str, StringConstraints(min_length=1, max_length=1000), _LINE]
 
 
 class Sample(StrEnum):
