@@ -77,22 +77,21 @@ def stream_plan(
         raise ConfigError(f"--epsilon {epsilons[0]}: must be a number > 0") from None
     most = people[0] if people else None
     delta = usual_delta(most) if delta is None else delta
-    check_deltas("plan --stream", {"--delta": delta}, anyway=anyway, people=most)
     try:
-        return plan_stream(
-            StreamRequest(
-                nights=nights,
-                workload=_workload(show),
-                habits=habits_of(habits),
-                people=DEFAULT_PEOPLE if most is None else most,
-                items=DEFAULT_ITEMS if items is None else items,
-                answers=answers[0] if answers else 1,
-                epsilon=epsilon,
-                delta=delta,
-                seed=seed,
-                group_shares=tuple(group_shares),
-            )
+        request = StreamRequest(
+            nights=nights,
+            workload=_workload(show),
+            habits=habits_of(habits),
+            people=DEFAULT_PEOPLE if most is None else most,
+            items=DEFAULT_ITEMS if items is None else items,
+            answers=answers[0] if answers else 1,
+            epsilon=epsilon,
+            delta=delta,
+            seed=seed,
+            group_shares=tuple(group_shares),
         )
+        check_deltas("plan --stream", {"--delta": delta}, anyway=anyway, people=most)
+        return plan_stream(request)
     except ValueError as error:
         raise ConfigError(f"plan --stream: {error}") from None
 
