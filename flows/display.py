@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.guarantee.sentences import delta_sentence
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -43,6 +44,7 @@ from hushrank.flows.run.run import engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Unit
 from hushrank.transforms.common.extras import is_installed, remedy
 from hushrank.transforms.storage.files import FileFormat
 
@@ -118,6 +120,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     console.print(Text(_cost_of(outcome)), soft_wrap=True)
     if shared := shared_text(outcome.balance):
         console.print(Text(shared, style="yellow"), soft_wrap=True)
+    show_delta(console, release.privacy.delta, release.privacy.unit)
     show_unpublished(console, outcome.balance, shown=release.release_id)
 
 
@@ -175,9 +178,16 @@ def show_checks(console: Console, job: Job, balance: Balance) -> None:
     for step in STEPS:
         console.print(Text(f"  {step.name:<{STEP_WIDTH}} {step.says(job)}"), soft_wrap=True)
     show_balance(console, balance)
+    show_delta(console, job.terms.spend.delta, job.config.privacy.unit)
     for note in check_notes(job):
         console.print(Text(note), soft_wrap=True)
     console.print("Nothing was read or spent.")
+
+
+def show_delta(console: Console, delta: float, unit: Unit) -> None:
+    """Say in words what a delta above 0 allows."""
+    if delta > 0:
+        console.print(Text(delta_sentence(delta, unit)), soft_wrap=True)
 
 
 def check_notes(job: Job) -> tuple[str, ...]:

@@ -181,10 +181,12 @@ FORMAT = 1  # `hushrank_certificate`: of certificate.json, release.json and the 
 # n such; {a}: an object with any keys; {item:a}: with a key for each item; <a>: the object that
 # one of its fields names (`TAGGED`); `*a`: all fields of a; else a form of `SIMPLE`, or an object.
 FORMS_TEXT = """
-release.json: release_id=text created=time night?=date name=text job=text method=text
+release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count privacy=privacy look?=look stream?=stream
     effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
+    contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
@@ -391,6 +393,7 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "source": is_text("system|opendp|seeded|simulated"),
     "path": is_text(r"[a-z_]{1,40}(\.[a-z_]{1,40}){0,5}"),
     "norm": is_text("l1|l2"),
+    "sample": is_text("drawn|everybody|open"),
 }
 
 
@@ -2765,19 +2768,18 @@ def check_report(files: Files, release: Document, say: Findings) -> None:
         )
     said = " ".join("".join(page.text).split())
     sentences = [*privacy["statement"], *privacy["not_protected"], privacy["theorem"]]
-    sentences.append(f"Epsilon {float(privacy['epsilon']):.6g} ")
+    about = release.get("about") or {"sample": "drawn"}
+    stated = [each for name, each in about.items() if each and name != "sample"]
+    stated += ["not the public."] * (about["sample"] != "drawn")
+    sentences += [f"Epsilon {float(privacy['epsilon']):.6g} ", *stated]
     missing = [each for each in sentences if " ".join(each.split()) not in said]
     say.check(
         not missing,
         "report.html says epsilon and every sentence of the guarantee",
         f"report.html does not say: {''.join(missing[:1])}",
     )
-    facts = [row for kind, rows in page.tables if kind == "guarantee" for row in rows]
-    wrong = [
-        " ".join(row)
-        for row in facts
-        if row[0] in FACTS and row[1] != f"{float(privacy[FACTS[row[0]]]):.6g}"
-    ]
+    facts = [r for kind, rows in page.tables if kind == "guarantee" for r in rows if r[0] in FACTS]
+    wrong = [" ".join(row) for row in facts if row[1] != f"{float(privacy[FACTS[row[0]]]):.6g}"]
     boards = [release, *(release.get("groups") or ())]
     tables = [rows for _, rows in page.tables if rows and rows[0][:2] == ["Place", "Item"]]
     whole = [release] * (len(tables) - len(boards) + 1)  # long rankings have a second table

@@ -22,7 +22,11 @@ AsJson = Annotated[
 ]
 Anyway = Annotated[
     bool,
-    typer.Option("--anyway", help="Go on where the plan's formula says that epsilon buys nothing."),
+    typer.Option(
+        "--anyway",
+        help="Accept a delta above 1e-5, or above 1 / (10 * people) where people are stated,"
+        " and an epsilon that buys nothing by the plan's formula.",
+    ),
 ]
 ThroughPrefect = Annotated[
     bool | None,

@@ -220,6 +220,7 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
         outputs_of,
         ranking_table,
         read_history,
+        with_own_words,
     )
 
     if out.suffix == PAGE:
@@ -230,7 +231,7 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
     if release is not None:
         chosen, left_out = [one_release(releases, release)], []
     if out.suffix == PAGE:
-        _export_page(out, chosen[-1], outputs)
+        _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs)
         return
     table = ranking_table(chosen)
     _write(out, export_bytes(table, out))

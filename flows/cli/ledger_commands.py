@@ -161,7 +161,7 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import read_survey
 
-    survey = read_survey(config)
+    survey = read_survey(config, anyway=True)  # this spends nothing
     checked, ledger = survey.config, ledger_of(survey.config)
     spend, balance = survey.calibrated.spend, ledger.balance()
     found: Forecast | StreamForecast

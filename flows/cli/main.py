@@ -153,7 +153,7 @@ def validate(
         from hushrank.flows.run.run import drawn_before
         from hushrank.flows.run.stream_steps import check_turn
 
-        survey = read_survey(config, no_privacy=no_privacy)
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         _refuse_worthless(survey, night, anyway=anyway)
         if night is None and survey.config.nightly:
             job = job_to_check(survey, datetime.now(UTC))
@@ -204,13 +204,13 @@ def run(
         )
     night = _night(day)
     if plan_only:
-        _show_stages(config, night, no_privacy, unsafe_seed, as_json)
+        _show_stages(config, night, no_privacy, unsafe_seed, anyway, as_json)
         return
     with execution(config, prefect, as_json=as_json) as execute:
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import run_night
 
-        survey = read_survey(config, no_privacy=no_privacy)
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         _refuse_worthless(survey, night, anyway=anyway or unsafe_seed is not None)
         if night is None or unsafe_seed is not None or no_privacy:
             outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night, again=again))
@@ -234,7 +234,12 @@ def _refuse_worthless(survey: Survey, night: date | None, *, anyway: bool) -> No
 
 
 def _show_stages(
-    config: Path, night: date | None, no_privacy: bool, seed: int | None, as_json: bool
+    config: Path,
+    night: date | None,
+    no_privacy: bool,
+    seed: int | None,
+    anyway: bool,
+    as_json: bool,
 ) -> None:
     from hushrank.flows.reading import Reader
 
@@ -242,7 +247,8 @@ def _show_stages(
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
 
-        job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
+        job = prepare_job(survey, seed=seed, night=night)
         heads_of(job.files, job.config, reader)
     if as_json:
         from hushrank.flows.documents.runs import print_document, stages_document

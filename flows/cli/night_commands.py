@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from hushrank.flows.cli.arguments import ConfigPath, ReleaseId, ThroughPrefect
+from hushrank.flows.cli.arguments import Anyway, ConfigPath, ReleaseId, ThroughPrefect
 from hushrank.flows.errors import ConfigError, check_address_space
 from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import short_message
@@ -35,6 +35,7 @@ def backfill(
     first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first night.")],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last night.")],
     prefect: ThroughPrefect = None,
+    anyway: Anyway = False,
 ) -> None:
     """Rank every night of a span, the oldest first; nights released before cost nothing.
 
@@ -49,10 +50,11 @@ def backfill(
         raise ConfigError(f"--to {end} is before --from {start}; name the earlier night first.")
     nights = [start + timedelta(days=days) for days in range((end - start).days + 1)]
     with execution(config, prefect) as execute:
-        show_nights(rank_nights(read_survey(config), nights, datetime.now(UTC), execute))
+        survey = read_survey(config, anyway=anyway)
+        show_nights(rank_nights(survey, nights, datetime.now(UTC), execute))
 
 
-def catch_up(config: ConfigPath, prefect: ThroughPrefect = None) -> None:
+def catch_up(config: ConfigPath, prefect: ThroughPrefect = None, anyway: Anyway = False) -> None:
     """Rank the nights that are due: the last one, and any earlier nights that were missed.
 
     A schedule runs this command: cron, or a systemd timer, if there is no Prefect server.
@@ -61,7 +63,7 @@ def catch_up(config: ConfigPath, prefect: ThroughPrefect = None) -> None:
     from hushrank.flows.run.nights import rank_due
 
     with execution(config, prefect) as execute:
-        show_nights(rank_due(read_survey(config), datetime.now(UTC), execute))
+        show_nights(rank_due(read_survey(config, anyway=anyway), datetime.now(UTC), execute))
 
 
 def resume(
@@ -76,7 +78,7 @@ def resume(
     from hushrank.flows.run.nights import drawn_job
     from hushrank.flows.run.run import publish_drawn
 
-    job = drawn_job(read_survey(config), release_id)
+    job = drawn_job(read_survey(config, anyway=True), release_id)  # it was drawn already
     console = Console()
     show_outcome(console, publish_drawn(job, StepDisplay(console, job).perform))
 

@@ -131,7 +131,11 @@ HabitsOf = Annotated[
     ),
 ]
 Delta = Annotated[
-    float, typer.Option(help="With --stream: of all nights together; 0 for Laplace noise alone.")
+    float | None,
+    typer.Option(
+        help="With --stream: of all nights together; 0 for Laplace noise alone.",
+        show_default="1e-6, or less for more than 100,000 people",
+    ),
 ]
 LinkName = Annotated[str, typer.Option(help="logistic, probit or laplace.")]
 
@@ -160,7 +164,7 @@ def plan(
     stream: Stream = None,
     show: Show = "28",
     habits: HabitsOf = None,
-    delta: Delta = 1e-6,
+    delta: Delta = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
@@ -177,7 +181,7 @@ def plan(
         _plan_stream(
             as_json, nights=stream, show=show, habits=habits or (), people=people or (),
             items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
-            seed=seed, group_shares=group_share or (),
+            seed=seed, group_shares=group_share or (), anyway=anyway,
         )  # fmt: skip
         return
     if survey is None:
@@ -215,6 +219,7 @@ def _plan_job(
     """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
+        from hushrank.flows.config.privacy import check_deltas
         from hushrank.flows.plan.display import show_plan
         from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, plan_of, settings_of
         from hushrank.flows.plan.survey import plan_config
@@ -223,6 +228,8 @@ def _plan_job(
 
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
         config = plan_config(survey, request.n_items, request.design)
+        most = max(request.people, default=None)
+        check_deltas(f"{survey}", config.deltas, anyway=anyway, people=most)
         settings = settings_of(config, request)
         epsilon, people = max((each.epsilon, each.people) for each in settings)
         refuse_worthless(config, epsilon, people, anyway=anyway)

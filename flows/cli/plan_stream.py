@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from hushrank.flows.config.privacy import check_deltas, usual_delta
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.plan.stream import (
     CAPS,
@@ -53,9 +54,10 @@ def stream_plan(
     items: int | None,
     answers: Sequence[int],
     epsilons: Sequence[str],
-    delta: float,
+    delta: float | None,
     seed: int,
     group_shares: Sequence[float] = (),
+    anyway: bool = False,
 ) -> StreamPlan:
     """The plan for what was typed.
 
@@ -73,21 +75,23 @@ def stream_plan(
         epsilon = float(epsilons[0]) if epsilons else DEFAULT_EPSILON
     except ValueError:
         raise ConfigError(f"--epsilon {epsilons[0]}: must be a number > 0") from None
+    most = people[0] if people else None
+    delta = usual_delta(most) if delta is None else delta
     try:
-        return plan_stream(
-            StreamRequest(
-                nights=nights,
-                workload=_workload(show),
-                habits=habits_of(habits),
-                people=people[0] if people else DEFAULT_PEOPLE,
-                items=DEFAULT_ITEMS if items is None else items,
-                answers=answers[0] if answers else 1,
-                epsilon=epsilon,
-                delta=delta,
-                seed=seed,
-                group_shares=tuple(group_shares),
-            )
+        request = StreamRequest(
+            nights=nights,
+            workload=_workload(show),
+            habits=habits_of(habits),
+            people=DEFAULT_PEOPLE if most is None else most,
+            items=DEFAULT_ITEMS if items is None else items,
+            answers=answers[0] if answers else 1,
+            epsilon=epsilon,
+            delta=delta,
+            seed=seed,
+            group_shares=tuple(group_shares),
         )
+        check_deltas("plan --stream", {"--delta": delta}, anyway=anyway, people=most)
+        return plan_stream(request)
     except ValueError as error:
         raise ConfigError(f"plan --stream: {error}") from None
 

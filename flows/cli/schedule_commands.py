@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from hushrank.flows.cli.arguments import ConfigPath
+from hushrank.flows.cli.arguments import Anyway, ConfigPath
 from hushrank.flows.errors import ConfigError, HushrankError, require
 from hushrank.flows.terminal import Console
 
@@ -39,13 +39,13 @@ CronText = Annotated[
 ]
 
 
-def serve(config: ConfigPath, cron: CronText = None) -> None:
+def serve(config: ConfigPath, cron: CronText = None, anyway: Anyway = False) -> None:
     """Run on a schedule, in this process, until it is stopped: every night that is due.
 
     Only one run at a time. If the server is unreachable for a while, this waits and goes on.
     """
     require("prefect", "hushrank serve")
-    survey = _scheduled_survey(config)
+    survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
     _check_server()
     from prefect.types.entrypoint import EntrypointType
@@ -58,7 +58,7 @@ def serve(config: ConfigPath, cron: CronText = None) -> None:
             nights.serve(
                 name=survey.name,
                 schedule=schedule,
-                parameters=_parameters(config),
+                parameters=_parameters(str(config.resolve()), anyway),
                 tags=["hushrank"],
                 limit=1,  # without the server's limit: see `_one_at_a_time`
                 entrypoint_type=EntrypointType.MODULE_PATH,
@@ -85,10 +85,11 @@ def deploy(
         str | None,
         typer.Option("--path", help="Where workers find SURVEY.YAML, if elsewhere than here."),
     ] = None,
+    anyway: Anyway = False,
 ) -> None:
     """Register the schedule with a Prefect server; workers of a pool then run it."""
     require("prefect", "hushrank deploy")
-    survey = _scheduled_survey(config)
+    survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
     _check_server()
     _check_pool(pool, image)
@@ -101,7 +102,7 @@ def deploy(
         nights,
         name=survey.name,
         schedule=schedule,
-        parameters=_parameters(config) if path is None else {"survey": path},
+        parameters=_parameters(path or str(config.resolve()), anyway),
         tags=["hushrank"],
         concurrency_limit=_one_at_a_time(),
         work_pool_name=pool,
@@ -114,10 +115,10 @@ def deploy(
     )
 
 
-def _scheduled_survey(config: Path) -> SurveyConfig:
+def _scheduled_survey(config: Path, anyway: bool) -> SurveyConfig:
     from hushrank.flows.run.job import check_places, read_survey
 
-    survey = read_survey(config)
+    survey = read_survey(config, anyway=anyway)
     _ = survey.mechanism  # refuses what does not suit the method
     check_places(survey.config)
     for name, value in SETTINGS.items():
@@ -144,8 +145,8 @@ def _schedule(config: Path, survey: SurveyConfig, cron: str | None) -> Schedule:
     return Cron(chosen, timezone=survey.schedule.timezone)
 
 
-def _parameters(config: Path) -> dict[str, Any]:
-    return {"survey": str(config.resolve())}
+def _parameters(path: str, anyway: bool) -> dict[str, Any]:
+    return {"survey": path, **({"anyway": True} if anyway else {})}
 
 
 def _one_at_a_time() -> ConcurrencyLimitConfig:

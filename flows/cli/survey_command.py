@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushrank.flows.cli.arguments import ConfigPath
+from hushrank.flows.cli.arguments import Anyway, ConfigPath
 from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from hushrank.flows.config.survey import SurveyConfig
 
 MOST_TOKENS = 10_000_000
 
@@ -18,16 +21,16 @@ MOST_TOKENS = 10_000_000
 def build(
     config: ConfigPath,
     out: Annotated[Path, typer.Option(help="The folder for the page's files.")] = Path("site"),
+    anyway: Anyway = False,
 ) -> None:
     """Write a page that asks people, and privatises what they answer on their own device.
 
     The files need no server program and load nothing from elsewhere: put them on any web host.
     """
-    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.survey.settings import collect_of
     from hushrank.flows.survey.site import INDEX, build_site, digest, write_site
 
-    checked = load_config(config)
+    checked = _checked(config, anyway=anyway)
     made = build_site(checked)
     write_site(made, out)
     Console().print(
@@ -53,6 +56,7 @@ def tokens(
     page: Annotated[
         str, typer.Option(help="The address of the page: then lines are links to it.")
     ] = "",
+    anyway: Anyway = False,
 ) -> None:
     """Make one-time tokens: with each of them one batch of answers is accepted.
 
@@ -61,12 +65,11 @@ def tokens(
     epsilon.
     """
     from hushrank.flows.collect.tokens import TokenKey, write_tokens
-    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.survey.settings import collect_of
     from hushrank.privacy.randomness import system_bits
 
-    checked, bits = load_config(config), system_bits()
+    checked, bits = _checked(config, anyway=anyway, people=count), system_bits()
     if not collect_of(checked).tokens:
         raise ConfigError(
             "collect.tokens: must be true, or the collector takes answers without a token."
@@ -107,6 +110,7 @@ def collect(
         bool,
         typer.Option("--seal", help="Write what waits into parts now, and end: a survey is over."),
     ] = False,
+    anyway: Anyway = False,
 ) -> None:
     """Collect private answers over HTTP, and write a part for each night.
 
@@ -116,11 +120,10 @@ def collect(
     from hushrank.flows.collect.places import path_of, spool_folder
     from hushrank.flows.collect.server import terms_of
     from hushrank.flows.collect.spool import seal_spools
-    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.survey.settings import collect_of
 
-    survey = load_config(config)
+    survey = _checked(config, anyway=anyway or seal)  # what was sent already is kept
     folder, collected = spool_folder(survey, spool), collect_of(survey)
     if isinstance(survey.confidential, Path) or collected.tokens:  # else nothing goes there
         check_confidential(survey.confidential)
@@ -151,6 +154,16 @@ def collect(
         f" Parts go to {collected.folder} when their night is over. Stop with Ctrl-C."
     )
     asyncio.run(serve(collector, options, collected.origins))
+
+
+def _checked(config: Path, *, anyway: bool, people: int | None = None) -> SurveyConfig:
+    """The job of a YAML file, if its deltas are below the limit or the operator accepts them."""
+    from hushrank.flows.config.privacy import check_deltas
+    from hushrank.flows.methods.registry import load_config
+
+    checked = load_config(config)
+    check_deltas(f"{config}", checked.deltas, anyway=anyway, people=people)
+    return checked
 
 
 def _say(text: str) -> None:

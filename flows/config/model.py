@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import LEAST_SETTING, MOST_SETTING, Section
 from hushrank.privacy.objective_perturbation import Constants
+from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.public_design import PublicDesign, read_public_design
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
@@ -118,6 +119,59 @@ class SpectralConfig(Section):
             yield "degree", "is for graph: even; remove it, or set graph: even"
 
 
+def _on_one_line(text: object) -> object:
+    """The text with one blank in place of each line break, as YAML's `>` and `|` leave them."""
+    if not isinstance(text, str):
+        return text
+    if hidden := hidden_character(text, lines=True):
+        refuse(("", f"holds the character {hidden}, which nobody sees; remove it"))
+    return " ".join(text.split())
+
+
+_LINE = BeforeValidator(_on_one_line)
+Words = Annotated[str, StringConstraints(min_length=1, max_length=200), _LINE]
+Sentences = Annotated[str, StringConstraints(min_length=1, max_length=1000), _LINE]
+
+
+class Sample(StrEnum):
+    """How the people who were asked stand for those about whom a reader may want to know."""
+
+    DRAWN = "drawn"  # a random sample was drawn of them
+    EVERYBODY = "everybody"  # all of them were asked
+    OPEN = "open"  # whoever wished could answer
+
+
+class AboutConfig(Section):
+    """What was asked, of whom and when: public facts, in the operator's words.
+
+    Nothing is computed from this section, and the page shows it as plain text. The page says "not
+    stated" for a key that is left out.
+
+    Attributes:
+        title: heading of the page; else it is the name of the job.
+        question: the question as people read it.
+        who: who was asked, such as the students of one university.
+        how_recruited: how they were found and invited.
+        sample: `drawn`, a random sample of `who` was asked; `everybody`, all of them were; `open`,
+            whoever wished could answer. Only with `drawn` may readers take the result for that of
+            all of `who`; the page says so.
+        dates: when answers were collected.
+        contact: whom to ask, such as an e-mail address.
+    """
+
+    title: Words | None = Field(default=None, examples=["Canteen survey 2026"])
+    question: Sentences | None = Field(
+        default=None, examples=["Which of these two dishes do you like better?"]
+    )
+    who: Sentences | None = Field(default=None, examples=["students of Example University"])
+    how_recruited: Sentences | None = Field(
+        default=None, examples=["by a link in the newsletter of May"]
+    )
+    sample: Annotated[Sample, Field(strict=False)] | None = Field(default=None, examples=["open"])
+    dates: Words | None = Field(default=None, examples=["4 to 18 May 2026"])
+    contact: Words | None = Field(default=None, examples=["survey@example.org"])
+
+
 class ReportConfig(Section):
     """How scores are written, from the next release on.
 
@@ -127,7 +181,11 @@ class ReportConfig(Section):
         scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on
             the scale of the method. Elo needs scores of a logistic link.
         audit: what `hushrank audit` has written of this job; its bounds go into the certificate.
+        about: what was asked, of whom and when, for the top of the page.
     """
 
     scale: Literal["method", "elo"] = Field(default="method", examples=["elo"])
     audit: LocalPath | None = Field(default=None, examples=["audit.json"])
+    about: AboutConfig | None = Field(
+        default=None, examples=["{title: Canteen survey, sample: open}"]
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, Context
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -20,6 +21,7 @@ from hushrank.flows.config.section import (
     Section,
     Text,
 )
+from hushrank.flows.errors import ConfigError
 from hushrank.privacy.look import MOST_SHARE, with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
 from hushrank.privacy.units import (
@@ -34,6 +36,9 @@ from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+ROUNDING = 1e-9  # in a logarithm, so that a limit of 1e-5 gives 1e-6
+MOST_ZEROS = 12  # of a number that is written out
+MOST_DELTA = 1e-5  # a larger delta needs the operator's word
 _CENTRAL_KEYS = (
     *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
     *("public_graph", "look"),
@@ -118,7 +123,8 @@ class PrivacyConfig(Section):
         epsilon: the privacy loss in nats, 1e-9 to 1e6; smaller protects more. With `gaussian` noise
             together with `delta`. inf, with the option --no-privacy, adds no noise and is marked
             unsafe. Under unit `local` that of every answer, the same for all.
-        delta: chance that the loss is larger, for `gaussian` noise; leave it out for `laplace`.
+        delta: chance that the promise of epsilon fails, for `gaussian` noise; leave it out for
+            `laplace`. Above 1e-5 a run is refused unless it has the option --anyway.
         rho: zCDP, for `gaussian` noise, instead of `epsilon` and `delta`.
         noise: `laplace` gives pure epsilon; `gaussian` gives (epsilon, delta) or rho and adds up
             better over many releases.
@@ -364,6 +370,7 @@ class LedgerConfig(Section):
         path: the file of the ledger.
         epsilon: the most that one unit may lose altogether in a period, at `delta`.
         delta: delta at which totals are stated; more than 0 if a release has a delta or a rho.
+            Above 1e-5 a run is refused unless it has the option --anyway.
         refresh: when the total renews; None: never.
         alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
             more release does not fit.
@@ -415,3 +422,63 @@ class LedgerConfig(Section):
                 )
             )
         return self
+
+
+def check_deltas(
+    where: str,
+    deltas: Mapping[str, float],
+    *,
+    anyway: bool,
+    people: int | None = None,
+) -> None:
+    """Refuse a delta that would expose too many people where the promise fails.
+
+    The limit is 1e-5, or 1 / (10 * people) if that is smaller: if the promise fails for a person
+    with that probability, it fails for a tenth of one person on average.
+
+    Args:
+        where: the file that states the deltas, for the message; empty: the command line.
+        deltas: key or option, and its delta.
+        anyway: the operator accepts a larger one.
+        people: a public number of people who may answer; None: nobody states it.
+
+    Raises:
+        ConfigError: a delta is above the limit; one line for each.
+    """
+    limit = _limit(people)
+    above = f"{limit:.3g}"
+    if limit < MOST_DELTA:
+        above += f", which is 1 / (10 * {people:,} people)"
+    lines = [
+        f"{where}{': ' * bool(where)}{key}: must be at most {above}, got {delta:g}, at which the"
+        f" promise may fail for {share_of_people(delta)}; write for example delta:"
+        f" {usual_delta(people):.1e}, or accept it with --anyway (in Python anyway=True)."
+        " Nothing was read or spent."
+        for key, delta in deltas.items()
+        if delta > limit
+    ]
+    if lines and not anyway:
+        raise ConfigError("\n".join(lines))
+
+
+def _limit(people: int | None) -> float:
+    return MOST_DELTA if people is None else min(MOST_DELTA, 1 / (10 * max(people, 1)))
+
+
+def usual_delta(people: int | None = None) -> float:
+    """The largest power of ten below the limit of `check_deltas`: 1e-6 unless people are many."""
+    return float(f"1e{math.floor(math.log10(_limit(people)) - ROUNDING)}")
+
+
+def share_of_people(delta: float, one: str = "person", many: str = "people") -> str:
+    """How many people a probability means, rounded up to two digits: `3 people in 10`.
+
+    Args:
+        delta: the probability, > 0.
+        one, many: whom it concerns, as a noun.
+    """
+    rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(delta)).normalize()
+    _, digits, exponent = rounded.as_tuple()
+    count, zeros = int("".join(map(str, digits))), -int(exponent)
+    of = f"{10**zeros:,}" if zeros <= MOST_ZEROS else f"10^{zeros}"
+    return f"{count} {one if count == 1 else many} in {of}"

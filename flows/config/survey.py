@@ -261,6 +261,17 @@ class SurveyConfig(Section):
         """Whether a night's date decides which rows are ranked."""
         return selects_nights(self.input.paths, self.schedule)
 
+    @property
+    def deltas(self) -> dict[str, float]:
+        """Each delta by its key: of a release, and of the totals of the ledger."""
+        return {"privacy.delta": self.privacy.delta, "ledger.delta": self.ledger.delta}
+
+    @property
+    def stated_people(self) -> int | None:
+        """How many people were asked, a public number; None: the file does not say."""
+        look = self.privacy.look
+        return None if look is None else look.people
+
     def job_hashes(self) -> tuple[str, ...]:
         """Identities of the job: the present one, and that of earlier versions if it differs."""
         return tuple(dict.fromkeys((self.job_hash(), self.job_hash(by_place=True))))

@@ -151,6 +151,7 @@ class ReleaseSummary(Record):
     Attributes:
         release_id: its id in the ledger and the archive.
         name: name of the population.
+        title: heading of its page; null: none is stated.
         day: its night, or the day on which it was made, UTC.
         night: the day whose rows are ranked; null: no nights are selected.
         created: when it was made.
@@ -164,6 +165,7 @@ class ReleaseSummary(Record):
 
     release_id: str
     name: str
+    title: str | None
     day: date
     night: date | None
     created: datetime
@@ -182,6 +184,7 @@ def summary_of(release: Release) -> ReleaseSummary:
     return ReleaseSummary(
         release_id=release.release_id,
         name=release.name,
+        title=None if release.about is None else release.about.title,
         day=release.day,
         night=release.night,
         created=release.created,

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from hushrank.flows.config.privacy import share_of_people
 from hushrank.privacy.look import epsilon_with_look
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 
@@ -179,6 +180,21 @@ def against_what(change: str, guarantee: Guarantee, what: str = "this release") 
             "A guess between two such cases that was right with a chance of 50 % before is right"
             f" with a chance of at most {number(round(sure, 2))} % after seeing it."
         )
+
+
+def delta_sentence(delta: float, unit: Unit) -> str:
+    """What a delta allows at worst, for somebody who does not know the word.
+
+    A mechanism that keeps to epsilon, and with probability delta publishes the rows of a unit as
+    they are, has this delta; so no more is promised.
+    """
+    one, many = ("answer", "answers") if unit is Unit.COMPARISON else ("person", "people")
+    whose = "that answer" if unit is Unit.COMPARISON else "what that person answered"
+    return (
+        f"For each {one}, the promise of epsilon may fail with a probability of at most"
+        f" {number(delta)} (delta). At worst {whose} is then exposed:"
+        f" {share_of_people(delta, one, many)}."
+    )
 
 
 def bounds(params: PrivacyParams) -> Iterator[str]:

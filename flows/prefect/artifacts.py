@@ -73,7 +73,7 @@ def summary(outcome: Outcome) -> str:
         spent = "nothing: its stream is paid for"
     notes = [*release.warnings, *filter(None, [shared_text(balance)])]
     head = [
-        f"## {_plain(release.name)}, {release.day}",
+        f"## {_plain(release.heading)}, {release.day}",
         f"**{_plain(verdict(release))}**",
         *(f"> **Please note.** {_plain(text)}" for text in notes),
     ]

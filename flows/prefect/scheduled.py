@@ -28,35 +28,35 @@ FLOW, ENTRYPOINT = "nights", "hushrank.flows.prefect.scheduled.nights"
 
 
 @flow(name=FLOW, persist_result=False, retries=0)
-def nights(survey: str, night: str | None = None) -> State[Any]:
+def nights(survey: str, night: str | None = None, anyway: bool = False) -> State[Any]:
     """Rank what is due at the time for which this run was scheduled, however late it starts.
 
     Args:
         survey: absolute path of the YAML file, where the run takes place.
         night: a date such as 2026-11-20; only this night then.
+        anyway: accept a delta above the limit.
 
     Returns:
         A failed state, with a text that a person can act on, where the run failed: what a flow
         raises Prefect would pickle.
     """
     stop_as_ctrl_c()
-    return Kept(lambda: _rank(survey, night)).state()
+    return Kept(lambda: _rank(survey, night, anyway)).state()
 
 
-def _rank(survey: str, night: str | None) -> None:
+def _rank(survey: str, night: str | None, anyway: bool) -> None:
     logger = get_run_logger()
-    path = Path(survey)
     with Reducer() as reducer:
 
         def execute(job: Job) -> Outcome:
             return run_in_flow(job, reducer, directly, lambda note: logger.warning(shown(note)))
 
+        checked = read_survey(Path(survey), anyway=anyway)
         if night is None:
-            results = rank_due(read_survey(path), _scheduled_for(), execute)
+            results = rank_due(checked, _scheduled_for(), execute)
         else:
-            results = rank_nights(
-                read_survey(path), [day_of(night, "parameter night")], datetime.now(UTC), execute
-            )
+            day = day_of(night, "parameter night")
+            results = rank_nights(checked, [day], datetime.now(UTC), execute)
         found = None
         for found in results:
             failed = found.status is NightStatus.FAILED

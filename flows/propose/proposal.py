@@ -28,7 +28,7 @@ from hushrank.flows.propose.sections import (
     rankings_lines,
     responses_lines,
 )
-from hushrank.flows.propose.texts import choose, line, scalar
+from hushrank.flows.propose.texts import about_lines, choose, line, scalar
 from hushrank.flows.propose.values import text_of
 from hushrank.flows.reading import read_apart
 from hushrank.transforms.common.plain_text import short_list
@@ -308,6 +308,7 @@ def _file_lines(
         yield "# All dates are ranked together. For a release of its own each night, add:"
         yield f"# schedule: {{partition: {scalar(head.partition)}}}"
     yield line("runner", "local")
+    yield from about_lines()
 
 
 def _form_lines(head: Head) -> Iterator[str]:

@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import yaml
 
 _COMMENT_COLUMN = 32
+
+
+def about_lines() -> Iterator[str]:
+    """The section that tells readers what was asked of whom, for the person to fill in.
+
+    All lines are comments, because a job runs without them; the page then says "not stated".
+    """
+    yield "# What the page says of the survey. Remove the # and fill in what you can:"
+    yield "# report:"
+    yield "#   about:"
+    for key, value in (
+        ("title", "Canteen survey 2026"),
+        ("question", "Which of these two dishes do you like better?"),
+        ("who", "students of Example University"),
+        ("how_recruited", "by a link in the newsletter of May"),
+        ("sample", "open"),
+        ("dates", "4 to 18 May 2026"),
+        ("contact", "survey@example.org"),
+    ):
+        about = "or everybody, all of them were asked; or drawn, a random sample was"
+        yield f"#     {line(key, value, about if key == 'sample' else '')}"
 
 
 def choose(key: str, what: str) -> str:

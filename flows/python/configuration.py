@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import calibrate, facts_of_methods
@@ -103,6 +104,19 @@ def checked(
     if config.nightly and config.schedule.window is None:
         raise ConfigError(NO_FOLDERS)
     return config.model_copy(update={"input": config.input.model_copy(update={"paths": IN_MEMORY})})
+
+
+def check_keyword_deltas(config: SurveyConfig, *, anyway: bool, people: int | None = None) -> None:
+    """Refuse a delta above the limit, in the words of Python (`config.privacy.check_deltas`).
+
+    Raises:
+        ConfigError: a delta is above the limit.
+    """
+    try:
+        stated = config.stated_people if people is None else people
+        check_deltas(f"{LABEL}", config.deltas, anyway=anyway, people=stated)
+    except ConfigError as error:
+        raise words_of_keywords(error, LABEL) from None
 
 
 def complete(content: dict[str, Any], paths: list[str] | None) -> None:

@@ -61,6 +61,8 @@ class Keywords(TypedDict, total=False):
         not_ranked: cells in place of a rank that say that an item was not ranked.
         words: what the words of the result stand for.
         top_k: how many of the best items to name.
+        about: what was asked, of whom and when, for the page: a dict with keys such as title,
+            question, who, how_recruited, sample, dates and contact.
         model, spectral, groups, report, schedule: sections of the YAML file, as dicts.
         observability, retention, runner, memory_limit: further ones.
         out: the folder of releases. By default `out/NAME` beside the ledger.
@@ -108,6 +110,7 @@ class Keywords(TypedDict, total=False):
     not_ranked: Sequence[str | int]
     words: Mapping[str, Sequence[str]]
     top_k: int
+    about: Mapping[str, Any]
     model: Mapping[str, Any]
     spectral: Mapping[str, Any]
     groups: Mapping[str, Any]
@@ -144,6 +147,7 @@ KEYS: dict[str, str] = {
     **_PLACES,
     "total_epsilon": "ledger.epsilon",
     "total_delta": "ledger.delta",
+    "about": "report.about",
 }
 _KEYWORDS = {key: keyword for keyword, key in KEYS.items()} | {
     "items.names": "items",

@@ -17,6 +17,7 @@ import pyarrow as pa
 from hushrank.flows import reading
 from hushrank.flows.cli.inspect_command import inspect_job
 from hushrank.flows.cli.inspect_texts import show_look
+from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.documents.plans import PlanDocument, Reached, plan_document
@@ -24,10 +25,22 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.plan.display import show_plan
-from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, SurveyPlan, plan_of
+from hushrank.flows.plan.plan import (
+    DEFAULT_TARGET,
+    PlanRequest,
+    SurveyPlan,
+    plan_of,
+)
 from hushrank.flows.plan.survey import config_to_plan, plan_config
 from hushrank.flows.plan.world import World
-from hushrank.flows.python.configuration import LABEL, add_look, checked, complete, scratch
+from hushrank.flows.python.configuration import (
+    LABEL,
+    add_look,
+    check_keyword_deltas,
+    checked,
+    complete,
+    scratch,
+)
 from hushrank.flows.python.keywords import Keywords, content_of
 from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.run import held, paths_of
@@ -127,6 +140,7 @@ def plan(
     target: str = DEFAULT_TARGET,
     spread: float = 1.0,
     seed: int = 0,
+    anyway: bool = False,
     **asked: Unpack[Keywords],
 ) -> Plan:
     """Say how accurate a job would be, before any answer is read and any budget is spent.
@@ -139,6 +153,7 @@ def plan(
         target: the wanted accuracy: top=0.9 (the best item first), best, order, error, largest.
         spread: standard deviation of the true scores of the simulated items.
         seed: the same seed simulates the same surveys.
+        anyway: accept a delta above 1e-5, or above 1 / (10 * people).
         **asked: see `Keywords`; of a YAML file none.
 
     Raises:
@@ -152,8 +167,14 @@ def plan(
     )
     if survey is not None and asked:
         raise ConfigError(f"survey: the YAML file says {', '.join(asked)}; leave the keywords out.")
-    config = plan_config(Path(survey)) if survey is not None else _config_to_plan(asked)
-    return Plan(plan_of(config, request, World(spread=spread, seed=seed)))
+    world = World(spread=spread, seed=seed)
+    if survey is not None:
+        config = plan_config(Path(survey))
+        check_deltas(f"{survey}", config.deltas, anyway=anyway, people=max(counts))
+    else:
+        config = _config_to_plan(asked)
+        check_keyword_deltas(config, anyway=anyway, people=max(counts))
+    return Plan(plan_of(config, request, world))
 
 
 @plainly

@@ -22,6 +22,7 @@ from hushrank.flows.python.configuration import (
     LABEL,
     UNSAFE_WITHOUT_REASON,
     asked_of,
+    check_keyword_deltas,
     local_area,
 )
 from hushrank.flows.python.keywords import Keywords, PathLike
@@ -57,6 +58,7 @@ def rank(
     again: bool = False,
     seed: int | None = None,
     unsafe: bool = False,
+    anyway: bool = False,
     wait: float = WAIT,
     progress: bool | None = None,
     **asked: Unpack[Keywords],
@@ -71,6 +73,7 @@ def rank(
         seed: draw all noise from this seed, for a test; needs `unsafe=True`.
         unsafe: allow a release that protects nobody: without a ledger, of a seed, or without noise.
             It is marked, and is not for publication.
+        anyway: accept a delta above 1e-5, at which the promise of epsilon may fail for too many.
         wait: for how many seconds at most to wait where another thread or process is at the same
             release, whose draw is then shared, or at another night of these people.
         progress: show each step; None: in a notebook or at a terminal.
@@ -84,6 +87,7 @@ def rank(
     """
     paths, day = paths_of(answers), _day(night)
     job = asked_of(asked, paths, unsafe=unsafe)
+    check_keyword_deltas(job.config, anyway=anyway)
     private = job.config.privacy.private
     _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
     survey = Survey(LABEL, job.config, counted=job.counted)
@@ -106,6 +110,7 @@ def run(
     again: bool = False,
     seed: int | None = None,
     unsafe: bool = False,
+    anyway: bool = False,
     wait: float = WAIT,
     progress: bool | None = None,
 ) -> Release:
@@ -115,7 +120,7 @@ def run(
         HushrankError: as for `rank`.
     """
     day = _day(night)
-    read = read_survey(Path(survey), no_privacy=unsafe and seed is None)
+    read = read_survey(Path(survey), no_privacy=unsafe and seed is None, anyway=anyway)
     _check_unsafe(private=read.config.privacy.private, counted=True, seed=seed, unsafe=unsafe)
     with running(progress, wait) as execute:
         return _released(read, day, execute, again=again, seed=seed, wait=wait)

@@ -85,6 +85,29 @@ def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfi
     return outputs
 
 
+def with_own_words(
+    release: Release, sources: Iterable[str], load_config: Callable[[Path], SurveyConfig]
+) -> Release:
+    """The release with `report.about` as the YAML file of its job says it today.
+
+    What was published stays as it is; a page that is drawn again shows the corrected text.
+
+    Args:
+        release: as it was published.
+        sources: YAML files and folders; without the file of its job nothing changes.
+        load_config: reads a YAML file.
+
+    Raises:
+        ConfigError: a YAML file breaks a rule.
+    """
+    for source in sources:
+        if source.endswith((".yaml", ".yml")) and not is_cloud(source):
+            config = load_config(Path(source))
+            if release.job in config.job_hashes():
+                return release.model_copy(update={"about": config.report.about})
+    return release
+
+
 def read_history(outputs: Sequence[Place]) -> list[Release]:
     """All releases in the folders, the earliest first, each once.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from hushrank.flows.config.model import AboutConfig
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.privacy.bits_used import BitsUsed
 
@@ -25,6 +26,7 @@ class Provenance:
         bits: which random bits were really used; None if an older version did not record them; then
             the law of the noise was not stored either.
         stream: which night of which stream it is; None: it is none.
+        about: what was asked, of whom and when; None: nothing is stated.
     """
 
     release_id: str
@@ -37,6 +39,7 @@ class Provenance:
     charged: bool
     bits: BitsUsed | None
     stream: StreamRecord | None = None
+    about: AboutConfig | None = None
 
     @property
     def safe(self) -> bool:

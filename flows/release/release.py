@@ -25,6 +25,7 @@ from typing import Any, Self
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
 from hushrank.estimation.common.estimate import Estimate, top_k
+from hushrank.flows.config.model import AboutConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import PrivacyRecord, Record
@@ -87,7 +88,7 @@ NO_ELO = (
     "Elo ratings were asked for, but they need scores of a logistic link. These scores are on the"
     " scale of the method."
 )
-OPTIONAL = ("top_k", "night", "unit", "top", "look", "stream", "effects", "ties", "groups")
+OPTIONAL = ("about", "top_k", "night", "unit", "top", "look", "stream", "effects", "ties", "groups")
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
@@ -95,6 +96,7 @@ class Release(Record):
     """One published ranking. `build_release` makes it; its JSON is `release.json`.
 
     Attributes:
+        about: what was asked, of whom and when, in the operator's words; None: nothing is stated.
         job: id of the job's configuration; another job may not overwrite this release.
         safe: False if a seed was injected or no noise was added; never to be published.
         informative: False if nothing can be learned through the noise.
@@ -115,6 +117,7 @@ class Release(Record):
     created: AwareDatetime
     night: date | None = None
     name: str
+    about: AboutConfig | None = None
     job: str
     method: str
     code_version: str
@@ -205,6 +208,11 @@ class Release(Record):
     def shown(self) -> dict[str, str]:
         """What people read for each item."""
         return {line.item: line.shown for line in self.ranking}
+
+    @property
+    def heading(self) -> str:
+        """What people read above it: the title that the operator states, or else its name."""
+        return self.name if self.about is None else self.about.title or self.name
 
     @property
     def day(self) -> date:
@@ -365,6 +373,7 @@ def build_release(
         created=provenance.created,
         night=provenance.night,
         name=provenance.name,
+        about=provenance.about,
         job=provenance.job,
         method=provenance.method,
         code_version=provenance.code_version,

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from hushrank.flows.release.release import Release
 from hushrank.flows.report.style import WIDTH, page_style, page_svg, short_name
+from hushrank.transforms.common.plain_text import short
 
 EPOCH = date(1970, 1, 1)  # start of the axis of days
 MOST_LINES = 10  # items drawn: the first of the last release
@@ -46,7 +47,8 @@ def ranks_over_time(
             if release.release_id in breaks:
                 between = places[place - 1 : place + 1].mean()
                 axes.axvline(between, color="#777777", linestyle=":", linewidth=1)
-        axes.set_title(f"{releases[-1].name}: {len(releases)} releases", loc="left", fontsize=10.5)
+        heading = f"{short(releases[-1].heading)}: {len(releases)} releases"
+        axes.set_title(heading, loc="left", fontsize=10.5, parse_math=False)
         content = io.BytesIO()
         metadata = {"Date": None} if format_ == "svg" else {}
         figure.savefig(content, format=format_, dpi=120, metadata=metadata)

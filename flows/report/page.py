@@ -38,6 +38,7 @@ from hushrank.flows.release.wording import (
     certainty,
     verdict,
 )
+from hushrank.flows.report.about import about_rows, made_rows
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
 from hushrank.flows.report.effects import effect_rows
@@ -114,6 +115,7 @@ def render_report(
         drawable=drawable,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
+        about=[*about_rows(release), *_made(release)],
         **_words_of(release),
         **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
@@ -132,6 +134,11 @@ def render_report(
         left=left_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _made(release: Release) -> Iterator[tuple[str, str]]:
+    """What was done to what people gave, in words."""
+    return ((heading, _of_kind(release, text)) for heading, text in made_rows(release))
 
 
 def _tables(release: Release, room: int) -> dict[str, Any]:

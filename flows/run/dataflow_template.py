@@ -81,7 +81,7 @@ def _job(survey: str, night: date | None) -> Job:
             path.write_bytes(read_whole(survey, MostBytes.SETTINGS))
         except (OSError, ValueError) as error:
             raise ConfigError(f"--survey {survey}: cannot be read: {error}") from None
-        found = read_survey(path)
+        found = read_survey(path, anyway=True)  # the run that draws checks delta
         if found.config.schedule.stream is not None:  # the run decides which attempt counts
             raise ConfigError(
                 f"{survey}: schedule.stream: this template counts nights by themselves. Set runner:"

@@ -13,6 +13,7 @@ from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import full_version
 from hushrank.flows.config.apart import check_written_places
 from hushrank.flows.config.places import check_can_be_made
+from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, require
@@ -310,12 +311,13 @@ class Survey:
             raise MethodRefused("\n".join(lines)) from None
 
 
-def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
+def read_survey(path: Path, *, no_privacy: bool = False, anyway: bool = False) -> Survey:
     """Read and check the configuration at `path`.
 
     Args:
         path: the YAML file.
         no_privacy: the operator allows `epsilon: inf`.
+        anyway: the operator accepts a delta above the limit.
 
     Raises:
         ConfigError: it breaks a rule.
@@ -331,6 +333,7 @@ def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
             f"{path}: --no-privacy (in Python unsafe=True) goes with privacy.epsilon: inf only;"
             " leave one of them out."
         )
+    check_deltas(f"{path}", config.deltas, anyway=anyway, people=config.stated_people)
     return Survey(path, config)
 
 

@@ -296,6 +296,7 @@ def estimate(job: Job) -> Release:
         charged=job.safe,
         bits=drawn.bits,
         stream=stream_record(job, drawn),
+        about=config.report.about,
     )
     return build_release(
         provenance,

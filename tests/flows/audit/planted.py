@@ -141,7 +141,7 @@ def survey_of(name: str, folder: Path, items: int = 12) -> Survey:
     content["privacy"] = {k: v for k, v in content["privacy"].items() if v is not None}
     path = folder / "survey.yaml"
     path.write_text(yaml.safe_dump(content))
-    return read_survey(path)
+    return read_survey(path, anyway=True)
 
 
 @dataclass(frozen=True)

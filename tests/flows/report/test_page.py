@@ -24,6 +24,7 @@ from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_text
 from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict
+from hushrank.flows.report.about import made_rows
 from hushrank.flows.report.page import render_report, runs_left
 from hushrank.flows.report.plots import noise_half_width
 from hushrank.flows.report.sure import sure_table_of
@@ -250,6 +251,7 @@ def numbers_allowed(release: Release) -> set[str]:
         "20 November 2026, 02:00",
         "3.13 of 10.00 at 1e-06, 4 releases, 6.87 until 1 December 2026",
         f"{runs_left(release, BALANCE)}",
+        f"{dict(made_rows(release))}",
     )
     return numbers_in(" ".join(shown))
 
