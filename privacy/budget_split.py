@@ -1,7 +1,7 @@
 """A budget over many releases: the equal share of each, and how many more fit. Pure.
 
-Both rest on `accounting.composed_epsilon`, so that what is planned here is what a ledger that adds
-up by it lets pass. The same people take part in every release: losses compose, they do not overlap.
+Both rest on `filters`, by which a ledger adds up, so that a ledger lets pass what is planned here.
+The same people take part in every release: losses compose, they do not overlap.
 
 References:
     [KOV15] Kairouz, Oh, Viswanath. The composition theorem for differential privacy. 2015.
@@ -10,12 +10,13 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from hushrank.privacy.accounting import Spend, composed_epsilon, fits, rho_for
+from hushrank.privacy.accounting import Spend, rho_for
+from hushrank.privacy.filters import adaptive_total, fits, main_delta
 from hushrank.privacy.units import NoiseKind
 
 DIGITS = 3  # of a share: one that people can read, and that a better accountant seldom changes
@@ -24,8 +25,7 @@ DIGITS = 3  # of a share: one that people can read, and that a better accountant
 def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) -> Spend:
     """The largest equal spend of which `releases` stay within (epsilon, delta) together.
 
-    `laplace`: pure epsilons, composed by privacy-loss distributions where delta > 0, else summed.
-    `gaussian`: by rho, as Gaussian mechanisms compose, whatever the sensitivity of the counts.
+    `laplace`: pure epsilons; `gaussian`: rho, whatever the sensitivity of the counts.
 
     Args:
         noise: of every release.
@@ -45,21 +45,30 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
         raise ValueError(
             f"need a finite epsilon > 0 and 0 <= delta < 1, got {epsilon!r}, {delta!r}"
         )
-    if noise is NoiseKind.GAUSSIAN:
-        if delta == 0:
-            raise ValueError("gaussian noise needs a delta > 0, got 0")
-        return Spend(rho=_rounded_down(rho_for(epsilon, delta, releases=releases)))
-    least = _rounded_down(epsilon / releases)  # which fits by the plain sum
-    low, high = least, epsilon
-    while delta > 0 and (middle := _rounded_down(math.sqrt(low * high))) > low:
-        if delta_of_repeated(middle, releases, epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-    # The ledger's accountant rounds up a little: what it adds up decides.
-    while low > least and composed_epsilon([Spend(epsilon=low)] * releases, delta) > epsilon:
+    if noise is NoiseKind.GAUSSIAN and delta == 0:
+        raise ValueError("gaussian noise needs a delta > 0, got 0")
+
+    gaussian = noise is NoiseKind.GAUSSIAN
+
+    def share(size: float) -> Spend:
+        return Spend(rho=size) if gaussian else Spend(epsilon=size)
+
+    def is_allowed(size: float) -> bool:
+        return adaptive_total([share(size)] * releases, delta).epsilon <= epsilon
+
+    def is_promising(size: float) -> bool:  # adding up pure costs takes long, their law does not
+        if gaussian:
+            return is_allowed(size)
+        return 0 < delta_of_repeated(size, releases, epsilon) <= main_delta(delta)
+
+    low = _rounded_down((rho_for(epsilon, delta) if gaussian else epsilon) / releases)
+    while not is_allowed(low):  # only a rho: that many pure costs fit by the plain sum
+        low = _rounded_down(low / 2)
+    least = low
+    low = _largest_rounded(is_promising, low)
+    while low > least and not is_allowed(low):  # what the ledger adds up decides
         low = _rounded_down(low * (1 - 10.0**-DIGITS))
-    return Spend(epsilon=max(low, least))
+    return share(max(low, least))
 
 
 def delta_of_repeated(epsilon: float, releases: int, total: float) -> float:
@@ -77,7 +86,12 @@ def delta_of_repeated(epsilon: float, releases: int, total: float) -> float:
 
 
 def releases_left(
-    spends: Sequence[Spend], spend: Spend, epsilon: float, delta: float, most: int
+    spends: Sequence[Spend],
+    spend: Spend,
+    epsilon: float,
+    delta: float,
+    most: int,
+    first: Spend | None = None,
 ) -> int:
     """How many more releases of `spend` fit, on top of `spends`, within (epsilon, delta).
 
@@ -86,6 +100,7 @@ def releases_left(
         spend: of each further release.
         epsilon, delta: of all together.
         most: where to stop counting.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
 
     Returns:
         A number from 0 to `most`.
@@ -97,7 +112,7 @@ def releases_left(
         raise ValueError(f"most must be >= 0, got {most!r}")
 
     def fit(count: int) -> bool:
-        return count == 0 or fits([*spends, *[spend] * (count - 1)], spend, epsilon, delta)
+        return count == 0 or fits([*spends, *[spend] * (count - 1)], spend, epsilon, delta, first)
 
     low, high = 0, 1
     while high <= most and fit(high):
@@ -106,6 +121,19 @@ def releases_left(
     while high - low > 1:
         middle = (low + high) // 2
         if fit(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _largest_rounded(holds: Callable[[float], bool], low: float) -> float:
+    """The largest number of three digits that `holds`, or `low` where no larger one does."""
+    high = 2 * low
+    while holds(high):
+        low, high = high, 2 * high
+    while (middle := _rounded_down(math.sqrt(low * high))) > low:
+        if holds(middle):
             low = middle
         else:
             high = middle
