@@ -20,12 +20,13 @@ write your own. Its parts answer what a reader asks, in this order:
 
 Parts 4 to 7 are arithmetic with whole numbers and fractions; every rounding is outward, so that
 "holds" is a proof. Sources: [AT02] Acerbi, Tasche: expected shortfall. [BW18] Balle, Wang: the
-Gaussian mechanism. [C98] de Caen: sums of squares of degrees. [CCW] Cai, Chakraborty, Wang: private
-ranking. [CKS20] Canonne, Kamath, Steinke: the discrete Gaussian. [DPR] Doignon, Pekec, Regenwetter:
-repeated insertion. [DRS22] Dong, Roth, Su: Gaussian privacy. [FHU22] Fichtenberger, Henzinger,
-Upadhyay: counting under observation. [GRS12] Ghosh, Roughgarden, Sundararajan: discrete Laplace
-noise. [HLP] Hardy, Littlewood, Polya: inequalities. [KOV15] Kairouz, Oh, Viswanath: composition.
-[KST12] Kifer, Smith, Thakurta: objective perturbation. [W65] Warner: randomised response.
+Gaussian mechanism. [BS16] Bun, Steinke: zCDP. [C98] de Caen: sums of squares of degrees. [CCW] Cai,
+Chakraborty, Wang: private ranking. [CKS20] Canonne, Kamath, Steinke: the discrete Gaussian. [DPR]
+Doignon, Pekec, Regenwetter: repeated insertion. [DRS22] Dong, Roth, Su: Gaussian privacy. [FHU22]
+Fichtenberger, Henzinger, Upadhyay: counting under observation. [GRS12] Ghosh, Roughgarden,
+Sundararajan: discrete Laplace noise. [HLP] Hardy, Littlewood, Polya: inequalities. [KOV15] Kairouz,
+Oh, Viswanath: composition. [KST12] Kifer, Smith, Thakurta: objective perturbation. [ST22] Smith,
+Thakurta: adaptive composition. [W65] Warner: randomised response.
 """
 
 from __future__ import annotations
@@ -304,7 +305,7 @@ ledger: population=text protects=text~ unit=text adjacency=text attempt=count en
     same_input=[other]
 position: line=count hash=digest previous=digest time=time
 budget: epsilon=fraction delta=fraction refresh=text~
-total: spends=[spends] sum=cost epsilon=fraction delta=fraction
+total: spends=[spends] sum=cost epsilon=fraction delta=fraction rule?=text~ first?=cost~
 spends: times=count epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
 other: population=text stated_other_people=bool period=total~ lifetime=total~
 software: hushrank=version commit=commit~ modified=bool~ package_sha256=digest~ python=version~
@@ -1967,6 +1968,7 @@ def _profile_delta(m: Fraction, slack: Fraction, epsilon: Fraction) -> Fraction:
 
 
 Spend = tuple[Fraction, Fraction, Fraction | None, int]  # epsilon, delta, rho, squared l2
+FREE: Spend = (NONE, NONE, None, 1)
 Costs = tuple[tuple[Fraction, int, Fraction], ...]  # pure: cost, how often, largest loss of these
 
 
@@ -2073,9 +2075,91 @@ def law_of_both(one: list[int], other: list[int], unit: int) -> list[int]:
     return [-(-int(text[at : at + width]) // unit) for at in range(0, len(text), width)]
 
 
-def check_total(name: str, total: Document, spends: list[Spend] | None, say: Findings) -> None:
-    """That a total names these costs (None: no ledger is at hand), and that its epsilon and delta
-    cover them."""
+# Totals that hold although each cost is chosen in view of earlier results, by privacy filters: an
+# analyst who goes on only while the costs so far are within one of them is (epsilon, delta)-DP,
+# because an event splits by the first filter that it is within, and their shares of delta add up to
+# delta. The cost that was set aside first, before anything was seen, selects them.
+FILTERS = {
+    "sum": "their sum",
+    "equal-costs": "as many of the first, composed optimally",
+    "gaussian": "Gaussian noise, fully adaptive",
+    "renyi": "Renyi divergence at a fixed order",
+    "one": "the noise of a single release",
+}
+MAIN_SHARE, SUM_SHARE, RENYI_SHARE = Fraction(63, 64), Fraction(1, 128), Fraction(1, 1024)
+RENYI_ORDERS = [Fraction(3, 2), *(Fraction(1 + 2**k) for k in range(7))]
+SLACK_PER_CHARGE = Fraction(1, 1000)
+
+
+def allowed(
+    rule: str, epsilon: Fraction, delta: Fraction, first: Spend, costs: list[Spend]
+) -> bool:
+    """Whether a limit of (epsilon, delta) allows these costs by a filter of the first cost."""
+    added = sum((each[0] for each in costs), NONE)
+    lost, gaussian = sum((each[1] for each in costs), NONE), [each for each in costs if each[2]]
+    if not costs:
+        return rule == "sum"
+    if rule == "one":  # if no filter has it, nothing can be added, and it stands alone
+        return len(costs) == 1 and bool(gaussian) and covers(epsilon, delta, losses_of(costs))
+    if first == FREE or lost > delta * (1 if first[1] else SUM_SHARE):
+        return False
+    if rule == "sum":
+        return not gaussian and added <= epsilon
+    if first[1]:
+        return False
+    if rule == "renyi":
+        found = (divergence_bound(costs, a) + conversion(a, delta) for a in RENYI_ORDERS)
+        return delta > 0 and any(each <= epsilon for each in found)
+    if rule == "gaussian":
+        return bool(first[2]) and gaussian == costs and by_charges(epsilon, delta, costs)
+    equal = rule == "equal-costs" and first[2] is None and not gaussian and not lost
+    if not equal or any(each[0] > first[0] for each in costs):
+        return False
+    return composed(epsilon, MAIN_SHARE * delta, [first] * len(costs))
+
+
+def by_charges(epsilon: Fraction, delta: Fraction, costs: list[Spend]) -> bool:
+    """Whether Gaussian costs are within the filter of [ST22], as hushrank's privacy/filters.py
+    proves it for discrete noise: a release is charged with its squared shift, or with S / 0.001."""
+    charge = NONE
+    for (_, _, rho, change), often in Counter(costs).items():
+        shift = _shift(change, Fraction(change) / (2 * rho)) if rho else (NONE, NONE)
+        if shift is None:
+            return False
+        charge += often * max(shift[0], shift[1] / SLACK_PER_CHARGE)
+    slack = SLACK_PER_CHARGE * charge
+    return _profile_delta(sqrt_bounds(charge)[1], slack, epsilon) <= MAIN_SHARE * delta
+
+
+def divergence_bound(costs: list[Spend], a: Fraction) -> Fraction:
+    """Renyi divergence at order a, from above: a rho of Gaussian costs [BS16], and of others that
+    of randomised response at their epsilon."""
+    found = NONE
+    for (epsilon, _, rho, _), often in Counter(costs).items():
+        if rho or a * epsilon > LARGEST:
+            found += often * (a * rho if rho else epsilon)
+            continue
+        grown, whole = exp_bounds(a * epsilon)[1], 1 + exp_bounds(epsilon)[0]
+        ratio = (grown + exp_bounds((1 - a) * epsilon)[1]) / whole
+        found += often * min(epsilon, log_bounds(max(ONE, up(ratio)))[1] / (a - 1))
+    return found
+
+
+@functools.lru_cache(64)
+def conversion(a: Fraction, delta: Fraction) -> Fraction:
+    """What a divergence at order a lacks to an epsilon at the share of delta that the order has,
+    from above ([CKS20] Proposition 12)."""
+    if delta == 0:
+        return NONE
+    share = RENYI_SHARE * delta
+    return log_bounds(1 - 1 / a)[1] - log_bounds(a * share)[0] / (a - 1)
+
+
+def check_total(
+    name: str, total: Document, spends: list[Spend] | None, say: Findings, began: Spend = FREE
+) -> None:
+    """That a total names these costs (None: no ledger is at hand), of which `began` was set aside
+    first, and that its epsilon and delta cover them."""
     if sum(each["times"] for each in total["spends"]) > 10**5:
         raise Wrong(f"{name} has more costs than anybody adds up")
     stated = [spend_of(each) for each in total["spends"] for _ in range(each["times"])]
@@ -2095,6 +2179,21 @@ def check_total(name: str, total: Document, spends: list[Spend] | None, say: Fin
         f"the costs of {name} add up to {shown(*added)}, and the certificate says {shown(*said)}",
     )
     epsilon, delta = exactly(total["epsilon"]), exactly(total["delta"])
+    rule = total.get("rule")
+    if rule is not None:
+        first = spend_of(total["first"]) if total.get("first") else FREE
+        say.check(
+            spends is None or first == began,
+            wrong=f"the total of {name} names another first cost than the ledger has",
+        )
+        say.check(
+            allowed(rule, epsilon, delta, first, [each for each in stated if each != FREE]),
+            f"{name} is together ({shown(epsilon, delta)})-DP, although each cost may have been"
+            f" chosen in view of earlier results: by {FILTERS.get(rule, rule)}",
+            f"{name} costs more than the stated total of epsilon {shown(epsilon)} by its rule"
+            f" ({short(rule)})",
+        )
+        return
     held, how = covers(epsilon, delta, losses_of(stated)), ""
     if not held:
         held, how = composed(epsilon, delta, stated), ", composed optimally and rounded up"
@@ -2124,7 +2223,6 @@ STEPS = {  # an attempt's states before an event, and its state after it
     "commit": ({"drawn"}, "committed"),
     "cancel": ({"reserved"}, "cancelled"),
 }
-FREE: Spend = (NONE, NONE, None, 1)
 
 
 def read_ledger(content: bytes) -> list[Document]:
@@ -2149,8 +2247,9 @@ def read_ledger(content: bytes) -> list[Document]:
 
 
 def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
-    """What became of every reservation of a population: its entry with `state`, `drawn` (when) and
-    `gone` (nights of a stream).
+    """What became of every reservation of a population: its entry with `state`, `drawn` (when),
+    `gone` (nights of a stream), `set_aside` (its cost at first) and `seen` (when it was cancelled,
+    if noise was drawn meanwhile).
 
     Raises:
         Wrong: an entry cannot follow those before it: noise was drawn twice, or without a
@@ -2158,11 +2257,15 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
     """
     found: list[Document] = []
     last: dict[str, Document] = {}
+    last_draw = 0
     for entry in entries:
         time = datetime.fromisoformat(entry["time"])
+        if entry["event"] in ("draw", "stop"):
+            last_draw = entry["seq"]
         if entry["event"] == "accept" and entry["clock"]:
             for each in found:
-                each["drawn"] = each["drawn"] and min(each["drawn"], time)
+                for when in ("drawn", "seen"):
+                    each[when] = each[when] and min(each[when], time)
         if entry["population"] != population or "attempt" not in entry:
             continue
         name, event = entry["release_id"], entry["event"]
@@ -2173,6 +2276,8 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
             if own is None or own["state"] not in before or entry["attempt"] != own["attempt"]:
                 raise Wrong(wrong)
             own["state"] = after
+            if after == "cancelled" and last_draw > own["seq"]:
+                own["seen"] = time
             if after in ("drawn", "stopped"):
                 own |= {"drawn": time, "spend": entry.get("spend", own["spend"])}
             if after == "drawn" and own.get("stream"):
@@ -2185,7 +2290,8 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
             raise Wrong(wrong)
         if entry.get("of") and spend_of(entry["spend"]) != FREE:
             raise Wrong(f"line {entry['seq']} of the ledger charges a night that its stream pays")
-        last[name] = {**entry, "state": "reserved", "drawn": None, "gone": 0}
+        more = {"state": "reserved", "drawn": None, "gone": 0, "seen": None}
+        last[name] = {**entry, **more, "set_aside": entry["spend"]}
         found.append(last[name])
     return found
 
@@ -2202,13 +2308,26 @@ def draw_of_night(pays: Document, own: Document) -> bool:
 
 def counted_in(attempts: list[Document], start: datetime | None) -> list[Spend]:
     """Costs of attempts that count from `start` on; None: of all. Nights count in their stream."""
-    spends = [
-        spend_of(each["spend"])
-        for each in attempts
-        if not each.get("of") and each["state"] != "cancelled"
-        if each["state"] == "running" or not (each["drawn"] and start) or each["drawn"] >= start
-    ]
+    spends = [spend_of(each["spend"]) for each in attempts if counts_from(each, start)]
     return [each for each in spends if each != FREE]
+
+
+def counts_from(attempt: Document, start: datetime | None) -> bool:
+    """Whether an attempt counts from `start` on."""
+    if attempt.get("of") or attempt["state"] == "cancelled":
+        return False
+    always = attempt["state"] == "running" or not (attempt["drawn"] and start)
+    return always or attempt["drawn"] >= start
+
+
+def first_in(attempts: list[Document], start: datetime | None) -> Spend:
+    """The cost that was set aside first of those that count from `start` on; so does one that was
+    cancelled after noise was drawn: else a result could select the rule of a total."""
+    for each in attempts:
+        cost, seen = spend_of(each["set_aside"]), each["seen"]
+        if cost != FREE and (counts_from(each, start) or (seen and not (start and seen < start))):
+            return cost
+    return FREE
 
 
 def period_of(time: datetime, refresh: str | None) -> tuple[datetime | None, datetime | None]:
@@ -2332,8 +2451,8 @@ def check_counted(entries: list[Document], part: Document, say: Findings) -> Non
     """The totals up to the release, and those of other populations that had read its input."""
     before, start = entries[: part["entry"]["line"]], moment(part["period_start"])
     held = attempts_of(before, part["population"])
-    check_total("the period", part["period"], counted_in(held, start), say)
-    check_total("all periods", part["lifetime"], counted_in(held, None), say)
+    for name, total, since in (("the period", "period", start), ("all periods", "lifetime", None)):
+        check_total(name, part[total], counted_in(held, since), say, first_in(held, since))
     read = {name for each in held if each["state"] != "cancelled" for name in each["inputs"]}
     others = {entry["population"] for entry in before if entry.get("inputs")} - {part["population"]}
     sharing = {}
@@ -2350,7 +2469,8 @@ def check_counted(entries: list[Document], part: Document, say: Findings) -> Non
     for name in stated.keys() & sharing.keys():
         for when, total in ((start, stated[name]["period"]), (None, stated[name]["lifetime"])):
             if total is not None:
-                check_total(name, total, counted_in(sharing[name], when), say)
+                found = sharing[name]
+                check_total(name, total, counted_in(found, when), say, first_in(found, when))
 
 
 def check_drawn(entries: list[Document], certificate: Document, say: Findings) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from hushrank.flows.certificate.counts import cost_of
 from hushrank.flows.certificate.draws import Cost
 from hushrank.flows.certificate.model import (
     Budget,
@@ -17,7 +19,7 @@ from hushrank.flows.certificate.model import (
     Total,
 )
 from hushrank.flows.certificate.numbers import INFINITE, as_shown, text_of
-from hushrank.flows.ledger.account import Account, Attempt, account_of
+from hushrank.flows.ledger.account import Attempt, Costs, account_of
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.entries import Chain, Entry
 from hushrank.flows.ledger.ledger import Ledger
@@ -25,6 +27,7 @@ from hushrank.flows.ledger.period import ALWAYS, Period, period_at
 from hushrank.flows.ledger.sharing import sharing_of
 from hushrank.privacy.accounting import Spend, composed_epsilon
 from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.filters import adaptive_total
 
 
 def ledger_part(ledger: Ledger, release_id: str) -> LedgerPart | None:
@@ -49,7 +52,6 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
     if own is None or account.terms is None:
         return None
     budget, period = account.terms, period_at(entries[-1].time, account.terms.refresh)
-    lifetime = _total_of(account, ALWAYS, budget.delta)
     return LedgerPart(
         population=terms.population,
         protects=None if terms.protects is None else terms.protects.value,
@@ -63,8 +65,8 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
         ),
         period_start=period.start,
         period_end=period.end,
-        period=lifetime if period == ALWAYS else _total_of(account, period, budget.delta),
-        lifetime=lifetime,
+        period=total(account.costs(period), budget.delta, budget.epsilon),
+        lifetime=total(account.costs(ALWAYS), budget.delta),
         same_input=tuple(_same_input(entries, terms, own, period, place, budget.delta)),
     )
 
@@ -94,18 +96,21 @@ def _same_input(
         yield SameInput(
             population=now.population,
             stated_other_people=now.stated,
-            period=None if now.spends is None else total(now.spends, delta),
-            lifetime=None if ever.spends is None else total(ever.spends, delta),
+            period=None if now.costs is None else total(now.costs, delta),
+            lifetime=None if ever.costs is None else total(ever.costs, delta),
         )
 
 
-def _total_of(account: Account, period: Period, delta: float) -> Total:
-    return total([attempt.spend for attempt in account.counted(period)], delta)
+def total(costs: Costs, delta: float, limit: float = math.inf) -> Total:
+    """What releases cost together, at `delta`; releases that cost nothing are left out.
 
-
-def total(spends: Sequence[Spend], delta: float) -> Total:
-    """What releases cost together, at `delta`; releases that cost nothing are left out."""
-    counts = Counter(spend for spend in spends if spend != Spend())
+    A version whose totals held only for costs that were fixed before may have let them pass under
+    `limit`. Where they are above it by the rules of today, the total is that version's.
+    """
+    counts = Counter(spend for spend in costs.spends if spend != Spend())
+    found = adaptive_total(costs.spends, delta, costs.first)
+    fixed = composed_epsilon(costs.spends, delta) if found.epsilon > limit else math.inf
+    older = fixed <= limit
     paid = tuple(
         Spends(
             times=times,
@@ -119,8 +124,10 @@ def total(spends: Sequence[Spend], delta: float) -> Total:
     return Total(
         spends=paid,
         sum=_sum(counts),
-        epsilon=as_shown(composed_epsilon(list(counts.elements()), delta)),
+        epsilon=as_shown(fixed if older else found.epsilon),
         delta=as_shown(delta),
+        rule=None if older else found.rule.value,
+        first=None if older or costs.first is None else cost_of(costs.first, as_shown),
     )
 
 

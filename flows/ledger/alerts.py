@@ -9,25 +9,24 @@ raised total starts the alerts again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
+from hushrank.flows.ledger.account import Account, ReleaseState
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.entries import Alert
 from hushrank.flows.ledger.period import Period
-from hushrank.privacy.accounting import composed_epsilon, fits
+from hushrank.privacy.filters import adaptive_total, fits
 
 ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding
 
 
-def reached(terms: BudgetTerms, counted: Sequence[Attempt]) -> tuple[float, ...]:
-    """The fractions of `terms.alerts` that the `counted` attempts have reached, ascending."""
+def reached(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
+    """The fractions of `terms.alerts` that what counts in `period` has reached, ascending."""
+    counted = account.counted(period)
     if not (terms.alerts and counted):
         return ()
-    spends = [attempt.spend for attempt in counted]
-    spent = composed_epsilon(spends, terms.delta)
+    spends, first = account.costs(period)
+    spent = adaptive_total(spends, terms.delta, first).epsilon
     used_up = counted[-1].state is not ReleaseState.RUNNING and not fits(
-        spends, spends[-1], terms.epsilon, terms.delta
+        spends, spends[-1], terms.epsilon, terms.delta, first
     )
     return tuple(
         fraction
@@ -45,5 +44,5 @@ def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[fl
         and note.what.epsilon == terms.epsilon
         and (period.start is None or note.time >= period.start)
     }
-    counted = account.counted(period)
-    return tuple(fraction for fraction in reached(terms, counted) if fraction not in told)
+    found = reached(terms, account, period)
+    return tuple(fraction for fraction in found if fraction not in told)

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from hushrank.flows.ledger.period import Refresh
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import Rule
 from hushrank.privacy.units import Adjacency, Unit
 
 
@@ -98,7 +99,8 @@ class Balance:
 
     Attributes:
         total: epsilon allowed, at `delta`.
-        spent_epsilon: of all counted attempts together.
+        spent_epsilon: of all counted attempts together, although each may have been chosen in view
+            of earlier results.
         remaining_epsilon: the most that one more release with laplace noise may cost.
         releases: how many attempts count.
         undrawn: releases that hold budget but have not drawn noise.
@@ -110,6 +112,7 @@ class Balance:
         shared_epsilon: `spent_epsilon` of all these populations together, as if they were the same
             people.
         begun: whether the population has an entry in the ledger.
+        rule: the rule by which `spent_epsilon` holds.
     """
 
     population: str
@@ -126,3 +129,4 @@ class Balance:
     shared: tuple[SharedInput, ...] = ()
     shared_epsilon: float = 0.0
     begun: bool = True
+    rule: Rule = Rule.SUM

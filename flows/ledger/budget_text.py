@@ -11,9 +11,17 @@ from collections.abc import Sequence
 from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, remaining_epsilon
+from hushrank.privacy.accounting import Spend, epsilon_of
+from hushrank.privacy.filters import Rule, adaptive_total, first_cost, remaining_epsilon
 
 NOTHING_SPENT = "Nothing was read or spent."
+_RULES = {
+    Rule.SUM: "the costs add up",
+    Rule.EQUAL_COSTS: "every cost counts like the first, and these compose optimally",
+    Rule.GAUSSIAN: "Gaussian noise, composed adaptively",
+    Rule.RENYI: "by R\u00e9nyi divergence",
+    Rule.ONE: "a single release",
+}
 
 
 def needed_text(epsilon: float) -> str:
@@ -46,6 +54,14 @@ def day_text(day: date, today: date) -> str:
     return text if day.year == today.year else f"{text} {day.year}"
 
 
+def rule_text(rule: Rule) -> str:
+    """A sentence for people: what a total allows for, and the rule by which it holds."""
+    return (
+        "This total holds even if each epsilon was chosen after seeing earlier results"
+        f" ({_RULES[rule]})."
+    )
+
+
 def alert_sentence(fraction: float) -> str:
     """A sentence for people when this fraction of a budget is reached; 1: used up."""
     if fraction == 1:
@@ -61,6 +77,7 @@ def refusal_text(
     epsilon: float,
     delta: float,
     until: str,
+    first: Spend | None = None,
 ) -> str:
     """Why `spend` cannot be added to `spends` under a total of (epsilon, delta).
 
@@ -71,10 +88,11 @@ def refusal_text(
         epsilon: total that is allowed.
         delta: delta at which epsilon is stated.
         until: day on which the budget renews, as text; empty if it never renews.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
     """
     until = f" until {until}" if until else ""
     needed = epsilon_of(spend, delta)
-    left = remaining_epsilon(spends, epsilon, delta)
+    left = remaining_epsilon(spends, epsilon, delta, first)
     if math.isinf(needed):
         return (
             f"Budget: this run's guarantee needs a larger delta than {population} has ({delta:g})."
@@ -86,7 +104,7 @@ def refusal_text(
             f" {population} has {left_text(left)} left{until}. {NOTHING_SPENT}"
         )
     # A pure release with this epsilon would fit; this cost has a delta, or it is gaussian noise.
-    total = composed_epsilon([*spends, spend], delta)
+    total = adaptive_total([*spends, spend], delta, first_cost(spends, first)).epsilon
     brought = f"epsilon {needed_text(total)}" if math.isfinite(total) else "a larger delta"
     return (
         f"Budget: this run would bring {population} to {brought};"

@@ -16,8 +16,9 @@ from cronsim import CronSim, CronSimError
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.entries import StreamSpan
-from hushrank.privacy.accounting import Spend, fits
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.budget_split import releases_left
+from hushrank.privacy.filters import fits
 
 HORIZON = 3650  # nights, and days; no forecast looks further ahead
 MOST_RUNS = 50_000  # most runs of a schedule that are looked at; a month at one a minute
@@ -53,6 +54,7 @@ def forecast(
     demand: Demand,
     renews_on: date | None,
     pace: str = ONE_A_DAY,
+    first: Spend | None = None,
 ) -> Forecast:
     """Work out what becomes of the budget of `terms` if every night is ranked.
 
@@ -63,8 +65,9 @@ def forecast(
         demand: nights until the period ends, or of `HORIZON` days if it never ends.
         renews_on: the first day of the next period; None: never.
         pace: the rhythm that `demand` follows, as the beginning of a sentence.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
     """
-    left = releases_left(spends, spend, terms.epsilon, terms.delta, HORIZON)
+    left = releases_left(spends, spend, terms.epsilon, terms.delta, HORIZON, first)
     wanted, runs_out = 0, None
     for day, nights in demand:
         wanted += nights
@@ -166,6 +169,7 @@ def forecast_of_stream(
     drawn: int | None,
     *,
     ended: bool = False,
+    first: Spend | None = None,
 ) -> StreamForecast:
     """What becomes of the nights of a stream.
 
@@ -176,6 +180,7 @@ def forecast_of_stream(
         span: its nights.
         drawn: how many of them were drawn; None: the stream is not in the ledger.
         ended: whether the ledger lets no other night follow.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
     """
     return StreamForecast(
         nights=span.nights,
@@ -183,7 +188,7 @@ def forecast_of_stream(
         first=span.first,
         last=span.last,
         begun=drawn is not None,
-        fits=drawn is not None or fits(spends, spend, terms.epsilon, terms.delta),
+        fits=drawn is not None or fits(spends, spend, terms.epsilon, terms.delta, first),
         ended=ended,
     )
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.account import Attempt, ReleaseState, account_of
+from hushrank.flows.ledger.account import Attempt, Costs, ReleaseState, account_of
 from hushrank.flows.ledger.alerts import new_alerts, reached
 from hushrank.flows.ledger.backend import LedgerBackend, held
 from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
@@ -66,9 +66,15 @@ from hushrank.flows.ledger.rules import (
     require_same_guarantee,
     require_seal,
 )
-from hushrank.flows.ledger.sharing import Sharing, require_own_people, sharing_of
+from hushrank.flows.ledger.sharing import (
+    Sharing,
+    require_own_people,
+    sharing_of,
+    together_with,
+)
 from hushrank.flows.ledger.texts import drawn_before_text
-from hushrank.privacy.accounting import Spend, composed_epsilon, remaining_epsilon
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import adaptive_total, remaining_epsilon
 
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 
@@ -245,30 +251,32 @@ class Ledger:
         """
         book, terms = self.book(), self.terms
         counted = book.account.counted(book.period)
-        spends = [attempt.spend for attempt in counted]
+        spends, first = book.account.costs(book.period)
+        total = adaptive_total(spends, terms.delta, first)
         shared = self._sharing(book, inputs)
-        theirs = [spend for each in shared for spend in each.spends or ()]
+        together = together_with(book.account, book.period, shared)
         return Balance(
             population=terms.population,
             total=terms.epsilon,
             delta=terms.delta,
-            spent_epsilon=composed_epsilon(spends, terms.delta),
-            remaining_epsilon=remaining_epsilon(spends, terms.epsilon, terms.delta),
+            spent_epsilon=total.epsilon,
+            rule=total.rule,
+            remaining_epsilon=remaining_epsilon(spends, terms.epsilon, terms.delta, first),
             releases=len(counted),
             undrawn=tuple(attempt.release_id for attempt in counted if attempt.drawn_at is None),
             unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
             renews_on=None if book.period.end is None else book.period.end.date(),
             unpublished=book.account.unpublished(),
-            alert=max(reached(terms, counted), default=None),
+            alert=max(reached(terms, book.account, book.period), default=None),
             shared=tuple(each.told for each in shared),
-            shared_epsilon=composed_epsilon([*spends, *theirs], terms.delta),
+            shared_epsilon=adaptive_total(together.spends, terms.delta, together.first).epsilon,
             begun=book.account.opened is not None,
         )
 
-    def spends(self) -> tuple[Spend, ...]:
-        """Costs that count in the current period, oldest first."""
+    def costs(self) -> Costs:
+        """Costs that count in the current period."""
         book = self.book()
-        return tuple(attempt.spend for attempt in book.account.counted(book.period))
+        return book.account.costs(book.period)
 
     def nights(self, config_hashes: Collection[str]) -> dict[date, Attempt]:
         """For each night, the attempt of this configuration that counts: see `Account.nights`."""

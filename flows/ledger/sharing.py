@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.account import Account, Attempt, ReleaseState, account_of
+from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
 from hushrank.flows.ledger.budget import BudgetTerms, SharedInput
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import Entry, Reserve
 from hushrank.flows.ledger.period import Period
-from hushrank.privacy.accounting import Spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +26,22 @@ class Sharing:
     Attributes:
         release_id: its last release that read the input.
         stated: the operator states, for one of the two, that the people are others.
-        spends: its costs that count in the current period of this population; None if its costs
+        costs: its costs that count in the current period of this population; None if its costs
             cannot be added to those of this population.
+        since: number of the line that set the first of them aside; 0: there are none.
     """
 
     population: str
     release_id: str
     day: date
     stated: bool
-    spends: tuple[Spend, ...] | None
+    costs: Costs | None
+    since: int = 0
 
     @property
     def told(self) -> SharedInput:
         """For people."""
-        added = self.spends is not None
+        added = self.costs is not None
         return SharedInput(self.population, stated=self.stated, added=added)
 
 
@@ -76,6 +77,19 @@ def sharing_of(
     return tuple(found)
 
 
+def together_with(account: Account, period: Period, shared: Sequence[Sharing]) -> Costs:
+    """What counts in `period` of this population and of those that share its input."""
+    own, first = account.costs(period), account.first(period)
+    begun = [] if first is None else [(first.seq, own.first)]
+    spends = list(own.spends)
+    for each in shared:
+        if each.costs is not None:
+            spends.extend(each.costs.spends)
+            begun.append((each.since, each.costs.first))
+    earliest = min((each for each in begun if each[0]), key=lambda each: each[0], default=(0, None))
+    return Costs(tuple(spends), earliest[1])
+
+
 def require_own_people(shared: Sequence[Sharing], terms: BudgetTerms, place: str) -> None:
     """Raise LedgerError if another population read the input and may be the same people."""
     for each in shared:
@@ -99,14 +113,15 @@ def _sharing(
 ) -> Sharing:
     held = _held(account)
     stated = terms.population in (held[-1].others if held else ())
-    opened, spends = account.opened, None
+    opened, costs, first = account.opened, None, account.first(period)
     same = opened is not None and (opened.unit, opened.adjacency) == (terms.unit, terms.adjacency)
     if same and opened is not None and opened.protects in (None, terms.protects):
-        spends = tuple(each.spend for each in account.counted(period))
+        costs = account.costs(period)
     return Sharing(
         population=population,
         release_id=last.release_id,
         day=last.reserved_at.date(),
         stated=stated or population in terms.other_people,
-        spends=spends,
+        costs=costs,
+        since=0 if first is None else first.seq,
     )

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
+from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text, rule_text
 from hushrank.flows.release.boards import GroupRanking
 from hushrank.flows.release.private_sums import ReleasedPairAnswers
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
@@ -117,6 +117,7 @@ def render_report(
         alert=alert_sentence,
         needed=needed_text,
         left=left_text,
+        rule=rule_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
 
