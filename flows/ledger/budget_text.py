@@ -12,7 +12,7 @@ from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from hushrank.privacy.accounting import Spend, epsilon_of
-from hushrank.privacy.filters import Rule, adaptive_total, first_cost, remaining_epsilon
+from hushrank.privacy.filters import SUM_SHARE, Rule, adaptive_total, first_cost, remaining_epsilon
 
 NOTHING_SPENT = "Nothing was read or spent."
 _RULES = {
@@ -98,15 +98,35 @@ def refusal_text(
             f"Budget: this run's guarantee needs a larger delta than {population} has ({delta:g})."
             f" Raise ledger.delta, or set noise: laplace, which needs none. {NOTHING_SPENT}"
         )
+    earliest = first_cost(spends, first)
+    if earliest is not None and (mixed := _mixed_text(population, spend, earliest, delta)):
+        return f"Budget: {mixed}{until}. {NOTHING_SPENT}"
     if needed > left:
         return (
             f"Budget: this run needs epsilon {needed_text(needed)};"
             f" {population} has {left_text(left)} left{until}. {NOTHING_SPENT}"
         )
     # A pure release with this epsilon would fit; this cost has a delta, or it is gaussian noise.
-    total = adaptive_total([*spends, spend], delta, first_cost(spends, first)).epsilon
+    total = adaptive_total([*spends, spend], delta, earliest).epsilon
     brought = f"epsilon {needed_text(total)}" if math.isfinite(total) else "a larger delta"
     return (
         f"Budget: this run would bring {population} to {brought};"
         f" epsilon {left_text(epsilon)} at delta {delta:g} is allowed{until}. {NOTHING_SPENT}"
+    )
+
+
+def _mixed_text(population: str, spend: Spend, first: Spend, delta: float) -> str:
+    """Why costs with a delta and others have no total together; empty: they can have one."""
+    costs = f"this run costs {spend_text(spend)}. The first cost that {population} set aside has"
+    if first.delta and spend.rho is not None:
+        return (
+            f"{costs} a delta, and a cost in rho cannot be added to it. Set privacy.look, with"
+            " which Gaussian noise costs epsilon and delta, or set noise: laplace"
+        )
+    most = float(SUM_SHARE) * delta
+    if first.delta or not spend.delta > most:
+        return ""
+    return (
+        f"{costs} no delta, so later costs together may have at most delta {most:.2g}. Set"
+        f" privacy.delta to at most {most:.2g}, or set noise: laplace"
     )
