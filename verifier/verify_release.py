@@ -2075,17 +2075,10 @@ def law_of_both(one: list[int], other: list[int], unit: int) -> list[int]:
     return [-(-int(text[at : at + width]) // unit) for at in range(0, len(text), width)]
 
 
-# Totals that hold although each cost is chosen in view of earlier results, by privacy filters: an
-# analyst who goes on only while the costs so far are within one of them is (epsilon, delta)-DP,
-# because an event splits by the first filter that it is within, and their shares of delta add up to
-# delta. The cost that was set aside first, before anything was seen, selects them.
-FILTERS = {
-    "sum": "their sum",
-    "equal-costs": "as many of the first, composed optimally",
-    "gaussian": "Gaussian noise, fully adaptive",
-    "renyi": "Renyi divergence at a fixed order",
-    "one": "the noise of a single release",
-}
+# Totals that hold although each cost is chosen in view of earlier results: who goes on only while
+# the costs are within one of these filters is (epsilon, delta)-DP, for an event splits by the first
+# filter that it is within, and their shares of delta add up. The first cost, set aside before
+# anything was seen, selects them (hushrank's privacy/filters.py has the proofs).
 MAIN_SHARE, SUM_SHARE, RENYI_SHARE = Fraction(63, 64), Fraction(1, 128), Fraction(1, 1024)
 RENYI_ORDERS = [Fraction(3, 2), *(Fraction(1 + 2**k) for k in range(7))]
 SLACK_PER_CHARGE = Fraction(1, 1000)
@@ -2095,64 +2088,38 @@ def allowed(
     rule: str, epsilon: Fraction, delta: Fraction, first: Spend, costs: list[Spend]
 ) -> bool:
     """Whether a limit of (epsilon, delta) allows these costs by a filter of the first cost."""
-    added = sum((each[0] for each in costs), NONE)
     lost, gaussian = sum((each[1] for each in costs), NONE), [each for each in costs if each[2]]
-    if not costs:
-        return rule == "sum"
+    if rule == "sum" or not costs:
+        within = lost <= delta * (1 if first[1] else SUM_SHARE)
+        return within and not gaussian and sum((each[0] for each in costs), NONE) <= epsilon
     if rule == "one":  # if no filter has it, nothing can be added, and it stands alone
-        return len(costs) == 1 and bool(gaussian) and covers(epsilon, delta, losses_of(costs))
-    if first == FREE or lost > delta * (1 if first[1] else SUM_SHARE):
-        return False
-    if rule == "sum":
-        return not gaussian and added <= epsilon
-    if first[1]:
+        return len(costs) == len(gaussian) == 1 and covers(epsilon, delta, losses_of(costs))
+    if first[1] or not delta or lost > SUM_SHARE * delta:
         return False
     if rule == "renyi":
-        found = (divergence_bound(costs, a) + conversion(a, delta) for a in RENYI_ORDERS)
-        return delta > 0 and any(each <= epsilon for each in found)
-    if rule == "gaussian":
-        return bool(first[2]) and gaussian == costs and by_charges(epsilon, delta, costs)
+        return any(renyi_total(costs, a, RENYI_SHARE * delta) <= epsilon for a in RENYI_ORDERS)
+    if rule == "gaussian" and first[2] and gaussian == costs:  # [ST22], by squared shift or slack
+        shifts = [_shift(each[3], Fraction(each[3]) / (2 * (each[2] or ONE))) for each in costs]
+        charges = [max(each[0], each[1] / SLACK_PER_CHARGE) for each in shifts if each]
+        m, slack = sqrt_bounds(sum(charges, NONE))[1], SLACK_PER_CHARGE * sum(charges, NONE)
+        return all(shifts) and _profile_delta(m, slack, epsilon) <= MAIN_SHARE * delta
     equal = rule == "equal-costs" and first[2] is None and not gaussian and not lost
-    if not equal or any(each[0] > first[0] for each in costs):
-        return False
-    return composed(epsilon, MAIN_SHARE * delta, [first] * len(costs))
+    below = equal and all(each[0] <= first[0] for each in costs)
+    return below and composed(epsilon, MAIN_SHARE * delta, [first] * len(costs))
 
 
-def by_charges(epsilon: Fraction, delta: Fraction, costs: list[Spend]) -> bool:
-    """Whether Gaussian costs are within the filter of [ST22], as hushrank's privacy/filters.py
-    proves it for discrete noise: a release is charged with its squared shift, or with S / 0.001."""
-    charge = NONE
-    for (_, _, rho, change), often in Counter(costs).items():
-        shift = _shift(change, Fraction(change) / (2 * rho)) if rho else (NONE, NONE)
-        if shift is None:
-            return False
-        charge += often * max(shift[0], shift[1] / SLACK_PER_CHARGE)
-    slack = SLACK_PER_CHARGE * charge
-    return _profile_delta(sqrt_bounds(charge)[1], slack, epsilon) <= MAIN_SHARE * delta
-
-
-def divergence_bound(costs: list[Spend], a: Fraction) -> Fraction:
-    """Renyi divergence at order a, from above: a rho of Gaussian costs [BS16], and of others that
-    of randomised response at their epsilon."""
-    found = NONE
+def renyi_total(costs: list[Spend], a: Fraction, share: Fraction) -> Fraction:
+    """Epsilon at a share of delta, from above, by the Renyi divergence at order a: a rho of
+    Gaussian costs [BS16], of others that of randomised response; [CKS20] Proposition 12."""
+    found = log_bounds(1 - 1 / a)[1] - log_bounds(a * share)[0] / (a - 1)
     for (epsilon, _, rho, _), often in Counter(costs).items():
         if rho or a * epsilon > LARGEST:
             found += often * (a * rho if rho else epsilon)
             continue
-        grown, whole = exp_bounds(a * epsilon)[1], 1 + exp_bounds(epsilon)[0]
-        ratio = (grown + exp_bounds((1 - a) * epsilon)[1]) / whole
-        found += often * min(epsilon, log_bounds(max(ONE, up(ratio)))[1] / (a - 1))
-    return found
-
-
-@functools.lru_cache(64)
-def conversion(a: Fraction, delta: Fraction) -> Fraction:
-    """What a divergence at order a lacks to an epsilon at the share of delta that the order has,
-    from above ([CKS20] Proposition 12)."""
-    if delta == 0:
-        return NONE
-    share = RENYI_SHARE * delta
-    return log_bounds(1 - 1 / a)[1] - log_bounds(a * share)[0] / (a - 1)
+        ratio = exp_bounds(a * epsilon)[1] + exp_bounds((1 - a) * epsilon)[1]
+        ratio = max(ONE, up(ratio / (1 + exp_bounds(epsilon)[0])))
+        found += often * min(epsilon, log_bounds(ratio)[1] / (a - 1))
+    return max(NONE, found)
 
 
 def check_total(
@@ -2182,16 +2149,13 @@ def check_total(
     rule = total.get("rule")
     if rule is not None:
         first = spend_of(total["first"]) if total.get("first") else FREE
+        other = f"the total of {name} names another first cost than the ledger has"
+        say.check(spends is None or first == began, wrong=other)
         say.check(
-            spends is None or first == began,
-            wrong=f"the total of {name} names another first cost than the ledger has",
-        )
-        say.check(
-            allowed(rule, epsilon, delta, first, [each for each in stated if each != FREE]),
+            allowed(rule, epsilon, delta, first, stated),
             f"{name} is together ({shown(epsilon, delta)})-DP, although each cost may have been"
-            f" chosen in view of earlier results: by {FILTERS.get(rule, rule)}",
-            f"{name} costs more than the stated total of epsilon {shown(epsilon)} by its rule"
-            f" ({short(rule)})",
+            f" chosen in view of earlier results (rule {rule})",
+            f"{name} costs more than the stated epsilon {shown(epsilon)} by rule {short(rule)}",
         )
         return
     held, how = covers(epsilon, delta, losses_of(stated)), ""

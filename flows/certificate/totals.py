@@ -109,8 +109,8 @@ def total(costs: Costs, delta: float, limit: float = math.inf) -> Total:
     """
     counts = Counter(spend for spend in costs.spends if spend != Spend())
     found = adaptive_total(costs.spends, delta, costs.first)
-    fixed = composed_epsilon(costs.spends, delta) if found.epsilon > limit else math.inf
-    older = fixed <= limit
+    fixed = found.epsilon if found.epsilon <= limit else composed_epsilon(costs.spends, delta)
+    older = fixed <= limit < found.epsilon
     paid = tuple(
         Spends(
             times=times,
