@@ -1944,6 +1944,7 @@ def _renyi_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
     return min(ONE, exp_bounds(exponent)[1]) if exponent < 0 else ONE
 
 
+@functools.lru_cache(1024)
 def _shift(change: int, variance: Fraction) -> Bounds | None:
     """D^2 / s^2 and S of the theorem, from above; None where it says nothing."""
     rho = change / (2 * variance)
