@@ -42,7 +42,7 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
     from hushrank.flows.display import show_balance
     from hushrank.flows.integrity.guards import Guards
     from hushrank.flows.integrity.inspection import guard_texts
-    from hushrank.flows.ledger.budget_text import rule_text
+    from hushrank.flows.ledger.budget_text import needed_text, rule_text
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
@@ -57,7 +57,8 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
         print_records(Console(), HISTORY_COLUMNS, (row.cells() for row in rows))
         show_balance(Console(), balance)
         if balance.releases:
-            Console().print(Text(rule_text(balance.rule)), soft_wrap=True)
+            spent = f"Spent together: epsilon {needed_text(balance.spent_epsilon)}."
+            Console().print(Text(f"{spent} {rule_text(balance.rule)}"), soft_wrap=True)
         for text in told:
             Console().print(Text(text), soft_wrap=True)
         return

@@ -79,7 +79,7 @@ class Budget(Record):
     population: str
     epsilon: float
     delta: float
-    spent: float
+    spent: Extended
     rule: str
     left: float
     renews_on: date | None

@@ -35,6 +35,8 @@ def left_text(epsilon: float) -> str:
 
 
 def _rounded(epsilon: float, rounding: str) -> str:
+    if math.isinf(epsilon):
+        return "infinity"
     exact = Decimal(f"{epsilon:.9g}")  # 0.1 + 0.2 reads as 0.30, not as 0.31
     decimals = max(2, 1 - exact.adjusted()) if exact else 2
     return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding):f}"

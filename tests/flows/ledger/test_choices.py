@@ -1,12 +1,14 @@
 """The ledger holds for an analyst who chooses each cost in view of all earlier results."""
 
+import json
 import math
 from datetime import UTC, datetime
 
 import pytest
 
+from hushrank.flows.documents.runs import Budget
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.ledger.budget_text import rule_text
+from hushrank.flows.ledger.budget_text import needed_text, rule_text
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.period import ALWAYS, period_at
@@ -115,6 +117,9 @@ def test_mixed_costs_with_a_delta_are_refused_with_a_way_out(path, clock):
 def test_a_cost_in_rho_beside_costs_with_a_delta_is_refused_with_a_way_out(path, clock):
     ledger = Ledger(path, terms_of(epsilon=9.0, delta=1e-6, refresh=None), clock=clock)
     run(ledger, "a", Spend(epsilon=0.5, delta=1e-7))
+    older = Ledger(path, terms_of(epsilon=9.0, delta=1e-8, refresh=None), clock=clock)
+    assert needed_text(older.balance().spent_epsilon) == "infinity"
+    assert json.loads(Budget.of(older.balance()).model_dump_json())["spent"] == "inf"
     with pytest.raises(BudgetRefused, match=r"Set privacy\.look, .* or set noise: laplace\. "):
         ledger.reserve("b", Spend(rho=0.01))
     run(ledger, "c", pure(0.5))
