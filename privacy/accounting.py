@@ -114,14 +114,15 @@ def rho_of(params: PrivacyParams, l2_squared: int) -> float:
     return rho_for(params.epsilon, params.delta, l2_squared)
 
 
-def rho_for(epsilon: float, delta: float, l2_squared: int = 1) -> float:
+def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1) -> float:
     """Largest rho of discrete Gaussian noise that gives (epsilon, delta)-DP, from below.
 
     To 1 part in 10^9 of what is known: that of the discrete Gaussian itself, and not only of zCDP.
 
     Args:
-        epsilon, delta: of the release.
+        epsilon, delta: of all releases together.
         l2_squared: see `Spend`.
+        releases: how many there are, all with this rho; as many as a ledger allows by `filters`.
 
     Raises:
         ValueError: `epsilon` is not finite and > 0, or `delta` is not strictly between 0 and 1.
@@ -130,13 +131,16 @@ def rho_for(epsilon: float, delta: float, l2_squared: int = 1) -> float:
         raise ValueError(
             f"need a finite epsilon > 0 and 0 < delta < 1, got {epsilon!r} and {delta!r}"
         )
-    return _largest_rho(epsilon, delta, l2_squared)
+    return _largest_rho(epsilon, delta, l2_squared, releases)
 
 
 @lru_cache(maxsize=256)  # each calibration of one plan asks for the same
-def _largest_rho(epsilon: float, delta: float, l2_squared: int) -> float:
+def _largest_rho(epsilon: float, delta: float, l2_squared: int, releases: int) -> float:
+    from hushrank.privacy.filters import adaptive_total  # which rests on this module
+
     def holds(rho: float) -> bool:
-        return _summed_epsilon([Spend(rho=rho, l2_squared=l2_squared)], delta) <= epsilon
+        spends = [Spend(rho=rho, l2_squared=l2_squared)] * releases
+        return adaptive_total(spends, delta).epsilon <= epsilon
 
     low, high = 0.0, epsilon
     while holds(high):

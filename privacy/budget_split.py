@@ -10,7 +10,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
@@ -45,30 +45,21 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
         raise ValueError(
             f"need a finite epsilon > 0 and 0 <= delta < 1, got {epsilon!r}, {delta!r}"
         )
-    if noise is NoiseKind.GAUSSIAN and delta == 0:
-        raise ValueError("gaussian noise needs a delta > 0, got 0")
-
-    gaussian = noise is NoiseKind.GAUSSIAN
-
-    def share(size: float) -> Spend:
-        return Spend(rho=size) if gaussian else Spend(epsilon=size)
-
-    def is_allowed(size: float) -> bool:
-        return adaptive_total([share(size)] * releases, delta).epsilon <= epsilon
-
-    def is_promising(size: float) -> bool:  # adding up pure costs takes long, their law does not
-        if gaussian:
-            return is_allowed(size)
-        return 0 < delta_of_repeated(size, releases, epsilon) <= main_delta(delta)
-
-    low = _rounded_down((rho_for(epsilon, delta) if gaussian else epsilon) / releases)
-    while not is_allowed(low):  # only a rho: that many pure costs fit by the plain sum
-        low = _rounded_down(low / 2)
-    least = low
-    low = _largest_rounded(is_promising, low)
-    while low > least and not is_allowed(low):  # what the ledger adds up decides
+    if noise is NoiseKind.GAUSSIAN:
+        if delta == 0:
+            raise ValueError("gaussian noise needs a delta > 0, got 0")
+        return Spend(rho=_rounded_down(rho_for(epsilon, delta, releases=releases)))
+    least = _rounded_down(epsilon / releases)  # which fits by the plain sum
+    low, high = least, epsilon
+    while delta > 0 and (middle := _rounded_down(math.sqrt(low * high))) > low:
+        if delta_of_repeated(middle, releases, epsilon) <= main_delta(delta):
+            low = middle
+        else:
+            high = middle
+    # The ledger's accountant rounds up a little: what it adds up decides.
+    while low > least and adaptive_total([Spend(epsilon=low)] * releases, delta).epsilon > epsilon:
         low = _rounded_down(low * (1 - 10.0**-DIGITS))
-    return share(max(low, least))
+    return Spend(epsilon=max(low, least))
 
 
 def delta_of_repeated(epsilon: float, releases: int, total: float) -> float:
@@ -121,19 +112,6 @@ def releases_left(
     while high - low > 1:
         middle = (low + high) // 2
         if fit(middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _largest_rounded(holds: Callable[[float], bool], low: float) -> float:
-    """The largest number of three digits that `holds`, or `low` where no larger one does."""
-    high = 2 * low
-    while holds(high):
-        low, high = high, 2 * high
-    while (middle := _rounded_down(math.sqrt(low * high))) > low:
-        if holds(middle):
             low = middle
         else:
             high = middle

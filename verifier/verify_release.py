@@ -2123,6 +2123,18 @@ def renyi_total(costs: list[Spend], a: Fraction, share: Fraction) -> Fraction:
     return max(NONE, found)
 
 
+def check_rule(
+    name: str, rule: str, limit: Bounds, first: Spend, costs: list[Spend], say: Findings
+) -> None:
+    """That a limit, epsilon and delta, allows costs by a rule for adaptive choice."""
+    say.check(
+        allowed(rule, *limit, first, costs),
+        f"{name} is together ({shown(*limit)})-DP, although each cost may have been chosen in view"
+        f" of earlier results (rule {rule})",
+        f"{name} costs more than the stated epsilon {shown(limit[0])} by rule {short(rule)}",
+    )
+
+
 def check_total(
     name: str, total: Document, spends: list[Spend] | None, say: Findings, began: Spend = FREE
 ) -> None:
@@ -2147,17 +2159,11 @@ def check_total(
         f"the costs of {name} add up to {shown(*added)}, and the certificate says {shown(*said)}",
     )
     epsilon, delta = exactly(total["epsilon"]), exactly(total["delta"])
-    rule = total.get("rule")
-    if rule is not None:
-        first = spend_of(total["first"]) if total.get("first") else FREE
+    if total.get("rule"):
         other = f"the total of {name} names another first cost than the ledger has"
+        first = spend_of(total["first"]) if total.get("first") else FREE
         say.check(spends is None or first == began, wrong=other)
-        say.check(
-            allowed(rule, epsilon, delta, first, stated),
-            f"{name} is together ({shown(epsilon, delta)})-DP, although each cost may have been"
-            f" chosen in view of earlier results (rule {rule})",
-            f"{name} costs more than the stated epsilon {shown(epsilon)} by rule {short(rule)}",
-        )
+        check_rule(name, total["rule"], (epsilon, delta), first, stated, say)
         return
     held, how = covers(epsilon, delta, losses_of(stated)), ""
     if not held:
