@@ -2,10 +2,10 @@
 
 An analyst looks at a result and then decides what the next release may cost. `composed_epsilon` is
 for costs that were fixed before; below the plain sum it does not hold for such an analyst. Here a
-limit (epsilon, delta) is a *privacy filter*: a set of histories of costs, closed under leaving out
-costs at the end, such that whoever goes on only inside the set is (epsilon, delta)-DP, whatever the
-strategy. `fits` says whether a history is inside. A total is the smallest epsilon whose limit
-allows the history.
+limit (epsilon, delta) is a *privacy filter* ([RRUV16]): a set of histories of costs, closed under
+leaving out costs at the end, such that whoever goes on only inside the set is (epsilon, delta)-DP,
+whatever the strategy. `fits` says whether a history is inside. A total is the smallest epsilon
+whose limit allows the history.
 
 Lemma (union). If U_1, ..., U_k are filters for (epsilon, delta_j), then "inside at least one" is a
 filter for (epsilon, sum of the delta_j). Proof. An event consists of whole interactions. Split it
@@ -57,6 +57,10 @@ A reservation whose look at the rows stops it costs the look. It counts as one o
 given back can be used again, because both are at least as large for the whole as for look and rest
 one by one.
 
+A stream is set aside at once, and its nights are drawn between other releases. Its whole cost is
+charged before its first night: the shifts and divergences of its nights add up to it along every
+path, and a pure one is post-processing of one randomised response, drawn at its start ([VW21]).
+
 References:
     [CKS20] Canonne, Kamath, Steinke. The discrete Gaussian for differential privacy. 2020.
     [FZ21] Feldman, Zrnic. Individual privacy accounting via a Renyi filter. 2021.
@@ -64,6 +68,7 @@ References:
     [L21] Lecuyer. Practical privacy filters and odometers with Renyi differential privacy. 2021.
     [RRUV16] Rogers, Roth, Ullman, Vadhan. Privacy odometers and filters. 2016.
     [ST22] Smith, Thakurta. Fully adaptive composition for Gaussian differential privacy. 2022.
+    [VW21] Vadhan, Wang. Concurrent composition of differential privacy. 2021.
     [WRRW23] Whitehouse, Ramdas, Rogers, Wu. Fully-adaptive composition in differential privacy.
         2023. Its zCDP filter is the same sum at a mixture of orders.
 """
