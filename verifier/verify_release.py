@@ -2131,7 +2131,7 @@ def check_rule(
         allowed(rule, *limit, first, costs),
         f"{name} is together ({shown(*limit)})-DP, although each cost may have been chosen in view"
         f" of earlier results (rule {rule})",
-        f"{name} costs more than the stated epsilon {shown(limit[0])} by rule {short(rule)}",
+        f"{name} costs more than the stated total of epsilon {shown(limit[0])}, rule {short(rule)}",
     )
 
 
