@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from hushrank.privacy.accounting import Spend as Spend
     from hushrank.privacy.accounting import composed_epsilon as composed_epsilon
     from hushrank.privacy.accounting import epsilon_of as epsilon_of
-    from hushrank.privacy.accounting import remaining_epsilon as remaining_epsilon
     from hushrank.privacy.accounting import rho_for as rho_for
     from hushrank.privacy.amplification import local_epsilon_for as local_epsilon_for
     from hushrank.privacy.amplification import shuffled_epsilon as shuffled_epsilon
     from hushrank.privacy.audit import AuditResult as AuditResult
     from hushrank.privacy.audit import audit_epsilon as audit_epsilon
     from hushrank.privacy.budget_split import releases_left as releases_left
+    from hushrank.privacy.filters import adaptive_total as adaptive_total
+    from hushrank.privacy.filters import remaining_epsilon as remaining_epsilon
     from hushrank.privacy.mallows import concordance_probability as concordance_probability
     from hushrank.privacy.mallows import synthetic_rankings as synthetic_rankings
     from hushrank.privacy.noise import NoiseLaw as NoiseLaw
@@ -49,7 +50,6 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "Spend",
         "composed_epsilon",
         "epsilon_of",
-        "remaining_epsilon",
         "rho_for",
     ),
     "amplification": (
@@ -61,6 +61,10 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "audit_epsilon",
     ),
     "budget_split": ("releases_left",),
+    "filters": (
+        "adaptive_total",
+        "remaining_epsilon",
+    ),
     "mallows": (
         "concordance_probability",
         "synthetic_rankings",

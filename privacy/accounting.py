@@ -15,7 +15,9 @@ spends at hand:
 The accountants are asked only where they can gain something over the sum (`_most_gain`).
 
 The bounds hold for mechanisms chosen one after the other, each in view of the earlier outputs, as
-long as what each may *spend* is fixed beforehand. The sum holds even where it is not.
+long as what each may *spend* is fixed beforehand: the draws of one release, or a plan. A ledger
+cannot know that, so it adds up by `filters`, whose totals hold although costs are chosen in view of
+results.
 
 References:
     [BS16] Bun, Steinke. Concentrated differential privacy. 2016.
@@ -24,10 +26,9 @@ References:
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -45,7 +46,6 @@ PLD_FINE_EPSILON = 15.0  # ... this, which keeps convolutions below half a milli
 PLD_MAX_EPSILON = 480.0  # above it a total means little and exp(loss) nears the end of the floats
 PLD_MIN_DELTA = 1e-10  # below it the rounding of the convolutions would be felt
 RDP_ORDERS = tuple(1 + 2 ** (k / 4) for k in range(-24, 65))  # zCDP within 0.4 % of the best order
-REMAINING_ACCURACY = 1e-3  # of what is left, as a share of the whole budget
 SMALL_EPSILON = 1e-4  # below it the divergence of randomised response drowns in rounding
 CONVOLUTION_ERROR = 1e-12  # of a delta that was read off a composed PLD; measured below 1e-13
 
@@ -122,7 +122,7 @@ def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1
     Args:
         epsilon, delta: of all releases together.
         l2_squared: see `Spend`.
-        releases: how many there are, all with this rho.
+        releases: how many there are, all with this rho; as many as a ledger allows by `filters`.
 
     Raises:
         ValueError: `epsilon` is not finite and > 0, or `delta` is not strictly between 0 and 1.
@@ -136,9 +136,11 @@ def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1
 
 @lru_cache(maxsize=256)  # each calibration of one plan asks for the same
 def _largest_rho(epsilon: float, delta: float, l2_squared: int, releases: int) -> float:
+    from hushrank.privacy.filters import adaptive_total  # which rests on this module
+
     def holds(rho: float) -> bool:
         spends = [Spend(rho=rho, l2_squared=l2_squared)] * releases
-        return _summed_epsilon(spends, delta) <= epsilon
+        return adaptive_total(spends, delta).epsilon <= epsilon
 
     low, high = 0.0, epsilon
     while holds(high):
@@ -176,45 +178,7 @@ def composed_epsilon(spends: Sequence[Spend], delta: float) -> float:
     summed = _summed_epsilon(spends, delta)
     if _most_gain(spends, delta) <= PLD_GRID:
         return summed
-    return min(summed, _accountant(spends, delta)(0.0))
-
-
-def fits(spends: Sequence[Spend], new: Spend, epsilon: float, delta: float) -> bool:
-    """Whether `new`, on top of `spends`, keeps the total within (epsilon, delta).
-
-    Raises:
-        ValueError: `delta` is not at least 0 and below 1.
-    """
-    together = [*spends, new]
-    summed = _summed_epsilon(together, delta)
-    if summed <= epsilon:
-        return True
-    within_reach = math.isinf(summed) or summed - _most_gain(together, delta) <= epsilon
-    return within_reach and _accountant(together, delta)(0.0) <= epsilon
-
-
-def remaining_epsilon(spends: Sequence[Spend], epsilon: float, delta: float) -> float:
-    """Largest epsilon of one more pure release that keeps the total within (epsilon, delta).
-
-    From below: at least what the plain sum leaves, exactly, and within a thousandth of the total
-    of what the accountant allows. What is returned always `fits`; 0 where nothing does.
-
-    Raises:
-        ValueError: `epsilon` is not finite, or `delta` is not at least 0 and below 1.
-    """
-    total, allowed = _sum(spends, delta), decimal_value(epsilon)
-    left = 0.0 if total is None or total > allowed else float_at_most(allowed - total)
-    if _most_gain([*spends, Spend()], delta) <= REMAINING_ACCURACY * epsilon:
-        return left
-    total_with = _accountant(spends, delta, most=epsilon)
-    low, high = left, epsilon
-    while high - low > REMAINING_ACCURACY * epsilon:
-        middle = (low + high) / 2
-        if total_with(middle) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low if fits(spends, Spend(epsilon=low), epsilon, delta) else left
+    return min(summed, _accountant_epsilon(spends, delta))
 
 
 def _summed_epsilon(spends: Sequence[Spend], delta: float) -> float:
@@ -264,32 +228,18 @@ def _most_gain(spends: Sequence[Spend], delta: float) -> float:
     return -math.log1p(-share) if share < 1 else math.inf
 
 
-def _accountant(
-    spends: Sequence[Spend], delta: float, most: float = 0.0
-) -> Callable[[float], float]:
-    """Maps an epsilon <= `most` to the total, at `delta`, of `spends` and a pure release of it.
-
-    `spends` are composed once, here. The value is `inf` where neither PLD nor RDP has a bound.
-    """
-    reach = math.fsum(spend.epsilon for spend in spends) + most
+def _accountant_epsilon(spends: Sequence[Spend], delta: float) -> float:
+    """Total of the accountant at `delta`: PLD or RDP; `inf` where neither has a bound."""
+    reach = math.fsum(spend.epsilon for spend in spends)
     concentrated = any(spend.rho is not None for spend in spends)
     if not concentrated and reach <= PLD_MAX_EPSILON and delta >= PLD_MIN_DELTA:
-        return _pld_total(spends, delta, reach)
-    if delta > 0 and all(spend.delta == 0 for spend in spends):
-        return _rdp_total(spends, delta)
-    return lambda _: math.inf
-
-
-def _pld_total(spends: Sequence[Spend], delta: float, reach: float) -> Callable[[float], float]:
-    # Powers of two: a finer grid lies on the coarser ones, so it never rounds up further.
-    grid = PLD_GRID * 2 ** max(0, math.ceil(math.log2(max(reach, 1.0) / PLD_FINE_EPSILON)))
-    base = _composed_pld(spends, grid)
-
-    def total_with(extra: float) -> float:
-        composed = base.compose(_composed_pld([Spend(epsilon=extra)], grid))
+        # Powers of two: a finer grid lies on the coarser ones, so it never rounds up further.
+        grid = PLD_GRID * 2 ** max(0, math.ceil(math.log2(max(reach, 1.0) / PLD_FINE_EPSILON)))
+        composed = _composed_pld(spends, grid)
         return float(composed.get_epsilon_for_delta(delta - CONVOLUTION_ERROR))
-
-    return total_with
+    if delta > 0 and all(spend.delta == 0 for spend in spends):
+        return float(_rdp(spends).get_epsilon(delta))
+    return math.inf
 
 
 def _composed_pld(spends: Sequence[Spend], grid: float) -> Any:
@@ -308,16 +258,6 @@ def _composed_pld(spends: Sequence[Spend], grid: float) -> Any:
         pairs = zip(parts[::2], parts[1::2], strict=False)
         parts = [left.compose(right) for left, right in pairs] + parts[len(parts) // 2 * 2 :]
     return parts[0] if parts else pld.identity(grid)
-
-
-def _rdp_total(spends: Sequence[Spend], delta: float) -> Callable[[float], float]:
-    base = _rdp(spends)
-
-    def total_with(extra: float) -> float:
-        accountant = copy.deepcopy(base).compose(_event(Spend(epsilon=extra)))
-        return float(accountant.get_epsilon(delta))
-
-    return total_with
 
 
 def _rdp(spends: Sequence[Spend]) -> RdpAccountant:

@@ -1,7 +1,7 @@
 """A budget over many releases: the equal share of each, and how many more fit. Pure.
 
-Both rest on `accounting.composed_epsilon`, so that what is planned here is what a ledger that adds
-up by it lets pass. The same people take part in every release: losses compose, they do not overlap.
+Both rest on `filters`, by which a ledger adds up, so that a ledger lets pass what is planned here.
+The same people take part in every release: losses compose, they do not overlap.
 
 References:
     [KOV15] Kairouz, Oh, Viswanath. The composition theorem for differential privacy. 2015.
@@ -15,7 +15,8 @@ from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from hushrank.privacy.accounting import Spend, composed_epsilon, fits, rho_for
+from hushrank.privacy.accounting import Spend, rho_for
+from hushrank.privacy.filters import adaptive_total, fits, main_delta
 from hushrank.privacy.units import NoiseKind
 
 DIGITS = 3  # of a share: one that people can read, and that a better accountant seldom changes
@@ -24,8 +25,7 @@ DIGITS = 3  # of a share: one that people can read, and that a better accountant
 def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) -> Spend:
     """The largest equal spend of which `releases` stay within (epsilon, delta) together.
 
-    `laplace`: pure epsilons, composed by privacy-loss distributions where delta > 0, else summed.
-    `gaussian`: by rho, as Gaussian mechanisms compose, whatever the sensitivity of the counts.
+    `laplace`: pure epsilons; `gaussian`: rho, whatever the sensitivity of the counts.
 
     Args:
         noise: of every release.
@@ -52,12 +52,12 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
     least = _rounded_down(epsilon / releases)  # which fits by the plain sum
     low, high = least, epsilon
     while delta > 0 and (middle := _rounded_down(math.sqrt(low * high))) > low:
-        if delta_of_repeated(middle, releases, epsilon) <= delta:
+        if delta_of_repeated(middle, releases, epsilon) <= main_delta(delta):
             low = middle
         else:
             high = middle
     # The ledger's accountant rounds up a little: what it adds up decides.
-    while low > least and composed_epsilon([Spend(epsilon=low)] * releases, delta) > epsilon:
+    while low > least and adaptive_total([Spend(epsilon=low)] * releases, delta).epsilon > epsilon:
         low = _rounded_down(low * (1 - 10.0**-DIGITS))
     return Spend(epsilon=max(low, least))
 
@@ -77,7 +77,12 @@ def delta_of_repeated(epsilon: float, releases: int, total: float) -> float:
 
 
 def releases_left(
-    spends: Sequence[Spend], spend: Spend, epsilon: float, delta: float, most: int
+    spends: Sequence[Spend],
+    spend: Spend,
+    epsilon: float,
+    delta: float,
+    most: int,
+    first: Spend | None = None,
 ) -> int:
     """How many more releases of `spend` fit, on top of `spends`, within (epsilon, delta).
 
@@ -86,6 +91,7 @@ def releases_left(
         spend: of each further release.
         epsilon, delta: of all together.
         most: where to stop counting.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
 
     Returns:
         A number from 0 to `most`.
@@ -97,7 +103,7 @@ def releases_left(
         raise ValueError(f"most must be >= 0, got {most!r}")
 
     def fit(count: int) -> bool:
-        return count == 0 or fits([*spends, *[spend] * (count - 1)], spend, epsilon, delta)
+        return count == 0 or fits([*spends, *[spend] * (count - 1)], spend, epsilon, delta, first)
 
     low, high = 0, 1
     while high <= most and fit(high):

@@ -20,12 +20,13 @@ write your own. Its parts answer what a reader asks, in this order:
 
 Parts 4 to 7 are arithmetic with whole numbers and fractions; every rounding is outward, so that
 "holds" is a proof. Sources: [AT02] Acerbi, Tasche: expected shortfall. [BW18] Balle, Wang: the
-Gaussian mechanism. [C98] de Caen: sums of squares of degrees. [CCW] Cai, Chakraborty, Wang: private
-ranking. [CKS20] Canonne, Kamath, Steinke: the discrete Gaussian. [DPR] Doignon, Pekec, Regenwetter:
-repeated insertion. [DRS22] Dong, Roth, Su: Gaussian privacy. [FHU22] Fichtenberger, Henzinger,
-Upadhyay: counting under observation. [GRS12] Ghosh, Roughgarden, Sundararajan: discrete Laplace
-noise. [HLP] Hardy, Littlewood, Polya: inequalities. [KOV15] Kairouz, Oh, Viswanath: composition.
-[KST12] Kifer, Smith, Thakurta: objective perturbation. [W65] Warner: randomised response.
+Gaussian mechanism. [BS16] Bun, Steinke: zCDP. [C98] de Caen: sums of squares of degrees. [CCW] Cai,
+Chakraborty, Wang: private ranking. [CKS20] Canonne, Kamath, Steinke: the discrete Gaussian. [DPR]
+Doignon, Pekec, Regenwetter: repeated insertion. [DRS22] Dong, Roth, Su: Gaussian privacy. [FHU22]
+Fichtenberger, Henzinger, Upadhyay: counting under observation. [GRS12] Ghosh, Roughgarden,
+Sundararajan: discrete Laplace noise. [HLP] Hardy, Littlewood, Polya: inequalities. [KOV15] Kairouz,
+Oh, Viswanath: composition. [KST12] Kifer, Smith, Thakurta: objective perturbation. [ST22] Smith,
+Thakurta: adaptive composition. [W65] Warner: randomised response.
 """
 
 from __future__ import annotations
@@ -307,7 +308,7 @@ ledger: population=text protects=text~ unit=text adjacency=text attempt=count en
     same_input=[other] together?=total~
 position: line=count hash=digest previous=digest time=time
 budget: epsilon=fraction delta=fraction refresh=text~ lifetime_epsilon?=fraction~
-total: spends=[spends] sum=cost epsilon=fraction delta=fraction
+total: spends=[spends] sum=cost epsilon=fraction delta=fraction rule?=text~ first?=cost~
 spends: times=count epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
 other: population=text stated_other_people=bool period=total~ lifetime=total~ stated_by?=text~
     stated_at?=time~
@@ -1944,6 +1945,7 @@ def _renyi_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
     return min(ONE, exp_bounds(exponent)[1]) if exponent < 0 else ONE
 
 
+@functools.lru_cache(1024)
 def _shift(change: int, variance: Fraction) -> Bounds | None:
     """D^2 / s^2 and S of the theorem, from above; None where it says nothing."""
     rho = change / (2 * variance)
@@ -1968,6 +1970,7 @@ def _profile_delta(m: Fraction, slack: Fraction, epsilon: Fraction) -> Fraction:
 
 
 Spend = tuple[Fraction, Fraction, Fraction | None, int]  # epsilon, delta, rho, squared l2
+FREE: Spend = (NONE, NONE, None, 1)
 Costs = tuple[tuple[Fraction, int, Fraction], ...]  # pure: cost, how often, largest loss of these
 
 
@@ -2074,9 +2077,70 @@ def law_of_both(one: list[int], other: list[int], unit: int) -> list[int]:
     return [-(-int(text[at : at + width]) // unit) for at in range(0, len(text), width)]
 
 
-def check_total(name: str, total: Document, spends: list[Spend] | None, say: Findings) -> None:
-    """That a total names these costs (None: no ledger is at hand), and that its epsilon and delta
-    cover them."""
+# Totals that hold although each cost is chosen in view of earlier results: who goes on only while
+# the costs are within one of these filters is (epsilon, delta)-DP, for an event splits by the first
+# filter that it is within, and their shares of delta add up. The first cost, set aside before
+# anything was seen, selects them (hushrank's privacy/filters.py has the proofs).
+MAIN_SHARE, SUM_SHARE, RENYI_SHARE = Fraction(63, 64), Fraction(1, 128), Fraction(1, 1024)
+RENYI_ORDERS = [Fraction(3, 2), *(Fraction(1 + 2**k) for k in range(7))]
+SLACK_PER_CHARGE = Fraction(1, 1000)
+
+
+def allowed(
+    rule: str, epsilon: Fraction, delta: Fraction, first: Spend, costs: list[Spend]
+) -> bool:
+    """Whether a limit of (epsilon, delta) allows these costs by a filter of the first cost."""
+    lost, gaussian = sum((each[1] for each in costs), NONE), [each for each in costs if each[2]]
+    if rule == "sum" or not costs:
+        within = lost <= delta * (1 if first[1] else SUM_SHARE)
+        return within and not gaussian and sum((each[0] for each in costs), NONE) <= epsilon
+    if rule == "one":  # if no filter has it, nothing can be added, and it stands alone
+        return len(costs) == len(gaussian) == 1 and covers(epsilon, delta, losses_of(costs))
+    if first[1] or not delta or lost > SUM_SHARE * delta:
+        return False
+    if rule == "renyi":
+        return any(renyi_total(costs, a, RENYI_SHARE * delta) <= epsilon for a in RENYI_ORDERS)
+    if rule == "gaussian" and first[2] and gaussian == costs:  # [ST22], by squared shift or slack
+        shifts = [_shift(each[3], Fraction(each[3]) / (2 * (each[2] or ONE))) for each in costs]
+        charges = [max(each[0], each[1] / SLACK_PER_CHARGE) for each in shifts if each]
+        m, slack = sqrt_bounds(sum(charges, NONE))[1], SLACK_PER_CHARGE * sum(charges, NONE)
+        return all(shifts) and _profile_delta(m, slack, epsilon) <= MAIN_SHARE * delta
+    equal = rule == "equal-costs" and first[2] is None and not gaussian and not lost
+    below = equal and all(each[0] <= first[0] for each in costs)
+    return below and composed(epsilon, MAIN_SHARE * delta, [first] * len(costs))
+
+
+def renyi_total(costs: list[Spend], a: Fraction, share: Fraction) -> Fraction:
+    """Epsilon at a share of delta, from above, by the Renyi divergence at order a: a rho of
+    Gaussian costs [BS16], of others that of randomised response; [CKS20] Proposition 12."""
+    found = log_bounds(1 - 1 / a)[1] - log_bounds(a * share)[0] / (a - 1)
+    for (epsilon, _, rho, _), often in Counter(costs).items():
+        if rho or a * epsilon > LARGEST:
+            found += often * (a * rho if rho else epsilon)
+            continue
+        ratio = exp_bounds(a * epsilon)[1] + exp_bounds((1 - a) * epsilon)[1]
+        ratio = max(ONE, up(ratio / (1 + exp_bounds(epsilon)[0])))
+        found += often * min(epsilon, log_bounds(ratio)[1] / (a - 1))
+    return max(NONE, found)
+
+
+def check_rule(
+    name: str, rule: str, limit: Bounds, first: Spend, costs: list[Spend], say: Findings
+) -> None:
+    """That a limit, epsilon and delta, allows costs by a rule for adaptive choice."""
+    say.check(
+        allowed(rule, *limit, first, costs),
+        f"{name} is together ({shown(*limit)})-DP, although each cost may have been chosen in view"
+        f" of earlier results (rule {rule})",
+        f"{name} costs more than the stated total of epsilon {shown(limit[0])}, rule {short(rule)}",
+    )
+
+
+def check_total(
+    name: str, total: Document, spends: list[Spend] | None, say: Findings, began: Spend = FREE
+) -> None:
+    """That a total names these costs (None: no ledger is at hand), of which `began` was set aside
+    first, and that its epsilon and delta cover them."""
     if sum(each["times"] for each in total["spends"]) > 10**5:
         raise Wrong(f"{name} has more costs than anybody adds up")
     stated = [spend_of(each) for each in total["spends"] for _ in range(each["times"])]
@@ -2096,6 +2160,12 @@ def check_total(name: str, total: Document, spends: list[Spend] | None, say: Fin
         f"the costs of {name} add up to {shown(*added)}, and the certificate says {shown(*said)}",
     )
     epsilon, delta = exactly(total["epsilon"]), exactly(total["delta"])
+    if total.get("rule"):
+        other = f"the total of {name} names another first cost than the ledger has"
+        first = spend_of(total["first"]) if total.get("first") else FREE
+        say.check(spends is None or first == began, wrong=other)
+        check_rule(name, total["rule"], (epsilon, delta), first, stated, say)
+        return
     held, how = covers(epsilon, delta, losses_of(stated)), ""
     if not held:
         held, how = composed(epsilon, delta, stated), ", composed optimally and rounded up"
@@ -2125,7 +2195,6 @@ STEPS = {  # an attempt's states before an event, and its state after it
     "commit": ({"drawn"}, "committed"),
     "cancel": ({"reserved"}, "cancelled"),
 }
-FREE: Spend = (NONE, NONE, None, 1)
 
 
 def read_ledger(content: bytes) -> list[Document]:
@@ -2150,8 +2219,9 @@ def read_ledger(content: bytes) -> list[Document]:
 
 
 def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
-    """What became of every reservation of a population: its entry with `state`, `drawn` (when) and
-    `gone` (nights of a stream).
+    """What became of every reservation of a population: its entry with `state`, `drawn` (when),
+    `gone` (nights of a stream), `set_aside` (its cost at first) and `seen` (when it was cancelled,
+    if noise was drawn meanwhile).
 
     Raises:
         Wrong: an entry cannot follow those before it: noise was drawn twice, or without a
@@ -2159,11 +2229,15 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
     """
     found: list[Document] = []
     last: dict[str, Document] = {}
+    last_draw = 0
     for entry in entries:
         time = datetime.fromisoformat(entry["time"])
+        if entry["event"] in ("draw", "stop"):
+            last_draw = entry["seq"]
         if entry["event"] == "accept" and entry["clock"]:
             for each in found:
-                each["drawn"] = each["drawn"] and min(each["drawn"], time)
+                for when in ("drawn", "seen"):
+                    each[when] = each[when] and min(each[when], time)
         if entry["population"] != population or "attempt" not in entry:
             continue
         name, event = entry["release_id"], entry["event"]
@@ -2174,6 +2248,8 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
             if own is None or own["state"] not in before or entry["attempt"] != own["attempt"]:
                 raise Wrong(wrong)
             own["state"] = after
+            if after == "cancelled" and last_draw > own["seq"]:
+                own["seen"] = time
             if after in ("drawn", "stopped"):
                 own |= {"drawn": time, "spend": entry.get("spend", own["spend"])}
             if after == "drawn" and own.get("stream"):
@@ -2186,7 +2262,8 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
             raise Wrong(wrong)
         if entry.get("of") and spend_of(entry["spend"]) != FREE:
             raise Wrong(f"line {entry['seq']} of the ledger charges a night that its stream pays")
-        last[name] = {**entry, "state": "reserved", "drawn": None, "gone": 0}
+        more = {"state": "reserved", "drawn": None, "gone": 0, "seen": None}
+        last[name] = {**entry, **more, "set_aside": entry["spend"]}
         found.append(last[name])
     return found
 
@@ -2203,13 +2280,26 @@ def draw_of_night(pays: Document, own: Document) -> bool:
 
 def counted_in(attempts: list[Document], start: datetime | None) -> list[Spend]:
     """Costs of attempts that count from `start` on; None: of all. Nights count in their stream."""
-    spends = [
-        spend_of(each["spend"])
-        for each in attempts
-        if not each.get("of") and each["state"] != "cancelled"
-        if each["state"] == "running" or not (each["drawn"] and start) or each["drawn"] >= start
-    ]
+    spends = [spend_of(each["spend"]) for each in attempts if counts_from(each, start)]
     return [each for each in spends if each != FREE]
+
+
+def counts_from(attempt: Document, start: datetime | None) -> bool:
+    """Whether an attempt counts from `start` on."""
+    if attempt.get("of") or attempt["state"] == "cancelled":
+        return False
+    always = attempt["state"] == "running" or not (attempt["drawn"] and start)
+    return always or attempt["drawn"] >= start
+
+
+def first_in(attempts: list[Document], start: datetime | None) -> Spend:
+    """The cost that was set aside first of those that count from `start` on; so does one that was
+    cancelled after noise was drawn: else a result could select the rule of a total."""
+    for each in attempts:
+        cost, seen = spend_of(each["set_aside"]), each["seen"]
+        if cost != FREE and (counts_from(each, start) or (seen and not (start and seen < start))):
+            return cost
+    return FREE
 
 
 def period_of(time: datetime, refresh: str | None) -> tuple[datetime | None, datetime | None]:
@@ -2341,8 +2431,8 @@ def check_counted(entries: list[Document], part: Document, say: Findings) -> Non
     """The totals up to the release, and those of other populations that had read its input."""
     before, start = entries[: part["entry"]["line"]], moment(part["period_start"])
     held = attempts_of(before, part["population"])
-    check_total("the period", part["period"], counted_in(held, start), say)
-    check_total("all periods", part["lifetime"], counted_in(held, None), say)
+    for name, total, since in (("the period", "period", start), ("all periods", "lifetime", None)):
+        check_total(name, part[total], counted_in(held, since), say, first_in(held, since))
     read = {name for each in held if each["state"] != "cancelled" for name in each["inputs"]}
     others = {entry["population"] for entry in before if entry.get("inputs")} - {part["population"]}
     sharing = {}
@@ -2359,7 +2449,8 @@ def check_counted(entries: list[Document], part: Document, say: Findings) -> Non
     for name in stated.keys() & sharing.keys():
         for when, total in ((start, stated[name]["period"]), (None, stated[name]["lifetime"])):
             if total is not None:
-                check_total(name, total, counted_in(sharing[name], when), say)
+                found = sharing[name]
+                check_total(name, total, counted_in(found, when), say, first_in(found, when))
     check_together(part, {part["population"]: held, **sharing}, say)
 
 

@@ -174,12 +174,18 @@ class Total(Part):
         sum: of all of them: epsilons, deltas, and rhos.
         epsilon: such that all are together (epsilon, delta)-DP; `inf` where no bound is known.
         delta: of the budget.
+        rule: the filter of `hushrank.privacy.filters` whose smallest limit `epsilon` is, so that it
+            holds although costs were chosen in view of earlier results; null: it holds for costs
+            that were fixed before, as all totals of older versions do.
+        first: what was set aside first, which selects the filters; null: without a rule.
     """
 
     spends: tuple[Spends, ...]
     sum: Cost
     epsilon: Rational
     delta: Rational
+    rule: Literal["sum", "equal-costs", "gaussian", "renyi", "one"] | None = None
+    first: Cost | None = None
 
 
 class Position(Part):

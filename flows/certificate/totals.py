@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import repeat
 
+from hushrank.flows.certificate.counts import cost_of
 from hushrank.flows.certificate.draws import Cost
 from hushrank.flows.certificate.model import (
     Budget,
@@ -18,13 +20,14 @@ from hushrank.flows.certificate.model import (
     Total,
 )
 from hushrank.flows.certificate.numbers import INFINITE, as_shown, text_of
-from hushrank.flows.ledger.account import Account, Attempt, account_of
+from hushrank.flows.ledger.account import Attempt, Costs, account_of
 from hushrank.flows.ledger.entries import Chain
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.period import ALWAYS, Period, period_at
-from hushrank.flows.ledger.sharing import Sharing, sharing_of
+from hushrank.flows.ledger.period import ALWAYS, period_at
+from hushrank.flows.ledger.sharing import Sharing, sharing_of, together_with
 from hushrank.privacy.accounting import Spend, composed_epsilon
 from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.filters import adaptive_total
 
 
 def ledger_part(ledger: Ledger, release_id: str) -> LedgerPart | None:
@@ -49,11 +52,9 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
     if own is None or account.terms is None:
         return None
     budget, period = account.terms, period_at(entries[-1].time, account.terms.refresh)
-    lifetime, limit = _total_of(account, ALWAYS, budget.delta), budget.lifetime_epsilon
+    limit = budget.lifetime_epsilon
     then = replace(terms, other_people=own.others)  # what the release's own line says
     now, ever = (sharing_of(entries, then, own.inputs, span, place) for span in (period, ALWAYS))
-    mine = [each.spend for each in account.counted(ALWAYS)]
-    theirs = [spend for each in ever for spend in each.spends or ()]
     return LedgerPart(
         population=terms.population,
         protects=None if terms.protects is None else terms.protects.value,
@@ -70,10 +71,10 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
         ),
         period_start=period.start,
         period_end=period.end,
-        period=lifetime if period == ALWAYS else _total_of(account, period, budget.delta),
-        lifetime=lifetime,
+        period=total(account.costs(period), budget.delta, budget.epsilon),
+        lifetime=total(account.costs(ALWAYS), budget.delta),
         same_input=tuple(map(_same_input, now, ever, repeat(budget.delta))),
-        together=total([*mine, *theirs], budget.delta) if ever else None,
+        together=total(together_with(account, ALWAYS, ever), budget.delta) if ever else None,
     )
 
 
@@ -93,20 +94,23 @@ def _same_input(now: Sharing, ever: Sharing, delta: float) -> SameInput:
     return SameInput(
         population=now.population,
         stated_other_people=now.stated,
-        period=None if now.spends is None else total(now.spends, delta),
-        lifetime=None if ever.spends is None else total(ever.spends, delta),
+        period=None if now.costs is None else total(now.costs, delta),
+        lifetime=None if ever.costs is None else total(ever.costs, delta),
         stated_by=None if made is None else made.by,
         stated_at=None if made is None else made.at,
     )
 
 
-def _total_of(account: Account, period: Period, delta: float) -> Total:
-    return total([attempt.spend for attempt in account.counted(period)], delta)
+def total(costs: Costs, delta: float, limit: float = math.inf) -> Total:
+    """What releases cost together, at `delta`; releases that cost nothing are left out.
 
-
-def total(spends: Sequence[Spend], delta: float) -> Total:
-    """What releases cost together, at `delta`; releases that cost nothing are left out."""
-    counts = Counter(spend for spend in spends if spend != Spend())
+    A version whose totals held only for costs that were fixed before may have let them pass under
+    `limit`. Where they are above it by the rules of today, the total is that version's.
+    """
+    counts = Counter(spend for spend in costs.spends if spend != Spend())
+    found = adaptive_total(costs.spends, delta, costs.first)
+    fixed = found.epsilon if found.epsilon <= limit else composed_epsilon(costs.spends, delta)
+    older = fixed <= limit < found.epsilon
     paid = tuple(
         Spends(
             times=times,
@@ -120,8 +124,10 @@ def total(spends: Sequence[Spend], delta: float) -> Total:
     return Total(
         spends=paid,
         sum=_sum(counts),
-        epsilon=as_shown(composed_epsilon(list(counts.elements()), delta)),
+        epsilon=as_shown(fixed if older else found.epsilon),
         delta=as_shown(delta),
+        rule=None if older else found.rule.value,
+        first=None if older or costs.first is None else cost_of(costs.first, as_shown),
     )
 
 

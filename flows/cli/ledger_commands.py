@@ -42,6 +42,7 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
     from hushrank.flows.display import show_balance
     from hushrank.flows.integrity.guards import Guards
     from hushrank.flows.integrity.inspection import guard_texts
+    from hushrank.flows.ledger.budget_text import needed_text, rule_text
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
@@ -55,6 +56,9 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
     if not as_json:
         print_records(Console(), HISTORY_COLUMNS, (row.cells() for row in rows))
         show_balance(Console(), balance)
+        if balance.releases:
+            spent = f"Spent together: epsilon {needed_text(balance.spent_epsilon)}."
+            Console().print(Text(f"{spent} {rule_text(balance.rule)}"), soft_wrap=True)
         for text in told:
             Console().print(Text(text), soft_wrap=True)
         return
@@ -186,14 +190,16 @@ def _of_stream(config: SurveyConfig, ledger: Ledger, spend: Spend) -> tuple[Stre
 
     account, span = ledger.book().account, span_of(config)
     standing, ended = standing_of(account, config), has_closed(account, config)
+    spends, first = ledger.costs()
     found = forecast_of_stream(
         ledger.terms,
-        ledger.spends(),
+        spends,
         spend,
         span,
         standing,
         ended=ended,
-        ever=ledger.spends(ever=True),
+        first=first,
+        ever=ledger.costs(ever=True),
     )
     return found, stream_text(config.name, spend_text(spend), found)
 
@@ -218,13 +224,15 @@ def _of_nights(
         due = len(due_nights(config, config.schedule.last_night(now)))
     calendar = (now, due, balance.renews_on)
     scheduled = demand_by_schedule(config.schedule, *calendar, nightly=config.nightly)
+    spends, first = ledger.costs()
     found = forecast_of(
         ledger.terms,
-        ledger.spends(),
+        spends,
         spend,
+        first=first,
         demand=demand_by_day(*calendar) if scheduled is None else scheduled,
         renews_on=balance.renews_on,
         pace=ONE_A_DAY if scheduled is None else f'With cron "{config.schedule.cron}"',
-        ever=ledger.spends(ever=True),
+        ever=ledger.costs(ever=True),
     )
     return found, forecast_text(config.name, spend_text(spend), found)

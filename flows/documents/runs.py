@@ -84,7 +84,9 @@ class Budget(Record):
     Attributes:
         population: the name under which releases are added up.
         epsilon, delta: the total for the period.
-        spent: epsilon of all releases that count, together, at `delta`.
+        spent: epsilon of all releases that count, together, at `delta`, although each may have been
+            chosen in view of earlier results.
+        rule: the rule by which `spent` holds: sum, equal-costs, gaussian, renyi or one.
         left: the most epsilon that one more release with Laplace noise may cost.
         renews_on: the first day of the next period, UTC; null: never.
         releases: how many attempts at a release count.
@@ -105,7 +107,8 @@ class Budget(Record):
     population: str
     epsilon: float
     delta: float
-    spent: float
+    spent: Extended
+    rule: str
     left: float
     renews_on: date | None
     releases: int
@@ -129,6 +132,7 @@ class Budget(Record):
             epsilon=balance.total,
             delta=balance.delta,
             spent=balance.spent_epsilon,
+            rule=balance.rule.value,
             left=balance.remaining_epsilon,
             renews_on=balance.renews_on,
             releases=balance.releases,

@@ -27,6 +27,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.entries import (
@@ -81,6 +82,7 @@ class Attempt:
         seq: number of the line that reserved it.
         number: 1 for the first attempt at this release.
         spend: its cost; of one that a look has stopped, the cost of the look.
+        reserved: what was set aside for it, whatever it cost in the end.
         config_hash: hash of the configuration that asked for it.
         night: the day whose answers are ranked; None: the release is not for one night.
         drawn_at: time of the draw, of a look too; None: nothing was drawn.
@@ -90,12 +92,15 @@ class Attempt:
         stream: the nights that it pays for; None: it is no reservation of a stream.
         of: id of the stream that pays for it; empty: it pays for itself.
         people: of a night of a stream that was drawn: digest of the file of who counted.
+        seen_until: when it was given back, if noise had been drawn meanwhile; None: it was not, or
+            nothing was drawn while it held budget, and it leaves no trace.
     """
 
     seq: int
     release_id: str
     number: int
     spend: Spend
+    reserved: Spend
     operator: str
     reserved_at: datetime
     drawn_at: datetime | None = None
@@ -108,6 +113,7 @@ class Attempt:
     stream: StreamSpan | None = None
     of: str = ""
     people: str = ""
+    seen_until: datetime | None = None
 
     def counts_in(self, period: Period) -> bool:
         """Whether this attempt uses budget of `period`."""
@@ -118,6 +124,29 @@ class Attempt:
         if self.state is ReleaseState.RUNNING:
             return True
         return period.start is None or self.drawn_at is None or self.drawn_at >= period.start
+
+    def selects_in(self, period: Period) -> bool:
+        """Whether this attempt, as the first one, selects the rules of totals in `period`.
+
+        One that was given back does too, if noise had been drawn meanwhile: otherwise people could
+        give it back in view of a result, and so choose the rules.
+        """
+        if self.seen_until is None:
+            return self.counts_in(period) and self.reserved != Spend()
+        begun = period.end is None or self.reserved_at < period.end
+        return begun and (period.start is None or self.seen_until >= period.start)
+
+
+class Costs(NamedTuple):
+    """Costs that count in a period, for the functions of `privacy.filters`.
+
+    Attributes:
+        spends: oldest first.
+        first: what was set aside first; None: nothing was.
+    """
+
+    spends: tuple[Spend, ...]
+    first: Spend | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +171,7 @@ class Account:
         latest: release id -> index in `attempts` of the last attempt at that release.
         accepted: releases that the ledger may lack, because an operator accepted this.
         nights_drawn: stream -> how many of its nights were drawn.
+        last_draw: number of the last line that drew noise, of any population of the ledger.
     """
 
     opened: Open | None = None
@@ -151,6 +181,7 @@ class Account:
     latest: dict[str, int] = field(default_factory=dict)
     accepted: set[str] = field(default_factory=set)
     nights_drawn: dict[str, int] = field(default_factory=dict)
+    last_draw: int = 0
 
     def attempt(self, release_id: str) -> Attempt | None:
         """The last attempt at a release; None if there is none."""
@@ -211,6 +242,16 @@ class Account:
         """The attempts that use budget of `period`."""
         return [attempt for attempt in self.attempts if attempt.counts_in(period)]
 
+    def first(self, period: Period) -> Attempt | None:
+        """The attempt that selects the rules of totals in `period`; None: nothing costs there."""
+        return next((each for each in self.attempts if each.selects_in(period)), None)
+
+    def costs(self, period: Period) -> Costs:
+        """What counts in `period`."""
+        first = self.first(period)
+        spends = tuple(attempt.spend for attempt in self.counted(period))
+        return Costs(spends, None if first is None else first.reserved)
+
     def _of(self, config_hashes: Collection[str]) -> Iterator[Attempt]:
         for attempt in self.attempts:
             if attempt.config_hash in config_hashes and attempt.state is not ReleaseState.CANCELLED:
@@ -232,6 +273,8 @@ def account_of(entries: Iterable[Entry], population: str, place: str) -> Account
                 f"{place}: line {entry.seq} cannot follow the lines above it"
                 f" ({entry.what.event}). {RESTORE}"
             )
+        if isinstance(entry.what, Draw | Stop):
+            account.last_draw = entry.seq
     return account
 
 
@@ -260,7 +303,10 @@ def _add(account: Account, entry: Entry) -> bool:
         return what.attempt == (1 if before is None else before.number + 1)
     if before is None or what.attempt != before.number:
         return False
-    account.attempts[account.latest[what.release_id]] = _moved(before, what, entry.time)
+    moved = _moved(before, what, entry.time)
+    if isinstance(what, Cancel) and account.last_draw > before.seq:
+        moved = replace(moved, seen_until=entry.time)
+    account.attempts[account.latest[what.release_id]] = moved
     if isinstance(what, Draw) and before.of:
         _draw_of_stream(account, before.of, entry.time)
     return True
@@ -306,6 +352,7 @@ def _reserved(entry: Entry, what: Reserve) -> Attempt:
         release_id=what.release_id,
         number=what.attempt,
         spend=what.spend,
+        reserved=what.spend,
         operator=entry.operator,
         reserved_at=entry.time,
         config_hash=what.config_hash,
@@ -323,7 +370,9 @@ def _dated_by(attempt: Attempt, time: datetime) -> Attempt:
     It then counts in the period of `time`, because its own date lies in the future.
     """
     drawn_at = None if attempt.drawn_at is None else min(attempt.drawn_at, time)
-    return replace(attempt, reserved_at=min(attempt.reserved_at, time), drawn_at=drawn_at)
+    seen_until = None if attempt.seen_until is None else min(attempt.seen_until, time)
+    reserved_at = min(attempt.reserved_at, time)
+    return replace(attempt, reserved_at=reserved_at, drawn_at=drawn_at, seen_until=seen_until)
 
 
 def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime) -> Attempt:

@@ -10,34 +10,25 @@ raised total starts the alerts again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
+from hushrank.flows.ledger.account import Account, ReleaseState
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.entries import Alert
 from hushrank.flows.ledger.period import ALWAYS, Period
-from hushrank.privacy.accounting import composed_epsilon, fits
+from hushrank.privacy.filters import adaptive_total, fits
 
 ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding
 
 
-def reached(
-    terms: BudgetTerms, counted: Sequence[Attempt], ever: Sequence[Attempt]
-) -> tuple[float, ...]:
-    """The fractions of `terms.alerts` that the `counted` attempts have reached, ascending.
-
-    Args:
-        terms: totals and fractions.
-        counted: attempts that count in the period.
-        ever: attempts that count in any period.
-    """
+def reached(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
+    """The fractions of `terms.alerts` that what counts in `period` has reached, ascending."""
+    counted = account.counted(period)
     if not (terms.alerts and counted):
         return ()
-    spends = [attempt.spend for attempt in counted]
-    spent = composed_epsilon(spends, terms.delta)
-    more, limit = spends[-1], terms.lifetime_epsilon
-    fit = fits(spends, more, terms.epsilon, terms.delta) and (
-        limit is None or fits([each.spend for each in ever], more, limit, terms.delta)
+    spends, first = account.costs(period)
+    spent = adaptive_total(spends, terms.delta, first).epsilon
+    more, limit, ever = spends[-1], terms.lifetime_epsilon, account.costs(ALWAYS)
+    fit = fits(spends, more, terms.epsilon, terms.delta, first) and (
+        limit is None or fits(ever.spends, more, limit, terms.delta, ever.first)
     )
     used_up = counted[-1].state is not ReleaseState.RUNNING and not fit
     return tuple(
@@ -56,5 +47,5 @@ def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[fl
         and note.what.epsilon == terms.epsilon
         and (period.start is None or note.time >= period.start)
     }
-    new = reached(terms, account.counted(period), account.counted(ALWAYS))
-    return tuple(fraction for fraction in new if fraction not in told)
+    found = reached(terms, account, period)
+    return tuple(fraction for fraction in found if fraction not in told)

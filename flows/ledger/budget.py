@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from hushrank.flows.ledger.period import Refresh
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import Rule
 from hushrank.privacy.units import Adjacency, Unit
 
 
@@ -134,7 +135,8 @@ class Balance:
 
     Attributes:
         total: epsilon allowed, at `delta`.
-        spent_epsilon: of all counted attempts together.
+        spent_epsilon: of all counted attempts together, although each may have been chosen in view
+            of earlier results.
         remaining_epsilon: the most that one more release with laplace noise may cost, by the total
             of the period and by that of all periods.
         releases: how many attempts count.
@@ -148,6 +150,7 @@ class Balance:
             were the same people.
         begun: whether the population has an entry in the ledger.
         lifetime: total over all periods; None: the budget never renews, so the period is all time.
+        rule: the rule by which `spent_epsilon` holds.
     """
 
     population: str
@@ -165,3 +168,4 @@ class Balance:
     shared_epsilon: float = 0.0
     begun: bool = True
     lifetime: Lifetime | None = None
+    rule: Rule = Rule.SUM

@@ -11,10 +11,19 @@ from collections.abc import Sequence
 from datetime import UTC, date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from hushrank.flows.ledger.account import Costs
 from hushrank.flows.ledger.budget import Balance, SharedInput
-from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, remaining_epsilon
+from hushrank.privacy.accounting import Spend, epsilon_of
+from hushrank.privacy.filters import SUM_SHARE, Rule, adaptive_total, first_cost, remaining_epsilon
 
 NOTHING_SPENT = "Nothing was read or spent."
+_RULES = {
+    Rule.SUM: "the costs add up",
+    Rule.EQUAL_COSTS: "every cost counts like the first, and these compose optimally",
+    Rule.GAUSSIAN: "Gaussian noise, composed adaptively",
+    Rule.RENYI: "by R\u00e9nyi divergence",
+    Rule.ONE: "a single release",
+}
 
 
 def needed_text(epsilon: float) -> str:
@@ -28,6 +37,8 @@ def left_text(epsilon: float) -> str:
 
 
 def _rounded(epsilon: float, rounding: str) -> str:
+    if math.isinf(epsilon):
+        return "infinity"
     exact = Decimal(f"{epsilon:.9g}")  # 0.1 + 0.2 reads as 0.30, not as 0.31
     decimals = max(2, 1 - exact.adjusted()) if exact else 2
     return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding):f}"
@@ -54,6 +65,14 @@ def total_text(epsilon: float, delta: float) -> str:
     return f"epsilon {needed_text(epsilon)}"
 
 
+def rule_text(rule: Rule) -> str:
+    """A sentence for people: what a total allows for, and the rule by which it holds."""
+    return (
+        "This total holds even if each epsilon was chosen after seeing earlier results"
+        f" ({_RULES[rule]})."
+    )
+
+
 def alert_sentence(fraction: float) -> str:
     """A sentence for people when this fraction of a budget is reached; 1: used up."""
     if fraction == 1:
@@ -69,6 +88,7 @@ def refusal_text(
     epsilon: float,
     delta: float,
     until: str,
+    first: Spend | None = None,
 ) -> str:
     """Why `spend` cannot be added to `spends` under a total of (epsilon, delta).
 
@@ -79,22 +99,26 @@ def refusal_text(
         epsilon: total that is allowed.
         delta: delta at which epsilon is stated.
         until: day on which the budget renews, as text; empty if it never renews.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
     """
     until = f" until {until}" if until else ""
     needed = epsilon_of(spend, delta)
-    left = remaining_epsilon(spends, epsilon, delta)
+    left = remaining_epsilon(spends, epsilon, delta, first)
     if math.isinf(needed):
         return (
             f"Budget: this run's guarantee needs a larger delta than {population} has ({delta:g})."
             f" Raise ledger.delta, or set noise: laplace, which needs none. {NOTHING_SPENT}"
         )
+    earliest = first_cost(spends, first)
+    if earliest is not None and (mixed := _mixed_text(population, spend, earliest, delta)):
+        return f"Budget: {mixed}{until}. {NOTHING_SPENT}"
     if needed > left:
         return (
             f"Budget: this run needs epsilon {needed_text(needed)};"
             f" {population} has {left_text(left)} left{until}. {NOTHING_SPENT}"
         )
     # A pure release with this epsilon would fit; this cost has a delta, or it is gaussian noise.
-    total = composed_epsilon([*spends, spend], delta)
+    total = adaptive_total([*spends, spend], delta, earliest).epsilon
     brought = f"epsilon {needed_text(total)}" if math.isfinite(total) else "a larger delta"
     return (
         f"Budget: this run would bring {population} to {brought};"
@@ -103,19 +127,20 @@ def refusal_text(
 
 
 def lifetime_refusal_text(
-    population: str, spends: Sequence[Spend], spend: Spend, *, limit: float, delta: float
+    population: str, costs: Costs, spend: Spend, *, limit: float, delta: float
 ) -> str:
-    """Why `spend` cannot be added to all `spends` that ever counted under `lifetime_epsilon`.
+    """Why `spend` cannot be added to all `costs` that ever counted under `lifetime_epsilon`.
 
     Args:
         population: name of the population whose budget it is.
-        spends: costs of all periods.
-        spend: cost of this run; together with `spends` it exceeds the limit.
+        costs: those of all periods.
+        spend: cost of this run; together with `costs` it exceeds the limit.
         limit: the most over all periods.
         delta: delta at which epsilon is stated.
     """
-    total = total_text(composed_epsilon([*spends, spend], delta), delta)
-    left = left_text(remaining_epsilon(spends, limit, delta))
+    together = adaptive_total([*costs.spends, spend], delta, costs.first).epsilon
+    total = total_text(together, delta)
+    left = left_text(remaining_epsilon(costs.spends, limit, delta, costs.first))
     return (
         f"Budget: this run would bring all releases of {population} since the first one to"
         f" {total}, and ledger.lifetime_epsilon allows epsilon {left_text(limit)} at delta"
@@ -162,3 +187,20 @@ def _statement_text(other: SharedInput) -> str:
         return f"This job states {said}"
     day = other.statement.at.astimezone(UTC).date()
     return f"{other.statement.by} stated on {day} {said}"
+
+
+def _mixed_text(population: str, spend: Spend, first: Spend, delta: float) -> str:
+    """Why costs with a delta and others have no total together; empty: they can have one."""
+    costs = f"this run costs {spend_text(spend)}. The first cost that {population} set aside has"
+    if first.delta and spend.rho is not None:
+        return (
+            f"{costs} a delta, and a cost in rho cannot be added to it. Set privacy.look, with"
+            " which Gaussian noise costs epsilon and delta, or set noise: laplace"
+        )
+    most = float(SUM_SHARE) * delta
+    if first.delta or not spend.delta > most:
+        return ""
+    return (
+        f"{costs} no delta, so later costs together may have at most delta {most:.2g}. Set"
+        f" privacy.delta to at most {most:.2g}, or set noise: laplace"
+    )

@@ -14,14 +14,17 @@ from itertools import islice
 from cronsim import CronSim, CronSimError
 
 from hushrank.flows.config.schedule import ScheduleConfig
+from hushrank.flows.ledger.account import Costs
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.budget_text import left_text, needed_text
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.period import period_at
-from hushrank.privacy.accounting import Spend, fits
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.budget_split import releases_left
 from hushrank.privacy.decimals import decimal_value, float_at_least
+from hushrank.privacy.filters import fits
 
+NO_COSTS = Costs((), None)
 HORIZON = 3650  # nights, and days; no forecast looks further ahead
 MOST_RUNS = 50_000  # most runs of a schedule that are looked at; a month at one a minute
 ONE_A_DAY = "With one a day"
@@ -59,7 +62,8 @@ def forecast(
     demand: Demand,
     renews_on: date | None,
     pace: str = ONE_A_DAY,
-    ever: Sequence[Spend] = (),
+    first: Spend | None = None,
+    ever: Costs = NO_COSTS,
 ) -> Forecast:
     """Work out what becomes of the budget of `terms` if every night is ranked.
 
@@ -70,12 +74,13 @@ def forecast(
         demand: nights until the period ends, or of `HORIZON` days if it never ends.
         renews_on: the first day of the next period; None: never.
         pace: the rhythm that `demand` follows, as the beginning of a sentence.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
         ever: costs that count in any period, for a limit over all periods.
     """
-    left = releases_left(spends, spend, terms.epsilon, terms.delta, HORIZON)
+    left = releases_left(spends, spend, terms.epsilon, terms.delta, HORIZON, first)
     for_good, limit = HORIZON, terms.lifetime_epsilon
     if limit is not None:
-        for_good = releases_left(ever, spend, limit, terms.delta, HORIZON)
+        for_good = releases_left(ever.spends, spend, limit, terms.delta, HORIZON, ever.first)
     left, is_for_good = min(left, for_good), for_good < left
     wanted, runs_out = 0, None
     for day, nights in demand:
@@ -215,7 +220,8 @@ def forecast_of_stream(
     drawn: int | None,
     *,
     ended: bool = False,
-    ever: Sequence[Spend] = (),
+    first: Spend | None = None,
+    ever: Costs = NO_COSTS,
 ) -> StreamForecast:
     """What becomes of the nights of a stream.
 
@@ -226,11 +232,12 @@ def forecast_of_stream(
         span: its nights.
         drawn: how many of them were drawn; None: the stream is not in the ledger.
         ended: whether the ledger lets no other night follow.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
         ever: costs that count in any period, for a limit over all periods.
     """
     limit = terms.lifetime_epsilon
-    room = fits(spends, spend, terms.epsilon, terms.delta) and (
-        limit is None or fits(ever, spend, limit, terms.delta)
+    room = fits(spends, spend, terms.epsilon, terms.delta, first) and (
+        limit is None or fits(ever.spends, spend, limit, terms.delta, ever.first)
     )
     return StreamForecast(
         nights=span.nights,

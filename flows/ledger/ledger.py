@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.account import Attempt, ReleaseState, account_of
+from hushrank.flows.ledger.account import Attempt, Costs, ReleaseState, account_of
 from hushrank.flows.ledger.alerts import new_alerts, reached
 from hushrank.flows.ledger.backend import LedgerBackend, held
 from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
@@ -66,9 +66,15 @@ from hushrank.flows.ledger.rules import (
     require_same_guarantee,
     require_seal,
 )
-from hushrank.flows.ledger.sharing import Sharing, require_own_people, sharing_of
+from hushrank.flows.ledger.sharing import (
+    Sharing,
+    require_own_people,
+    sharing_of,
+    together_with,
+)
 from hushrank.flows.ledger.texts import drawn_before_text
-from hushrank.privacy.accounting import Spend, composed_epsilon, remaining_epsilon
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import adaptive_total, remaining_epsilon
 
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 
@@ -244,39 +250,41 @@ class Ledger:
             inputs: names of the files that are about to be read, besides those read before.
         """
         book, terms = self.book(), self.terms
-        counted, ever = (book.account.counted(each) for each in (book.period, ALWAYS))
-        spends, all_spends = ([attempt.spend for attempt in each] for each in (counted, ever))
+        counted, all_counted = (book.account.counted(each) for each in (book.period, ALWAYS))
+        now, ever = (book.account.costs(each) for each in (book.period, ALWAYS))
+        total = adaptive_total(now.spends, terms.delta, now.first)
         shared = self._sharing(book, inputs, ALWAYS)
-        theirs = [spend for each in shared for spend in each.spends or ()]
-        left, lifetime = remaining_epsilon(spends, terms.epsilon, terms.delta), None
+        together = together_with(book.account, ALWAYS, shared)
+        left, lifetime = remaining_epsilon(now.spends, terms.epsilon, terms.delta, now.first), None
         if terms.refresh is not None:
-            limit, together = terms.lifetime_epsilon, composed_epsilon(all_spends, terms.delta)
-            lifetime = Lifetime(together, releases=len(ever), limit=limit)
+            limit = terms.lifetime_epsilon
+            spent = adaptive_total(ever.spends, terms.delta, ever.first).epsilon
+            lifetime = Lifetime(spent, releases=len(all_counted), limit=limit)
             if limit is not None:
-                left = min(left, remaining_epsilon(all_spends, limit, terms.delta))
+                left = min(left, remaining_epsilon(ever.spends, limit, terms.delta, ever.first))
         return Balance(
             population=terms.population,
             total=terms.epsilon,
             delta=terms.delta,
-            spent_epsilon=composed_epsilon(spends, terms.delta),
+            spent_epsilon=total.epsilon,
+            rule=total.rule,
             remaining_epsilon=left,
             releases=len(counted),
             undrawn=tuple(attempt.release_id for attempt in counted if attempt.drawn_at is None),
             unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
             renews_on=None if book.period.end is None else book.period.end.date(),
             unpublished=book.account.unpublished(),
-            alert=max(reached(terms, counted, ever), default=None),
+            alert=max(reached(terms, book.account, book.period), default=None),
             shared=tuple(each.told for each in shared),
-            shared_epsilon=composed_epsilon([*all_spends, *theirs], terms.delta),
+            shared_epsilon=adaptive_total(together.spends, terms.delta, together.first).epsilon,
             begun=book.account.opened is not None,
             lifetime=lifetime,
         )
 
-    def spends(self, *, ever: bool = False) -> tuple[Spend, ...]:
-        """Costs that count in the current period, or in all periods (`ever`), oldest first."""
+    def costs(self, *, ever: bool = False) -> Costs:
+        """Costs that count in the current period, or in all periods (`ever`)."""
         book = self.book()
-        period = ALWAYS if ever else book.period
-        return tuple(attempt.spend for attempt in book.account.counted(period))
+        return book.account.costs(ALWAYS if ever else book.period)
 
     def nights(self, config_hashes: Collection[str]) -> dict[date, Attempt]:
         """For each night, the attempt of this configuration that counts: see `Account.nights`."""

@@ -30,7 +30,8 @@ from hushrank.flows.ledger.texts import (
     unsealed_text,
     wrong_state_text,
 )
-from hushrank.privacy.accounting import Spend, fits
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import fits
 
 MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
 MAX_CLOCK_LEAD = timedelta(days=400)  # longer than the gap of a yearly survey
@@ -111,29 +112,31 @@ def require_fit(
     """
     if math.isinf(spend.epsilon) or spend.rho == math.inf:
         raise ValueError("a release without privacy has no cost: record it as unsafe")
-    counted = account.counted(period)
-    spends = [attempt.spend for attempt in counted]
-    if fits(spends, spend, terms.epsilon, terms.delta):
+    spends, first = account.costs(period)
+    if fits(spends, spend, terms.epsilon, terms.delta, first):
         return _require_fit_for_good(spend, account, terms)
     refusal = refusal_text(
         terms.population,
         spends,
         spend,
+        first=first,
         epsilon=terms.epsilon,
         delta=terms.delta,
         until="" if period.end is None else day_text(period.end.date(), today),
     )
-    undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
+    undrawn = [
+        attempt.release_id for attempt in account.counted(period) if attempt.drawn_at is None
+    ]
     raise BudgetRefused(refusal + undrawn_text(undrawn))
 
 
 def _require_fit_for_good(spend: Spend, account: Account, terms: BudgetTerms) -> None:
     """Raise BudgetRefused unless `spend` fits beside all that ever counted."""
-    limit, counted = terms.lifetime_epsilon, account.counted(ALWAYS)
-    spends = [attempt.spend for attempt in counted]
-    if limit is None or fits(spends, spend, limit, terms.delta):
+    limit, costs = terms.lifetime_epsilon, account.costs(ALWAYS)
+    if limit is None or fits(costs.spends, spend, limit, terms.delta, costs.first):
         return
-    refusal = lifetime_refusal_text(terms.population, spends, spend, limit=limit, delta=terms.delta)
+    refusal = lifetime_refusal_text(terms.population, costs, spend, limit=limit, delta=terms.delta)
+    counted = account.counted(ALWAYS)
     undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
     raise BudgetRefused(refusal + undrawn_text(undrawn))
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.account import Account, Attempt, ReleaseState, account_of
+from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
 from hushrank.flows.ledger.budget import BudgetTerms, SharedInput, Statement
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import Entry, Reserve
 from hushrank.flows.ledger.period import Period
-from hushrank.privacy.accounting import Spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +26,19 @@ class Sharing:
     Attributes:
         release_id: its last release that read the input.
         stated: the operator states, for one of the two, that the people are others.
-        spends: its costs that count in the given period; None if its costs cannot be added to those
+        costs: its costs that count in the given period; None if its costs cannot be added to those
             of this population.
         statement: the first record of that statement; None: the ledger has none.
+        since: number of the line that set the first of its costs aside; 0: there are none.
     """
 
     population: str
     release_id: str
     day: date
     stated: bool
-    spends: tuple[Spend, ...] | None
+    costs: Costs | None
     statement: Statement | None
+    since: int = 0
 
     @property
     def told(self) -> SharedInput:
@@ -45,7 +46,7 @@ class Sharing:
         return SharedInput(
             self.population,
             stated=self.stated,
-            added=self.spends is not None,
+            added=self.costs is not None,
             statement=self.statement,
         )
 
@@ -81,6 +82,19 @@ def sharing_of(
             statement = _statement(own, account, population, terms)
             found.append(_sharing(population, account, shared[-1], terms, period, statement))
     return tuple(found)
+
+
+def together_with(account: Account, period: Period, shared: Sequence[Sharing]) -> Costs:
+    """What counts in `period` of this population and of those that share its input."""
+    own, first = account.costs(period), account.first(period)
+    begun = [] if first is None else [(first.seq, own.first)]
+    spends = list(own.spends)
+    for each in shared:
+        if each.costs is not None:
+            spends.extend(each.costs.spends)
+            begun.append((each.since, each.costs.first))
+    earliest = min((each for each in begun if each[0]), key=lambda each: each[0], default=(0, None))
+    return Costs(tuple(spends), earliest[1])
 
 
 def require_own_people(shared: Sequence[Sharing], terms: BudgetTerms, place: str) -> None:
@@ -130,15 +144,16 @@ def _sharing(
     period: Period,
     statement: Statement | None,
 ) -> Sharing:
-    opened, spends = account.opened, None
+    opened, costs, first = account.opened, None, account.first(period)
     same = opened is not None and (opened.unit, opened.adjacency) == (terms.unit, terms.adjacency)
     if same and opened is not None and opened.protects in (None, terms.protects):
-        spends = tuple(each.spend for each in account.counted(period))
+        costs = account.costs(period)
     return Sharing(
         population=population,
         release_id=last.release_id,
         day=last.reserved_at.date(),
         stated=population in terms.other_people or _states(account, terms.population),
-        spends=spends,
+        costs=costs,
         statement=statement,
+        since=0 if first is None else first.seq,
     )

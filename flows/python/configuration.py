@@ -19,7 +19,7 @@ from hushrank.flows.propose.sections import DEFAULT_METHODS, LOOK
 from hushrank.flows.python.keywords import content_of, words_of_keywords
 from hushrank.flows.python.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
-from hushrank.privacy.accounting import composed_epsilon
+from hushrank.privacy.filters import adaptive_total
 from hushrank.transforms.storage.cloud_storage import Place, is_cloud
 
 LABEL = Path("rank")  # what messages name in place of a YAML file
@@ -197,7 +197,7 @@ def _with_own_total(config: SurveyConfig) -> SurveyConfig:
     if not config.privacy.private:
         return config
     spend = calibrate(config).terms.spend
-    total = composed_epsilon([spend], config.ledger.delta)
+    total = adaptive_total([spend], config.ledger.delta).epsilon
     section = config.ledger.model_copy(update={"epsilon": total})
     return config.model_copy(update={"ledger": section})
 

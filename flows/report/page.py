@@ -22,6 +22,7 @@ from hushrank.flows.ledger.budget_text import (
     alert_sentence,
     left_text,
     needed_text,
+    rule_text,
     shared_text,
     since_first_text,
 )
@@ -132,6 +133,7 @@ def render_report(
         alert=alert_sentence,
         needed=needed_text,
         left=left_text,
+        rule=rule_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
 

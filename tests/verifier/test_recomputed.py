@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, rho_for
 from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.filters import Rule, adaptive_total
 from hushrank.privacy.gaussian_profile import composed_gaussians, shift_of
 from hushrank.privacy.mallows import insertion_weights
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
@@ -257,6 +258,39 @@ def test_pure_releases_together_are_proved(releases, epsilon, delta):
     told = [(decimal_value(cost), Fraction(0), None, 1)] * releases
     assert verifier.composed(total, decimal_value(delta), told)
     assert not verifier.composed(total * Fraction(9, 10), decimal_value(delta), told)
+
+
+def told(spend):
+    """A cost as the verifier has it."""
+    rho = None if spend.rho is None else decimal_value(spend.rho)
+    return decimal_value(spend.epsilon), decimal_value(spend.delta), rho, spend.l2_squared
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+@pytest.mark.parametrize(
+    ("spends", "first", "rule"),
+    [
+        ([Spend(epsilon=0.5), Spend(epsilon=0.3)], None, "sum"),
+        ([Spend(epsilon=0.5, delta=3e-10), Spend(epsilon=0.3, delta=1e-10)], None, "sum"),
+        ([Spend(epsilon=0.1)] * 60, None, "equal-costs"),
+        ([Spend(epsilon=0.02), *[Spend(epsilon=0.1)] * 59], Spend(epsilon=0.1), "equal-costs"),
+        ([Spend(rho=0.01, l2_squared=5), Spend(rho=0.003)], None, "gaussian"),
+        ([Spend(rho=0.9)] * 3, None, "renyi"),
+        ([Spend(rho=0.004), *[Spend(epsilon=0.1)] * 70], None, "renyi"),
+        ([Spend(epsilon=0.5), *[Spend(epsilon=0.1, delta=5e-14)] * 90], None, "renyi"),
+        ([Spend(rho=0.02, l2_squared=5)], None, "one"),
+    ],
+)
+def test_totals_under_adaptive_choice_are_proved(spends, first, rule, delta):
+    """Each by its rule; one in a thousand less is refused, and so is another rule."""
+    total = adaptive_total(spends, delta, first)
+    assert total.rule == rule
+    asked, began = decimal_value(total.epsilon), told(first or spends[0])
+    costs, at = [told(each) for each in spends], decimal_value(delta)
+    assert verifier.allowed(rule, asked, at, began, costs)
+    less = asked * Fraction(999, 1000)
+    assert not any(verifier.allowed(each, less, at, began, costs) for each in Rule)
+    assert not verifier.allowed("unheard-of", asked, at, began, costs)
 
 
 def test_no_cost_and_no_signature_takes_long():

@@ -200,7 +200,8 @@ def test_a_total_is_what_the_accountant_says(path, clock):
     for night in range(40):
         release(ledger, f"night-{night}", 0.03)  # 1.2 by the plain sum
     assert ledger.balance().spent_epsilon < 1.0
-    ledger.reserve("gaussian", Spend(rho=0.0005))
+    assert "would bring" in refusal(ledger.reserve, "gaussian", Spend(rho=1e-6))  # another kind
+    ledger.reserve("night-40", Spend(epsilon=0.03))
     assert ledger.balance().spent_epsilon <= 1.0
 
 

@@ -13,7 +13,7 @@ import pytest
 from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.propose.proposal import propose_config, write_proposal
 from hushrank.flows.propose.rankings import guess_rankings
-from hushrank.privacy.accounting import fits
+from hushrank.privacy.filters import fits
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 
