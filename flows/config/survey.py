@@ -306,6 +306,8 @@ class SurveyConfig(Section):
             if content["privacy"][key] == default:
                 del content["privacy"][key]
         content["items"] = self.items.catalogue().names
+        if self.items.first_code:  # 0 reads rows as no key does
+            content["first_code"] = self.items.first_code
         if self.groups is not None:
             content["groups"] = json.loads(self.groups.model_dump_json())
         if self.spectral is not None:
@@ -327,6 +329,8 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["design"]
     if content.get("ties") != Ties.MODEL:
         content.pop("tie_model", None)
+    if content.get("best") == "lowest":
+        del content["best"]
     names = ["loser", "weight", "first", "winner_values"]
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]

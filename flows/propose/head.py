@@ -122,6 +122,8 @@ def read_head(source: Source) -> Head:
     _check_names(path, columns)
     first, questions = _below_the_names(first)
     rows = _first_rows(first)
+    if first.format is FileFormat.JSONL and rows:  # keys of later rows were not to be read
+        columns = list(dict.fromkeys(name for row in rows for name in row))
     head = Head(
         columns=columns,
         rows=rows,

@@ -54,7 +54,7 @@ def encode_wide(
         keep_ties: mark items at the same rank as tied; otherwise rankings with ties are set aside.
     """
     by_name = {item: column for column, item in columns.items}
-    cells = [_ranks(batch[by_name[name]]) for name in catalogue.names]
+    cells = [_ranks(batch[by_name[name]], columns.highest) for name in catalogue.names]
     rank, rest, unranked = (np.stack(each, axis=1) for each in zip(*cells, strict=True))
     numbers = np.isfinite(rank)
     order = np.lexsort((rest, rank, unranked), axis=1)  # stable: tied items as in the catalogue
@@ -80,12 +80,12 @@ def encode_wide(
     return Sifted(rankings, rejects, valid)
 
 
-def _ranks(column: pa.Array) -> tuple[Floats, NDArray[np.int16], Mask]:
+def _ranks(column: pa.Array, highest: bool) -> tuple[Floats, NDArray[np.int16], Mask]:
     """The ranks of one item as `ranks_of` has them, and which rows do not rank it."""
     if pa.types.is_null(column.type):
         none = np.ones(len(column), np.bool_)
         return np.full(len(column), np.nan), np.zeros(len(column), np.int16), none
-    rank, rest, unranked = ranks_of(column)
+    rank, rest, unranked = ranks_of(column, highest=highest)
     if is_text(column.type):
         unranked = unranked | by_distinct(column, _are_unranked, np.True_)
     elif pa.types.is_floating(column.type):
