@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ from hushrank.flows.propose.groups import group_column
 from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.propose.names import meaning_of
 from hushrank.flows.propose.people import UserGuess
-from hushrank.flows.propose.questions import Question, kind_question
+from hushrank.flows.propose.questions import Question, answers_to, kind_question
 from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
 from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
 from hushrank.flows.propose.sections import (
@@ -46,6 +46,7 @@ _ONE_RESULT = (
     " scores or several columns say it, make one column of them first. Counts of wins cannot be"
     " read: each answer needs a row of its own, or nobody is protected."
 )
+_EXISTS = "{}: exists already and was not changed; remove it or name another file"
 _COUNTS = re.compile("freq|frequency|count|counts")
 _MARKED = "The lines marked CHOOSE need a value from you. "
 _NUMBERED = (
@@ -186,6 +187,38 @@ def _preflib_proposal(source: Source, target: Path, head: Head) -> ConfigProposa
     return ConfigProposal(text, summary, own.questions)
 
 
+def ask_for_answers(
+    source: Source,
+    target: Path,
+    kind: Kind | None,
+    say: Callable[[str], None],
+    hear: Callable[[str], str],
+) -> ConfigProposal:
+    """Propose a configuration, ask what it leaves open, and fill that in. Nothing is written.
+
+    Args:
+        source, target, kind: as for `propose_config`.
+        say, hear: as for `answers_to`.
+
+    Raises:
+        ConfigError: as `propose_config`; `target` exists; or no more lines come.
+    """
+    if target.exists():  # before anything is asked
+        raise ConfigError(_EXISTS.format(target))
+    proposal = propose_config(source, target, kind)
+    try:
+        if proposal.questions[0].key == kind_question().key:
+            answers = answers_to(proposal.questions[:1], say, hear)
+            proposal = propose_config(source, target, Kind(answers["input.kind"]))
+        say(proposal.summary)
+        return proposal.answered(answers_to(proposal.questions, say, hear))
+    except EOFError:
+        raise ConfigError(
+            f"init --ask: the input ended before all questions were answered; {target} was not"
+            " written. Run it in a terminal, or leave --ask out and fill in the lines marked CHOOSE"
+        ) from None
+
+
 def write_proposal(proposal: ConfigProposal, target: Path) -> str:
     """Write the proposed file, never over another one; return the text for the person.
 
@@ -196,13 +229,11 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
         with target.open("x", encoding="utf-8") as file:
             file.write(proposal.text)
     except FileExistsError:
-        raise ConfigError(
-            f"{target}: exists already and was not changed; remove it or name another file"
-        ) from None
+        raise ConfigError(_EXISTS.format(target)) from None
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
     if not proposal.questions:
-        return f"{proposal.summary}\nWrote {target}. Next: hushrank validate {target}"
+        return f"Wrote {target}. Next: hushrank validate {target}"
     plan = f" (hushrank plan {target} says what each epsilon is worth)"
     plan = plan if proposal.plannable else ""
     count = len(proposal.choices)

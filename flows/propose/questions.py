@@ -9,7 +9,7 @@ names of columns and codes that this room knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import yaml
@@ -56,6 +56,7 @@ class Question:
         asks: the question, one sentence.
         choices: all answers; empty: the person writes a value.
         because: what in the header or the first rows led to the question; empty: every file does.
+        columns: the columns that an answer may name; empty: the answer is no column.
     """
 
     key: str
@@ -63,6 +64,7 @@ class Question:
     asks: str
     choices: tuple[Choice, ...] = ()
     because: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -96,8 +98,8 @@ class Question:
             return None
         if self.key in _ITEMS and not text.startswith(("{", "[")):
             return _items_of(text, listed=self.key == "items.names")
-        if self.key.startswith("input.columns."):
-            return scalar(text.strip("\"'"))
+        if self.columns:
+            return scalar(text) if text in self.columns else None
         try:
             valid = yaml.safe_load(f"{{key: {text}}}").keys() == {"key"}
         except (yaml.YAMLError, AttributeError):
@@ -120,9 +122,36 @@ def kind_question() -> Question:
     return Question(
         key="input.kind",
         short="the kind",
-        asks="comparisons (two items, and which of them won), for which the lines below are; for"
-        " test answers or rankings, let hushrank init --kind write another file",
+        asks="what are the rows?",
+        choices=(
+            Choice("comparisons", "(two items, and which of them won): the lines below are for it"),
+            Choice("responses", "(test answers): run hushrank init --kind responses instead"),
+            Choice("rankings", "(of several items): run hushrank init --kind rankings instead"),
+        ),
     )
+
+
+def answers_to(
+    questions: Sequence[Question], say: Callable[[str], None], hear: Callable[[str], str]
+) -> dict[str, str]:
+    """Ask one question after another; return the value in the YAML file for each key.
+
+    Args:
+        questions: to ask.
+        say: shows a line.
+        hear: shows a prompt and returns the line that a person typed.
+
+    Raises:
+        EOFError: from `hear`, where no more lines come.
+    """
+    answers = {}
+    for number, each in enumerate(questions, 1):
+        say(f"{number}/{len(questions)} {each.short} ({each.key}): {each.text}")
+        while (value := each.value_of(hear("> "))) is None:
+            words = [choice.answer for choice in each.choices] or each.columns
+            say(f"Answer with {' or '.join(words)}." if words else "Answer with a value.")
+        answers[each.key] = value
+    return answers
 
 
 def column_question(
@@ -147,6 +176,7 @@ def column_question(
         short=f"the column {role}",
         asks=f"{meaning}{one_of}{advice}",
         because=because,
+        columns=tuple(columns),
     )
 
 

@@ -84,12 +84,14 @@ def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -
     return heads
 
 
+_OF_ITEMS = ("left", "right", "item", RANKING)  # roles of columns that name items
+
+
 def _refuse_codes(files: Sequence[InputFile], heads: Sequence[Head], config: SurveyConfig) -> None:
     """Refuse integers in columns of items; of PrefLib files the header says what they mean."""
-    columns = config.columns()
-    lists = [name for role, name in columns.roles() if role == RANKING]
+    named = [name for role, name in config.columns().roles() if role in _OF_ITEMS]
     for file, head in zip(files, heads, strict=True):
-        for name in (*columns.item_names(), *lists):
+        for name in named:
             type_ = head.schema.field(name).type
             held = type_.value_type if is_list(type_) else type_
             if pa.types.is_integer(held) and file.format is not FileFormat.PREFLIB:
