@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -46,6 +47,18 @@ T = TypeVar("T")
 
 STEP_WIDTH = 10
 WORDS_NOT_CHECKED = "No row was looked at: {}."
+CODES_NOT_CHECKED = (
+    "No row was looked at: a whole number in place of an item's name counts from 0, so 0 is {}. If"
+    " 1 is, write items.first_code: 1."
+)
+RANKS_NOT_CHECKED = (
+    "No row was looked at: the {} number of a ranking is its best item's (input.best), and 0 is a"
+    " number too. {}"
+)
+UNRANKED = {
+    "long": "An item without a row is not ranked.",
+    "wide": "Only an empty cell or NA is not ranked.",
+}
 KEYS_NOT_CHECKED = (
     "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
     " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
@@ -179,6 +192,11 @@ def check_notes(job: Job) -> tuple[str, ...]:
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
         notes.append(WORDS_NOT_CHECKED.format(words))
+    if isinstance(rows, RankingsConfig) and rows.has_numbers:
+        notes.append(RANKS_NOT_CHECKED.format(rows.best, UNRANKED[rows.layout]))
+    in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
+    if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
+        notes.append(CODES_NOT_CHECKED.format(names[0]))
     return *notes, *engine_notes(job), *input_notes(job)
 
 

@@ -233,6 +233,12 @@ class InputConfig(RowFiles):
         """The words that the file states, under either of their two keys."""
         return self.words or self.columns.winner_values
 
+    @property
+    def has_signs(self) -> bool:
+        """Whether the words are 1, -1 and 0 as they are read without words."""
+        told = None if self.words is None else self.words.words().meanings
+        return self.columns.outcome is not None and told == (("1", 1), ("-1", -1), ("0", 0))
+
     def meanings(self, names: Sequence[str]) -> Words | None:
         """What the words of the result stand for; None: what signs, or winner and loser, mean.
 
@@ -240,7 +246,7 @@ class InputConfig(RowFiles):
             names: of the items, none of which is a word.
         """
         columns = self.columns
-        told = () if self.told is None else self.told.words().meanings
+        told = () if self.told is None or self.has_signs else self.told.words().meanings
         if columns.winner is None or columns.loser is not None:
             return Words(told) if told else None
         taken = {name.strip().lower() for name in names}

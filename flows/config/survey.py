@@ -294,6 +294,8 @@ class SurveyConfig(Section):
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
+        if isinstance(self.input, InputConfig) and self.input.has_signs:
+            del content["input"]["words"]
         _without_new_keys(content["input"], self._settled_design)
         defaults: dict[str, object] = {
             "look": None,

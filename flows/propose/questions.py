@@ -19,6 +19,12 @@ from hushrank.flows.propose.texts import choose, flow, line, scalar
 
 Reading = Mapping[str, tuple[str, ...]]  # the codes of each outcome: left, right and maybe tie
 
+NUMBERS: tuple[Reading, ...] = (  # what 1, 0 and -1 may mean
+    {"left": ("1",), "right": ("0",)},
+    {"left": ("0",), "right": ("1",)},
+    {"left": ("1",), "right": ("-1",), "tie": ("0",)},
+)
+
 _ITEMS = ("items", "items.names")  # keys whose answer is a list of items
 _MOST_ANSWERS = (
     "how many answers of one person count at most, from how the survey was made and never counted"
@@ -73,6 +79,13 @@ class Question:
         reason = f". {self.because[:1].upper()}{self.because[1:]}" if self.because else ""
         # A comment ends with its line, but a column's name may hold a break.
         return " ".join(f"{self.asks} {choices}{reason}".split())
+
+    def as_argument(self, name: str) -> str:
+        """The question for a caller of Python, who gives the argument `name`."""
+        given = (
+            f"{name}={yaml.safe_load(each.written)!r} {each.effect}" for each in self.choices
+        )
+        return " ".join(f"{name}: missing; {self.asks} {'; '.join(given)}".split())
 
     @property
     def line(self) -> str:

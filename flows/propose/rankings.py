@@ -178,7 +178,7 @@ def _family(column: str) -> str:
 
 
 def _may_be_ranks(rows: Sequence[Row], column: str) -> bool:
-    """Whether a column holds no clear rank, but nothing else either: it is empty, or has markers."""
+    """Whether a column may hold ranks although the rows read show none, or markers among them."""
     texts = set(texts_of(rows, column)) - _UNRANKED
     return texts <= MARKERS or _small_numbers(rows, column, MARKERS) is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, cast
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import calibrate, facts_of_methods
+from hushrank.flows.propose.questions import NUMBERS, Question, codes_of_result_question
 from hushrank.flows.propose.sections import DEFAULT_METHODS
 from hushrank.flows.python.keywords import content_of, words_of_keywords
 from hushrank.flows.python.ledger import Ledger
@@ -76,8 +77,25 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
     ledger = named if isinstance(named, Ledger) else Ledger(named or scratch() / "ledger.jsonl")
     _complete(content, ledger, paths)
     known = _fill_total(content, ledger)
-    config = checked(content, in_memory=paths is None, ledger=ledger.path)
+    open_questions = [question.as_argument("words") for question in _unanswered(content)]
+    try:
+        config = checked(content, in_memory=paths is None, ledger=ledger.path)
+    except ConfigError as error:
+        raise ConfigError("\n".join([*open_questions, str(error)])) from None
+    if open_questions:
+        raise ConfigError("\n".join(open_questions))
     return Asked(config if known else _with_own_total(config), counted)
+
+
+def _unanswered(content: Mapping[str, Any]) -> Iterator[Question]:
+    """What only the caller knows: which number in the column of the result means left."""
+    answers, privacy = content["input"], content["privacy"]
+    columns = answers["columns"]
+    if answers["kind"] != "comparisons" or "winner" in columns or privacy.get("already_private"):
+        return
+    if not answers.get("words"):
+        sides = columns.get("left", "left"), columns.get("right", "right")
+        yield codes_of_result_question(columns.get("outcome", "outcome"), sides, NUMBERS)
 
 
 def checked(

@@ -74,10 +74,12 @@ def test_a_filled_proposal_is_valid(tmp_path: Path, monkeypatch, rows):
     proposal = propose_config(source, target)
     told = write_proposal(proposal, target)
     assert "Looks like rankings: user=voter" in told
-    assert "2 lines in it are marked CHOOSE (the items, epsilon)" in told
+    best = {"best": "lowest"} if rows is LONG else {}
+    asked = "(which rank is the best, the items, epsilon)" if best else "(the items, epsilon)"
+    assert f"lines in it are marked CHOOSE {asked}" in told
     assert "Oslo" not in proposal.text + proposal.summary
     text = proposal.text
-    for key, value in {"items": "{names: [Oslo, Bern, Rome]}", "epsilon": "2"}.items():
+    for key, value in {"items": "{names: [Oslo, Bern, Rome]}", "epsilon": "2", **best}.items():
         text, times = re.subn(rf"(?m)^( *{key}:) +# CHOOSE.*$", rf"\1 {value}", text)
         assert times == 1
     target.write_text(text)
