@@ -79,8 +79,8 @@ def test_the_last_column_is_nobody_s_if_it_is_about_the_row(column):
 
 
 def test_a_name_and_an_id_of_one_thing_are_one():
-    assert guess_columns("a b tourney_name tourney_id".split(), []).user.column == "tourney_id"
-    assert guess_columns("a b user_name user_id".split(), []).user.column == "user_id"
+    assert guess_columns(["a", "b", "tourney_name", "tourney_id"], []).user.column == "tourney_id"
+    assert guess_columns(["a", "b", "user_name", "user_id"], []).user.column == "user_id"
     assert guess("a b student judge_id").user is None
 
 

@@ -35,6 +35,7 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
+from hushrank.transforms.rankings.ranks import ranks_of
 
 NAMES = ("ants", "bees", "cats", "dogs")
 CATALOGUE = Catalogue(NAMES)
@@ -287,3 +288,10 @@ def test_rankings_without_owners_meet_nobody():
         with pytest.raises(ValueError, match="owners"):
             meet()
     assert Rankings.concatenated([rankings, rankings]).owner is None
+
+
+def test_the_highest_rank_is_the_best_if_the_columns_say_so():
+    """Integers above 2^53 too, of which a float64 would take neighbours for ties."""
+    for ranks in ([1, 3, 2], [1.0, 3.0, 2.0], ["1", "3", "2"], [2**60, 2**60 + 2, 2**60 + 1]):
+        high, low, _ = ranks_of(pa.array(ranks), highest=True)
+        assert np.lexsort((low, high)).tolist() == [1, 2, 0]
