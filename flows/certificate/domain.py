@@ -42,7 +42,9 @@ ROW_RULES = {
     ),
 }
 BEST = "Ranks are numbers, and the {} number of a ranking is its best item's."
-FIRST_CODE = "A whole number in place of an item's name is its place in the list, the first being {}."
+FIRST_CODE = (
+    "A whole number in place of an item's name is its place in the list, the first being {}."
+)
 BOUNDED = (
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered."

@@ -82,9 +82,7 @@ class Question:
 
     def as_argument(self, name: str) -> str:
         """The question for a caller of Python, who gives the argument `name`."""
-        given = (
-            f"{name}={yaml.safe_load(each.written)!r} {each.effect}" for each in self.choices
-        )
+        given = (f"{name}={yaml.safe_load(each.written)!r} {each.effect}" for each in self.choices)
         return " ".join(f"{name}: missing; {self.asks} {'; '.join(given)}".split())
 
     @property

@@ -100,10 +100,17 @@ def _refuse_codes(files: Sequence[InputFile], heads: Sequence[Head], config: Sur
 
 def _codes_unclear(file: InputFile, column: str, names: Sequence[str]) -> str:
     """The refusal of whole numbers for names, with both readings and how to write each."""
+    in_memory = bool(file.digest)
+    one, zero = (
+        f"items={{'names': [...], 'first_code': {code}}}"
+        if in_memory
+        else f"items.first_code: {code}"
+        for code in (1, 0)
+    )
     return (
-        f"{file.name}: column {column} holds whole numbers and the items are names, so nothing says"
-        f" which item 1 is: write items.first_code: 1 if it is {names[0]}, or items.first_code: 0"
-        f" if it is {names[1]}; for other numbers list them in items.file, with columns item and"
+        f"{'the table' if in_memory else file.name}: column {column} holds whole numbers and the"
+        f" items are names, so nothing says which item 1 is: write {one} if it is {names[0]}, or"
+        f" {zero} if it is {names[1]}; for other numbers name a file of items with columns item and"
         " name. Nothing was spent."
     )
 

@@ -282,6 +282,7 @@ def values_of_words(column: pa.Array, words: Words, unknown: np.int8) -> NDArray
 
     def values(distinct: pa.Array) -> NDArray[np.int8]:
         texts = to_text(distinct) if is_text(distinct.type) else distinct.cast(pa.large_string())
+        texts = pc.fill_null(texts, "") if texts.null_count else texts
         known = to_text(pa.array([word for word, _ in words.meanings], pa.large_string()))
         found = pc.index_in(pc.utf8_lower(texts), value_set=pc.utf8_lower(known), skip_nulls=True)
         meant = np.array([*(value for _, value in words.meanings), unknown], np.int8)

@@ -23,7 +23,7 @@ def job(folder: Path, items: Any = None, **rows: Any) -> SurveyConfig:
         "input": {"kind": kind, "paths": ["answers.csv"], **rows},
         "items": items or {"names": ["ants", "bees", "cats"]},
         "privacy": {"unit": "user", "epsilon": 2.0, "max_contributions": 1},
-        "method": "noisy-counts" if kind == "comparisons" else "borda",
+        "method": "noisy-pairs" if kind == "comparisons" else "borda",
         "output": "out",
         "confidential": "work",
         "ledger": {"path": "ledger.jsonl", "epsilon": 5, "delta": 1e-6},
