@@ -255,7 +255,8 @@ def test_private_answers_are_ranked(here: None, job: dict[str, Any], tmp_path: P
     assert "user" not in private.column_names
     assert len(private) == TABLE.num_rows
     release = hr.rank(
-        private, **columns, items={"names": ITEMS, "first_code": 0}, unit="local", already_private=True, epsilon=4.0,
+        private, **columns, items={"names": ITEMS, "first_code": 0},
+        unit="local", already_private=True, epsilon=4.0,
         ledger=tmp_path / "local.jsonl", name="local",
     )  # fmt: skip
     assert release.ranking["item"].to_pylist()[0] == ITEMS[0]
@@ -265,7 +266,8 @@ SCRIPT = """
 import hushrank as hr
 import pyarrow.parquet as pq
 release = hr.rank(pq.read_table("answers.parquet"), left="item_i", right="item_j",
-                  outcome="outcome", words={"left": 1, "right": -1}, user="user", items=4, epsilon=2.0, max_contributions=6,
+                  outcome="outcome", words={"left": 1, "right": -1},
+                  user="user", items=4, epsilon=2.0, max_contributions=6,
                   design="balanced", method="noisy-counts", ledger="zoo.jsonl", name="zoo")
 print("ranked", release.ranking["item"].to_pylist()[0])
 """
