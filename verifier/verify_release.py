@@ -3642,10 +3642,6 @@ RULES = (  # how bytes become rows, in words
     "A row that breaks a rule stops the run before anything is drawn or spent.",
     "What a row means follows from its own bytes and from the settings above alone; no other row,"
     " and no file besides the catalogue, changes it.",
-    "Ranks are numbers, and the lowest number of a ranking is its best item's.",
-    "Ranks are numbers, and the highest number of a ranking is its best item's.",
-    "A whole number in place of an item's name is its place in the list, the first being 0.",
-    "A whole number in place of an item's name is its place in the list, the first being 1.",
     "Rows of one user, pair and event count once; contradicting ones never.",
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered.",

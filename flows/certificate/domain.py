@@ -41,10 +41,6 @@ ROW_RULES = {
         " of a person to one item those count that `duplicates` of the settings names."
     ),
 }
-BEST = "Ranks are numbers, and the {} number of a ranking is its best item's."
-FIRST_CODE = (
-    "A whole number in place of an item's name is its place in the list, the first being {}."
-)
 BOUNDED = (
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered."
@@ -111,10 +107,6 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
     yield SPANS_LINES if rows.multiline else ONE_LINE
     yield FAILS if rows.on_bad_rows is BadRows.FAIL else SET_ASIDE
     yield OWN_BYTES
-    if isinstance(rows, RankingsConfig) and rows.has_numbers:
-        yield BEST.format(rows.best)
-    if config.items.first_code is not None:
-        yield FIRST_CODE.format(config.items.first_code)
     if isinstance(rows, InputConfig):
         if spelled := rows.spelled_out(config.items.catalogue().names):
             yield f"{spelled[0].upper()}{spelled[1:]}."
@@ -158,6 +150,11 @@ def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
 def _facts_of_rows(config: SurveyConfig) -> Iterator[PublicFact]:
     rows = config.input
     yield PublicFact(fact="every setting under `rows` and `domain`")
+    if config.items.first_code is not None:
+        yield PublicFact(
+            fact="the whole number that means the first item in the rows",
+            value=str(config.items.first_code),
+        )
     if isinstance(rows, InputConfig):
         if config.comparisons.design is not Design.ANY:
             yield PublicFact(
