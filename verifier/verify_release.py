@@ -314,7 +314,7 @@ libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=ve
     pyarrow?=version scipy?=version
 audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction
 *settings: kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text
-    decimal?=text header_rows?=count on_bad_rows?=text
+    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int
 *weighted: bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number
     design_effect?=number max_weight?=number
 *fit-of-pairs: design_of_chance_fits=bool pairs_left_out_of_the_fit=size

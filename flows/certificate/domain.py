@@ -90,6 +90,8 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
 def rows_of(config: SurveyConfig) -> Rows:
     """How the input is read; where it lies is left out, for a path may name what is private."""
     settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths"})
+    if config.items.first_code is not None:
+        settings["first_code"] = config.items.first_code
     schedule: dict[str, Any] = config.schedule.model_dump(
         mode="json", include={"timezone", "partition", "window", "epoch", "empty"}
     )
@@ -150,11 +152,6 @@ def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
 def _facts_of_rows(config: SurveyConfig) -> Iterator[PublicFact]:
     rows = config.input
     yield PublicFact(fact="every setting under `rows` and `domain`")
-    if config.items.first_code is not None:
-        yield PublicFact(
-            fact="the whole number that means the first item in the rows",
-            value=str(config.items.first_code),
-        )
     if isinstance(rows, InputConfig):
         if config.comparisons.design is not Design.ANY:
             yield PublicFact(
