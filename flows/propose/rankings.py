@@ -160,7 +160,7 @@ def _wide(
         if column not in ranked
         and (user is None or column != user.column)
         and (not in_series or _family(column) in families)
-        and _may_be_ranks(rows, column)
+        and _may_be_ranks(rows, column, len(ranked) + 1)
     ]
     items = [column for column in columns if column in ranked or column in further]
     names = _names_of(items, questions)
@@ -177,10 +177,12 @@ def _family(column: str) -> str:
     return _NUMBER.sub("#", column)
 
 
-def _may_be_ranks(rows: Sequence[Row], column: str) -> bool:
+def _may_be_ranks(rows: Sequence[Row], column: str, most: int) -> bool:
     """Whether a column may hold ranks although the rows read show none, or markers among them."""
     texts = set(texts_of(rows, column)) - _UNRANKED
-    return texts <= MARKERS or _small_numbers(rows, column, MARKERS) is not None
+    found = _small_numbers(rows, column, MARKERS)
+    beside_markers = bool(texts & MARKERS) and found is not None and max(found) <= most
+    return texts <= MARKERS or beside_markers
 
 
 def _markers(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:

@@ -164,7 +164,10 @@ def test_integers_for_names_are_refused_until_it_is_said_which_is_the_first(comm
 
 
 def test_a_column_that_is_empty_in_the_rows_read_is_an_item_or_a_question():
-    rows = [{"voter": f"v{n}", "Ada": 1, "Bo": 2, "Cleo": 3, "Dan": ""} for n in range(5)]
+    rows = [
+        {"voter": f"v{n}", "Ada": 1, "Bo": 2, "Cleo": 3, "Dan": "", "age": 2 + 9 * n}
+        for n in range(5)
+    ]
     write_csv(Path("wide.csv"), rows)
     proposal = propose_config(Path("wide.csv"), Path("survey.yaml"))
     assert "whether empty columns are items" in proposal.choices
