@@ -380,10 +380,7 @@ def test_columns_of_two_batches_are_floats_and_integers(tmp_path: Path):
 
 
 COLUMNS = {
-    "comparisons": {
-        **{"left": "left", "right": "right", "outcome": "outcome", "user": "user"},
-        "words": {"left": 1, "right": -1, "tie": 0},
-    },
+    "comparisons": {"left": "left", "right": "right", "outcome": "outcome", "user": "user"},
     "rankings": {"ranking": "ranking", "user": "user"},
     "responses": {"item": "item", "correct": "correct", "user": "user"},
 }
