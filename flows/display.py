@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.guarantee.sentences import delta_sentence
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
@@ -56,6 +57,18 @@ SIGNS_NOT_CHECKED = (
     "No row was looked at: column {} holds 1 (left won), -1 (right won) or 0 (a tie). A row with"
     " any other number is set aside, so make one of these of a column of scores first."
 )
+CODES_NOT_CHECKED = (
+    "No row was looked at: a whole number in place of an item's name counts from 0, so 0 is {}. If"
+    " 1 is, write items.first_code: 1."
+)
+RANKS_NOT_CHECKED = (
+    "No row was looked at: the {} number of a ranking is its best item's (input.best), and 0 is a"
+    " number too. {}"
+)
+UNRANKED = {
+    "long": "An item without a row is not ranked.",
+    "wide": "Only an empty cell or NA is not ranked.",
+}
 KEYS_NOT_CHECKED = (
     "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
     " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
@@ -207,6 +220,11 @@ def check_notes(job: Job) -> tuple[str, ...]:
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
+    if isinstance(rows, RankingsConfig) and rows.has_numbers:
+        notes.append(RANKS_NOT_CHECKED.format(rows.best, UNRANKED[rows.layout]))
+    in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
+    if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
+        notes.append(CODES_NOT_CHECKED.format(names[0]))
     return *notes, *engine_notes(job), *look_notes(job), *input_notes(job)
 
 

@@ -274,8 +274,8 @@ roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_val
     loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
 outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
-rankings: *settings layout?=text columns?=list_roles contest?=text~ ties?=text max_length?=count~
-    unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
+rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
+    max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
@@ -318,7 +318,7 @@ libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=ve
     pyarrow?=version scipy?=version
 audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction
 *settings: kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text
-    decimal?=text header_rows?=count on_bad_rows?=text
+    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int
 *weighted: bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number
     design_effect?=number max_weight?=number
 *fit-of-pairs: design_of_chance_fits=bool pairs_left_out_of_the_fit=size

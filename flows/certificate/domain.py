@@ -90,6 +90,8 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
 def rows_of(config: SurveyConfig) -> Rows:
     """How the input is read; where it lies is left out, for a path may name what is private."""
     settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths"})
+    if config.items.first_code is not None:
+        settings["first_code"] = config.items.first_code
     schedule: dict[str, Any] = config.schedule.model_dump(
         mode="json", include={"timezone", "partition", "window", "epoch", "empty"}
     )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,13 +112,26 @@ def init(
         str | None,
         typer.Option(help="comparisons, responses (test answers) or rankings; else it is guessed."),
     ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask here for what the file leaves open.")
+    ] = False,
 ) -> None:
     """Propose a survey.yaml from a file's header and first rows."""
     from hushrank.flows.propose.head import source_of
-    from hushrank.flows.propose.proposal import kind_named, propose_config, write_proposal
+    from hushrank.flows.propose.proposal import (
+        ask_for_answers,
+        kind_named,
+        propose_config,
+        write_proposal,
+    )
 
-    proposal = propose_config(source_of(answers), out, kind_named(kind))
-    Console().print(write_proposal(proposal, out), soft_wrap=True, markup=False, highlight=False)
+    say = partial(Console().print, soft_wrap=True, markup=False, highlight=False)
+    asked, source = kind_named(kind), source_of(answers)
+    if ask:
+        proposal = ask_for_answers(source, out, asked, say, input)
+    else:
+        proposal = propose_config(source, out, asked)
+    say(write_proposal(proposal, out))
 
 
 def _night(day: str | None) -> date | None:

@@ -17,6 +17,7 @@ from hushrank.flows.config.section import (
     Section,
     Text,
     WordList,
+    WordsOrEmpty,
     WordsSection,
 )
 from hushrank.transforms.common.encode import TIE_WORD
@@ -43,12 +44,12 @@ class OutcomeWords(WordsSection):
     Attributes:
         left: the left item won.
         right: the right item won.
-        tie: neither did.
+        tie: neither did. The empty word stands for an empty cell.
     """
 
     left: WordList = Field(default=(), examples=["[model_a]"])
     right: WordList = Field(default=(), examples=["[model_b]"])
-    tie: WordList = Field(default=(), examples=["[tie, both_bad]"])
+    tie: WordsOrEmpty = Field(default=(), examples=['[tie, both_bad, ""]'])
 
     meanings: ClassVar[dict[str, int]] = {"left": 1, "right": -1, "tie": 0}
 
@@ -64,8 +65,8 @@ class ColumnsConfig(ColumnRoles):
         outcome: 1, left won; -1, right won; 0, a tie. The default where there is no `winner`.
         winner: the item that won, or the name of its column (`left`, `right`), or the word tie;
             instead of `outcome`.
-        winner_values: of the column `winner`: further words for the sides and for a tie, instead
-            of those. Short for `input.words`.
+        winner_values: of the column `winner`: further words for the sides and for a tie. Short for
+            `input.words`.
         loser: the item that lost, where each row names the winner and the loser; instead of `left`
             and `right`.
         event: identity of an answer. Rows of one user, pair and event count once; where they
@@ -168,8 +169,8 @@ class InputConfig(RowFiles):
             rows: `balanced`, every pair equally often; `random`, some items more often than others,
             but chance decided who met whom; `any`, none of these or unknown.
         words: of the column `outcome`: what its words stand for, instead of 1, -1 and 0; true and
-            false are words too. Of the column `winner`: what words beside the items' names stand
-            for. A row with another word is set aside.
+            false are words too. Of the column `winner`: further words beside the names of the
+            items and of their two columns, and tie. A row with another word is set aside.
         features: up to eight features of a comparison whose effect on who wins is estimated, so
             that scores are those of items with equal features (style control); of method
             `perturbed-mle`. A row in which one is missing or no number is set aside.
@@ -232,6 +233,12 @@ class InputConfig(RowFiles):
         """The words that the file states, under either of their two keys."""
         return self.words or self.columns.winner_values
 
+    @property
+    def has_signs(self) -> bool:
+        """Whether the words are 1, -1 and 0 as they are read without words."""
+        told = None if self.words is None else self.words.words().meanings
+        return self.columns.outcome is not None and told == (("1", 1), ("-1", -1), ("0", 0))
+
     def meanings(self, names: Sequence[str]) -> Words | None:
         """What the words of the result stand for; None: what signs, or winner and loser, mean.
 
@@ -239,13 +246,17 @@ class InputConfig(RowFiles):
             names: of the items, none of which is a word.
         """
         columns = self.columns
-        if self.told is not None or columns.winner is None or columns.loser is not None:
-            return None if self.told is None else self.told.words()
+        told = () if self.told is None or self.has_signs else self.told.words().meanings
+        if columns.winner is None or columns.loser is not None:
+            return Words(told) if told else None
         taken = {name.strip().lower() for name in names}
-        bare = {columns.left.strip().lower(), columns.right.strip().lower()}
-        clear = len(bare) == 2 and TIE_WORD not in bare and not bare & taken
-        sides = ((columns.left, 1), (columns.right, -1)) if clear else ()
-        return Words((*sides, (TIE_WORD, 0)))
+        meant = {word.strip().lower(): value for word, value in told}
+        bare = {columns.left.strip().lower(): 1, columns.right.strip().lower(): -1}
+        clear = len(bare) == 2 and TIE_WORD not in bare and not bare.keys() & taken
+        agrees = all(meant.get(word, value) == value for word, value in bare.items())
+        own = [(columns.left, 1), (columns.right, -1)] if clear and agrees else []
+        own.append((TIE_WORD, 0))
+        return Words((*told, *(each for each in own if each[0].strip().lower() not in meant)))
 
     def spelled_out(self, names: Sequence[str]) -> str:
         """How the result of a row is read, from public settings alone; empty: by its sign."""
@@ -255,6 +266,7 @@ class InputConfig(RowFiles):
         parts = []
         for value, what in ((1, "left won"), (-1, "right won"), (0, "a tie")):
             found = [word for word, meant in words.meanings if meant == value]
+            found = [word or "an empty cell" for word in found]
             if found:
                 more = f" or {len(found) - MOST_WORDS} more" if len(found) > MOST_WORDS else ""
                 parts.append(f"{', '.join(found[:MOST_WORDS])}{more} ({what})")

@@ -17,7 +17,7 @@ import io
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -66,6 +66,9 @@ class ItemsConfig(Section):
         file: a text file with one name a line, a CSV or Parquet file with a column `item` or
             `name`, or a PrefLib file, of which only the header is read. With both columns, `item`
             is what stands in the rows and `name` what people read in place of it.
+        first_code: for names that are no whole numbers: the whole number that means the first of
+            them where the rows hold numbers in place of names, 0 or 1. Left out, it is 0 in text,
+            and a column of integers is refused.
     """
 
     names: Annotated[tuple[ItemName, ...], Field(strict=False)] | None = Field(
@@ -73,6 +76,7 @@ class ItemsConfig(Section):
     )
     count: int | None = Field(default=None, ge=2, le=MAX_ITEMS, examples=["6"])
     file: LocalPath | None = Field(default=None, examples=["items.csv"])
+    first_code: Literal[0, 1] | None = Field(default=None, examples=["1"])
 
     _catalogue: Catalogue = PrivateAttr()
     _labels: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -86,6 +90,8 @@ class ItemsConfig(Section):
             self._catalogue = self._made_catalogue()
         except ValueError as error:
             refuse((given[0], str(error)))
+        if self.first_code is not None and self._catalogue.has_integers:
+            refuse(("first_code", "names are whole numbers, as the rows have them; remove it"))
         for name in (*self._catalogue.names, *self._labels.values()):
             if hidden := hidden_character(name):
                 refuse((given[0], f"an item's name holds {hidden}, which nobody sees; rename it"))
@@ -99,12 +105,17 @@ class ItemsConfig(Section):
         if self.file is not None:
             read = read_items(self.file)
             self._labels = read.labels
-            return Catalogue(read.names)
-        return Catalogue(self.names or ())
+            return Catalogue(read.names, self.first_code or 0)
+        return Catalogue(self.names or (), self.first_code or 0)
 
     def catalogue(self) -> Catalogue:
         """The items, as they were read when the configuration was loaded."""
         return self._catalogue
+
+    @property
+    def codes_unclear(self) -> bool:
+        """Whether nothing says which item a whole number in the rows means."""
+        return self.first_code is None and not self._catalogue.has_integers
 
     def labels(self) -> dict[str, str]:
         """The name that people read, for each item that has one besides its own."""

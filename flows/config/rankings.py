@@ -78,7 +78,7 @@ class RankingColumnsConfig(ColumnRoles):
         user: the person who gave the ranking. List form needs it only if rankings of one
             person must be brought together.
         item: for layout `long`: the item, by name or by position in the catalogue.
-        rank: for layout `long`: its rank in the person's ranking, 1 for the best.
+        rank: for layout `long`: its rank in the person's ranking, a number; see `input.best`.
         ranking: for layout `list`: the items, best first.
         items: for layout `wide`: the item of each column that holds ranks, if the columns do not
             have the items' names.
@@ -122,6 +122,8 @@ class RankingsConfig(RowFiles):
             above 1.
         columns: names of the columns.
         contest: only rankings of this contest count.
+        best: for layouts `long` and `wide`: which number of a ranking is its best item's, the
+            `lowest` (1 is the first place) or the `highest` (as of points).
         ties: for layouts `long` and `wide`: `refuse` sets a ranking with ties aside; `random` puts
             tied items in a random order by a secret coin.
         max_length: the most items of a ranking; None: all items of the catalogue.
@@ -144,6 +146,7 @@ class RankingsConfig(RowFiles):
     contest: Annotated[Text, BeforeValidator(_as_text)] | None = Field(
         default=None, examples=["2024"]
     )
+    best: Literal["lowest", "highest"] = Field(default="lowest", examples=["highest"])
     ties: Annotated[RankingTies, Field(strict=False)] = RankingTies.REFUSE
     max_length: int | None = Field(default=None, ge=2, le=MAX_LENGTH, examples=["10"])
     unlisted: Annotated[Unlisted, Field(strict=False)] = Field(
@@ -166,6 +169,14 @@ class RankingsConfig(RowFiles):
             what = "a ranking in a list has" if self.layout == "list" else "private answers have"
             yield "ties", f"{what} no ties; remove this line"
         yield from self._problems_of_ranks()
+        if self.best == "highest" and self.skipped is Skipped.EXHAUST:
+            yield (
+                "skipped",
+                "exhaust counts ranks from 1, where the lowest is best; it cannot stand beside"
+                " best: highest",
+            )
+        if self.best != "lowest" and not self.has_numbers:
+            yield "best", "is for layout: long or wide, whose ranks are numbers; remove this line"
         if (
             self.layout in ("list", "wide")
             and self.columns.contest is not None
@@ -206,6 +217,11 @@ class RankingsConfig(RowFiles):
         )
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether ranks are numbers in the rows, and not places in a list."""
+        return self.layout in ("long", "wide")
+
+    @property
     def names_people(self) -> bool:
         """Whether the input says which rankings belong to one person; PrefLib files never do.
 
@@ -236,6 +252,7 @@ class RankingsConfig(RowFiles):
                 user=columns.user,
                 contest=columns.contest,
                 epsilon=columns.epsilon,
+                highest=self.best == "highest",
             )
         if self.layout == "list":
             return ListColumns(
@@ -250,4 +267,5 @@ class RankingsConfig(RowFiles):
             rank=columns.rank or "rank",
             contest=columns.contest,
             epsilon=columns.epsilon,
+            highest=self.best == "highest",
         )

@@ -88,6 +88,11 @@ WordList = Annotated[
     BeforeValidator(_as_list),
     Field(strict=False, max_length=100),
 ]
+WordsOrEmpty = Annotated[  # the same, of which one may be the text of an empty cell
+    tuple[Annotated[str, StringConstraints(max_length=1000), BeforeValidator(_as_text)], ...],
+    BeforeValidator(_as_list),
+    Field(strict=False, max_length=100),
+]
 
 
 class WordsSection(Section):

@@ -305,6 +305,8 @@ class SurveyConfig(Section):
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
+        if isinstance(self.input, InputConfig) and self.input.has_signs:
+            del content["input"]["words"]
         _without_new_keys(content["input"], self._settled_design)
         look = content["privacy"]["look"]
         if look is not None and look["people"] is None:  # as in versions where it was a number
@@ -320,6 +322,8 @@ class SurveyConfig(Section):
             if content["privacy"][key] == default:
                 del content["privacy"][key]
         content["items"] = self.items.catalogue().names
+        if self.items.first_code:  # 0 reads rows as no key does
+            content["first_code"] = self.items.first_code
         if self.groups is not None:
             content["groups"] = json.loads(self.groups.model_dump_json())
         if self.spectral is not None:
@@ -341,6 +345,8 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["design"]
     if content.get("ties") != Ties.MODEL:
         content.pop("tie_model", None)
+    if content.get("best") == "lowest":
+        del content["best"]
     names = ["loser", "weight", "first", "winner_values"]
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]

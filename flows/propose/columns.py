@@ -20,10 +20,12 @@ from hushrank.flows.propose.names import (
     winner_and_loser,
     words_of,
 )
-from hushrank.flows.propose.people import UserGuess, guess_user
-from hushrank.flows.propose.texts import scalar
-from hushrank.flows.propose.values import text_of, texts_of
+from hushrank.flows.propose.people import UserGuess, guess_user, known_user
+from hushrank.flows.propose.questions import Reading
+from hushrank.flows.propose.values import numbered_column, text_of, texts_of
 from hushrank.transforms.common.encode import OUTCOME_TEXTS
+
+MOST_OF_A_CODE = 20  # characters
 
 _EVENT = re.compile("event")
 _WON = frozenset({"win", "wins", "won", "better", "preferred", "chosen"})
@@ -54,7 +56,11 @@ class ColumnGuess:
 
     Attributes:
         words: what the words of the result stand for; None: no words are needed.
-        otherwise: another reading of the result, to show the person; None: there is none.
+        readings: what codes in column `outcome` may stand for; empty: codes that this room does not
+            know; None: the column holds words, or numbers whose meaning is plain.
+        empty_winner: whether a row that was read has no winner.
+        numbered: the column of items whose values that were read are whole numbers; None: none is.
+        otherwise: what else the person has to know of the result; None: nothing.
     """
 
     user: UserGuess | None = None
@@ -65,11 +71,14 @@ class ColumnGuess:
     loser: str | None = None
     event: str | None = None
     words: ResultWords | None = None
+    readings: tuple[Reading, ...] | None = None
+    empty_winner: bool = False
+    numbered: str | None = None
     otherwise: str | None = None
 
     def known(self) -> dict[str, str]:
-        """The column of each role that was found."""
-        found = {"user": self.user.column} if self.user is not None else {}
+        """The column of each role that was found and is no guess."""
+        found = known_user(self.user)
         roles = ("left", "right", "outcome", "winner", "loser", "event")
         return found | {
             role: column for role in roles if (column := getattr(self, role)) is not None
@@ -95,7 +104,8 @@ class _Result:
     outcome: str | None = None
     winner: str | None = None
     words: ResultWords | None = None
-    otherwise: str | None = None
+    readings: tuple[Reading, ...] | None = None
+    empty_winner: bool = False
 
 
 def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
@@ -120,6 +130,7 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
             winner=best,
             loser=worst,
             event=event,
+            numbered=numbered_column(rows, won_and_lost),
             otherwise=_OF_A_SET if of_set else None,
         )
     left, right = sides or (None, None)
@@ -134,7 +145,9 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
         winner=result.winner,
         event=event,
         words=result.words,
-        otherwise=result.otherwise,
+        readings=result.readings,
+        empty_winner=result.empty_winner,
+        numbered=numbered_column(rows, sides or ()),
     )
 
 
@@ -181,10 +194,14 @@ def _reading(
     """
     items, signs = _holds_items(rows, column, sides), _holds_signs(rows, column)
     if items and (like_winner or not signs):
-        return _by_items(rows, column, sides)
+        return _by_items(rows, column)
     if signs:
         return _by_signs(rows, column)
-    return _by_words(rows, column, sides) or _by_truths(rows, column, sides)
+    return (
+        _by_words(rows, column, sides)
+        or _by_truths(rows, column)
+        or _by_unknown_codes(rows, column)
+    )
 
 
 def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
@@ -192,63 +209,78 @@ def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Resul
     if not set(texts_of(rows, column)) - set(TIES):
         return None
     if _holds_items(rows, column, sides):
-        return _by_items(rows, column, sides)
+        return _by_items(rows, column)
     named = _by_words(rows, column, sides)
     numbers = {"1", "2", "0"}
     return None if named is None or set(texts_of(rows, column)) <= numbers else named
 
 
-def _by_items(rows: Sequence[Row], column: str, sides: Sides) -> _Result:
-    words = ResultWords(tie=TIES)  # all words for a tie, since the first rows may show few
-    if set(texts_of(rows, column)) - set(TIES):
-        return _Result(winner=column, words=words)
-    left, right = map(scalar, sides)
-    return _Result(
-        winner=column,
-        words=words,
-        otherwise=f"these rows are all ties; if others say {left} and do not name the item, write"
-        f" outcome instead of winner, and words: {{left: [{left}], right: [{right}], tie: [tie]}}",
-    )
+def _by_items(rows: Sequence[Row], column: str) -> _Result:
+    """A column of winners by name; all words for a tie, since the first rows may show few."""
+    empty = any(not text_of(row.get(column)) for row in rows)
+    return _Result(winner=column, words=ResultWords(tie=TIES), empty_winner=empty)
 
 
 def _by_signs(rows: Sequence[Row], column: str) -> _Result:
-    values = {OUTCOME_TEXTS[text] for text in texts_of(rows, column)}
-    if values == {0, 1}:
-        return _Result(
-            outcome=column,
-            words=ResultWords(left=("1",), right=("0",)),
-            otherwise="if 0 means a tie and -1 that right won, remove the section words",
-        )
-    if -1 in values:
+    """Numbers; only -1 in a column of hushrank's own name says that 1 means left."""
+    texts = sorted(set(texts_of(rows, column)))
+    values = {OUTCOME_TEXTS[text] for text in texts}
+    if -1 in values and column.strip().lower() == "outcome":
         return _Result(outcome=column)
-    return _Result(
-        outcome=column,
-        otherwise='if 0 means that right won, add: words: {left: ["1"], right: ["0"]}',
-    )
+
+    def codes(value: int) -> tuple[str, ...]:
+        return (str(value), *(t for t in texts if OUTCOME_TEXTS[t] == value and t != str(value)))
+
+    left, tie, right = codes(1), codes(0), codes(-1)
+    signs: list[Reading] = [
+        {"left": left, "right": right, "tie": tie},
+        {"left": right, "right": left, "tie": tie},
+    ]
+    if -1 in values:
+        return _Result(outcome=column, readings=tuple(signs))
+    halves: list[Reading] = [{"left": left, "right": tie}, {"left": tie, "right": left}]
+    return _Result(outcome=column, readings=(*halves, signs[0]))
 
 
 def _by_words(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
     values = set(texts_of(rows, column))
     for left, right in _words_of_sides(sides):
+        one, other = left.lower(), right.lower()
         ties = TIES if left != "1" else (*TIES, "0")
-        if values & {left.lower(), right.lower()} and values <= {
-            *(left.lower(), right.lower()),
-            *ties,
-        }:
+        if not values & {one, other} or not values <= {one, other, *ties}:
+            continue
+        if len(one) > 1 or _differ_by(sides, one, other):
             return _Result(outcome=column, words=ResultWords((left,), (right,), ties))
+        seen = [tie for tie in ties if tie in values]
+        tie = tuple(dict.fromkeys(("tie", *seen)))
+        readings: tuple[Reading, ...] = (
+            {"left": (one,), "right": (other,), "tie": tie},
+            {"left": (other,), "right": (one,), "tie": tie},
+        )
+        return _Result(outcome=column, readings=readings)
     return None
 
 
-def _by_truths(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
+def _differ_by(sides: Sides, one: str, other: str) -> bool:
+    """Whether these letters tell the two columns apart, as in model_a and model_b."""
+    left, right = (set(words_of(side)) for side in sides)
+    return left - right == {one} and right - left == {other}
+
+
+def _by_truths(rows: Sequence[Row], column: str) -> _Result | None:
     values = set(texts_of(rows, column))
     if not values or not values <= {"true", "false"}:
         return None
-    right = scalar(sides[1])
-    return _Result(
-        outcome=column,
-        words=ResultWords(("true",), ("false",)),
-        otherwise=f"if true means that {right} won, swap the two words",
-    )
+    yes, no = ("true",), ("false",)
+    readings: tuple[Reading, ...] = ({"left": yes, "right": no}, {"left": no, "right": yes})
+    return _Result(outcome=column, readings=readings)
+
+
+def _by_unknown_codes(rows: Sequence[Row], column: str) -> _Result | None:
+    """Two short texts that repeat: codes of the sides, which are not shown as they are values."""
+    texts = [text for text in texts_of(rows, column) if text not in TIES]
+    two = len(set(texts)) == 2 < len(texts) and max(map(len, texts)) <= MOST_OF_A_CODE
+    return _Result(outcome=column, readings=()) if two else None
 
 
 def _words_of_sides(sides: Sides) -> Iterator[Sides]:

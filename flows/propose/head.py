@@ -123,7 +123,7 @@ def read_head(source: Source) -> Head:
     first, questions = _below_the_names(first)
     rows = _first_rows(first)
     head = Head(
-        columns=columns,
+        columns=_columns_shown(first, columns, rows),
         rows=rows,
         delimiter=delimiter,
         encoding=first.encoding,
@@ -144,6 +144,13 @@ def read_head(source: Source) -> Head:
     return replace(
         head, file=path, files=len(found), partition=partition, folders=folders, format=None
     )
+
+
+def _columns_shown(file: InputFile, columns: list[str], rows: Sequence[Row]) -> list[str]:
+    """Names of columns; of JSON Lines the keys of these rows, as later rows are not looked at."""
+    if file.format is not FileFormat.JSONL or not rows:
+        return columns
+    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def _check_names(path: str, columns: Sequence[str]) -> None:

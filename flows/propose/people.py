@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hushrank.flows.propose.names import Row, words_of
-from hushrank.flows.propose.values import text_of
+from hushrank.flows.propose.values import empty_columns, text_of
 
 _PEOPLE = (
     "user|username|enduser|person|people|student|stud|pupil|learner|participant|respondent"
@@ -20,11 +20,13 @@ _PEOPLE = (
     "|customer|client|member|assessor|evaluator|reviewer|labeler|labeller|coder|contributor"
     "|examinee|testtaker|testee|panelist|panellist|interviewee|juror|expert|patient|account|email|emailaddress"
     "|employee|teilnehmer|proband|befragter|schueler|schüler|nutzer|benutzer|matrikel"
-    "|matriculation|matr|uid|pid"
+    "|matriculation|matr|uid|pid|applicant|consumer|citizen|resident|viewer|listener|attendee"
+    "|delegate|donor|shopper|child|informant"
 )
 _PERSON = re.compile(
     rf"(?:id|nr)?(?:{_PEOPLE})(?:in)?s?(?:id|ids|nr|no|num|number|nummer|name|hash|code|key)?|respid"
 )
+_TAKER = re.compile(f"{_PERSON.pattern}|candidate|candidateid")  # in a test
 _GROUP = re.compile(
     "(?:session|sess|ip|ipaddress|device|cookie|visitor|visit|browser|fingerprint|household"
     "|tourney|tournament|league|conversation|thread|sid)s?(?:id|hash)?"
@@ -45,6 +47,7 @@ _OF_ROWS = frozenset(
         *("week", "year", "month", "day", "score", "rating", "weight", "comment", "text"),
         *("reason", "duration", "category", "language", "lang", "question", "prompt", "task"),
         *("turn", "source", "version", "type", "agent"),
+        *("freq", "frequency", "count", "counts", "n", "num", "number", "total", "votes"),
     }
 )
 
@@ -98,6 +101,7 @@ def guess_user(
     *,
     row_a_person: bool = False,
     may_be_last: bool = True,
+    of_test: bool = False,
 ) -> UserGuess | None:
     """The column of the person; None if no column is clear, or several are possible.
 
@@ -107,9 +111,12 @@ def guess_user(
         taken: columns that have another role.
         may_be_last: whether to take a column because no other remains.
         row_a_person: whether each row seems to be a different person's; then `id` is the person's.
+        of_test: whether the rows are answers to a test, whose candidates are people.
     """
-    free = [column for column in columns if column not in taken and words_of(column)]
-    for pattern, sureness in ((_PERSON, Sureness.NAMED), (_GROUP, Sureness.GROUP)):
+    empty = empty_columns(rows, columns)  # which may hold anything
+    free = [c for c in columns if c not in taken and c not in empty and words_of(c)]
+    person = _TAKER if of_test else _PERSON
+    for pattern, sureness in ((person, Sureness.NAMED), (_GROUP, Sureness.GROUP)):
         found = [column for column in free if pattern.fullmatch(_whose(column))]
         if found:
             chosen = found if len(found) == 1 else [c for c in found if _is_identity_of(c, found)]
@@ -120,6 +127,20 @@ def guess_user(
     if may_be_last and len(free) == 1 and not numbered and _may_name_people(rows, free[0]):
         return UserGuess(free[0], Sureness.LEFT_OVER)
     return None
+
+
+def known_user(guess: UserGuess | None) -> dict[str, str]:
+    """The role and the column of the person if the column's name has a word for one."""
+    sure = guess is not None and guess.sureness is Sureness.NAMED
+    return {"user": guess.column} if guess is not None and sure else {}
+
+
+def may_name_people(columns: Sequence[str], guess: UserGuess | None) -> str:
+    """Why the column of the person is asked for; empty: no column's name speaks for it."""
+    if guess is not None and guess.doubt is not None:
+        return f"{guess.column} may be it: {guess.doubt}"
+    found = [c for c in columns if _TAKER.fullmatch(_whose(c)) or _GROUP.fullmatch(_whose(c))]
+    return f"{' and '.join(found)} may both name people" if len(found) > 1 else ""
 
 
 def repeats(rows: Sequence[Row], column: str) -> bool:

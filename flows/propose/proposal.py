@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,9 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
 from hushrank.flows.propose.groups import group_column
 from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
+from hushrank.flows.propose.names import meaning_of
 from hushrank.flows.propose.people import UserGuess
+from hushrank.flows.propose.questions import Question, answers_to, kind_question
 from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
 from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
 from hushrank.flows.propose.sections import (
@@ -28,8 +30,8 @@ from hushrank.flows.propose.sections import (
     rankings_lines,
     responses_lines,
 )
-from hushrank.flows.propose.texts import about_lines, choose, line, scalar
-from hushrank.flows.propose.values import text_of
+from hushrank.flows.propose.texts import about_lines, line, scalar
+from hushrank.flows.propose.values import empty_columns, holds_numbers, text_of
 from hushrank.flows.reading import read_apart
 from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import MOST_COLUMNS
@@ -42,8 +44,12 @@ Guess = ColumnGuess | ResponseGuess | RankingGuess
 _NO_ITEMS = "the full list of items must come from you, because it must not depend on the answers."
 _ONE_RESULT = (
     "One column must say who won: 1, -1 or 0, the name of the item, or words (input.words). Where"
-    " scores or several columns say it, make one column of them first."
+    " scores or several columns say it, make one column of them first. Counts of wins cannot be"
+    " read: each answer needs a row of its own, or nobody is protected."
 )
+_EXISTS = "{}: exists already and was not changed; remove it or name another file"
+_COUNTS = re.compile("freq|frequency|count|counts")
+_MARKED = "The lines marked CHOOSE need a value from you. "
 _NUMBERED = (
     'awk \'NR == 1 {{print "id," $0; next}} {{print NR - 1 "," $0}}\' {source} > numbered.csv'
 )
@@ -64,14 +70,30 @@ class ConfigProposal:
     Attributes:
         text: content of the file.
         summary: what was read and what it looks like, for the person.
-        choices: what the lines marked CHOOSE ask for.
+        questions: what the lines marked CHOOSE ask, in their order.
         plannable: whether `hushrank plan` can say what accuracy an epsilon gives.
     """
 
     text: str
     summary: str
-    choices: tuple[str, ...]
+    questions: tuple[Question, ...]
     plannable: bool = False
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What the lines marked CHOOSE ask for, in a few words each."""
+        return tuple(each.short for each in self.questions)
+
+    def answered(self, answers: Mapping[str, str]) -> ConfigProposal:
+        """The proposal with the lines marked CHOOSE filled in.
+
+        Args:
+            answers: the value in the YAML file of every question, by its key.
+        """
+        text = self.text.replace(_MARKED, "")
+        for each in self.questions:
+            text = text.replace(each.line, each.answered(answers[each.key]), 1)
+        return replace(self, text=text, questions=())
 
 
 def propose_config(source: Source, target: Path, kind: Kind | None = None) -> ConfigProposal:
@@ -93,15 +115,17 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    if isinstance(guess, RankingGuess):
+        _refuse_counts(source, head)
     unclear = guess is None
     if guess is None:
         guess = guess_columns(head.columns, head.rows)
     own = _lines_of(head, guess)
     if unclear:
-        own = replace(own, choices=("the kind", *own.choices))
+        own = replace(own, questions=(kind_question(), *own.questions))
     text = "\n".join(_file_lines(source, target, own, head, unclear=unclear)) + "\n"
     summary = "\n".join(_summary(source, head, guess, unclear=unclear))
-    return ConfigProposal(text, summary, own.choices, not isinstance(guess, RankingGuess))
+    return ConfigProposal(text, summary, own.questions, not isinstance(guess, RankingGuess))
 
 
 def _guess(head: Head, kind: Kind | None) -> Guess | None:
@@ -125,6 +149,17 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if compared.sides is not None:
         return compared
     return guess_rankings(columns, rows) or guess_long(columns, rows)
+
+
+def _refuse_counts(source: Source, head: Head) -> None:
+    """Refuse rankings with a column that says how many people gave each."""
+    for column in head.columns:
+        if _COUNTS.fullmatch(meaning_of(column)) and holds_numbers(head.rows, column):
+            raise ConfigError(
+                f"{source}: column {column} seems to say how many people gave the ranking of a row."
+                " It is not read, because each ranking needs a row of its own: write every row as"
+                " often as it says, or rename that column if it means something else"
+            )
 
 
 def _lines_of(head: Head, guess: Guess) -> KindLines:
@@ -151,7 +186,39 @@ def _preflib_proposal(source: Source, target: Path, head: Head) -> ConfigProposa
         " which does not depend on the ballots."
     )
     text = "\n".join(_file_lines(source, target, own, head, unclear=False)) + "\n"
-    return ConfigProposal(text, summary, own.choices)
+    return ConfigProposal(text, summary, own.questions)
+
+
+def ask_for_answers(
+    source: Source,
+    target: Path,
+    kind: Kind | None,
+    say: Callable[[str], None],
+    hear: Callable[[str], str],
+) -> ConfigProposal:
+    """Propose a configuration, ask what it leaves open, and fill that in. Nothing is written.
+
+    Args:
+        source, target, kind: as for `propose_config`.
+        say, hear: as for `answers_to`.
+
+    Raises:
+        ConfigError: as `propose_config`; `target` exists; or no more lines come.
+    """
+    if target.exists():  # before anything is asked
+        raise ConfigError(_EXISTS.format(target))
+    proposal = propose_config(source, target, kind)
+    try:
+        if proposal.questions[0].key == kind_question().key:
+            answers = answers_to(proposal.questions[:1], say, hear)
+            proposal = propose_config(source, target, Kind(answers["input.kind"]))
+        say(proposal.summary)
+        return proposal.answered(answers_to(proposal.questions, say, hear))
+    except EOFError:
+        raise ConfigError(
+            f"init --ask: the input ended before all questions were answered; {target} was not"
+            " written. Run it in a terminal, or leave --ask out and fill in the lines marked CHOOSE"
+        ) from None
 
 
 def write_proposal(proposal: ConfigProposal, target: Path) -> str:
@@ -164,11 +231,11 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
         with target.open("x", encoding="utf-8") as file:
             file.write(proposal.text)
     except FileExistsError:
-        raise ConfigError(
-            f"{target}: exists already and was not changed; remove it or name another file"
-        ) from None
+        raise ConfigError(_EXISTS.format(target)) from None
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
+    if not proposal.questions:
+        return f"Wrote {target}. Next: hushrank validate {target}"
     plan = f" (hushrank plan {target} says what each epsilon is worth)"
     plan = plan if proposal.plannable else ""
     count = len(proposal.choices)
@@ -196,8 +263,13 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
             f" written for comparisons; for the others: hushrank init {source} --kind responses,"
             " or --kind rankings."
         )
-    yield from _doubts(guess)
     yield from _missing(source, head.columns, guess)
+    if isinstance(guess, ColumnGuess) and guess.otherwise is not None:
+        yield f"Check {guess.winner}: {guess.otherwise}."
+    roles = set(guess.known().values())
+    others = [c for c in empty_columns(head.rows, head.columns) if c not in roles]
+    if others:
+        yield f"Nothing is known of {short_list(others, MOST_COLUMNS)}: empty in those rows."
     if isinstance(guess, ResponseGuess | RankingGuess) and guess.layout == "wide":
         names = [each if isinstance(each, str) else each[0] for each in guess.items]
         yield (
@@ -229,19 +301,11 @@ def _described(guess: Guess) -> str:
     return "a test, with a row a person and a column an item: "
 
 
-def _doubts(guess: Guess) -> Iterator[str]:
-    """Doubts about what a release means or whom it protects."""
-    if guess.user is not None and guess.user.doubt is not None:
-        yield f"Check user={guess.user.column}: {guess.user.doubt}."
-    if isinstance(guess, ColumnGuess) and guess.otherwise is not None:
-        yield f"Check {guess.outcome or guess.winner}: {guess.otherwise}."
-
-
 def _missing(source: Source, columns: list[str], guess: Guess) -> Iterator[str]:
     unknown = guess.unknown()
     if not unknown:
         return
-    if isinstance(guess, ResponseGuess) and guess.layout == "wide":
+    if isinstance(guess, ResponseGuess) and guess.layout == "wide" and guess.user is None:
         number = f" For example: {_NUMBERED.format(source=source)}"
         yield (
             "No column names the person of a sheet, but the protection of people needs one: name"
@@ -274,7 +338,7 @@ def _file_lines(
     stem = _stem(source)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
-    yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
+    yield f"# {_MARKED}Paths start at the folder of this file."
     yield ""
     yield line("name", scalar(name), "the people whose privacy budget is counted together")
     yield ""
@@ -332,11 +396,7 @@ def _form_lines(head: Head) -> Iterator[str]:
 def _kind_line(kind: str, *, unclear: bool) -> str:
     if not unclear:
         return line("  kind", kind, "if they are not: hushrank init --kind, see its --help")
-    return choose(
-        "  kind",
-        "comparisons (two items, and which of them won), for which the lines below are; for test"
-        " answers or rankings, let hushrank init --kind write another file",
-    )
+    return kind_question().line
 
 
 def _path(source: Source, target: Path) -> str:

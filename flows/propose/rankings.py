@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.propose.names import Row, only_with_meaning, sides_of
-from hushrank.flows.propose.people import UserGuess, guess_user
-from hushrank.flows.propose.values import holds_numbers, texts_of
+from hushrank.flows.propose.people import UserGuess, guess_user, known_user
+from hushrank.flows.propose.values import holds_numbers, numbered_column, text_of, texts_of
 
 _ITEM = re.compile(
     "item|candidate|option|alternative|choice|product|variety|movie|film|song|artist|team|player"
@@ -20,6 +20,9 @@ LEAST_ITEMS, MOST_ITEMS = 3, 100  # of a table with a column an item
 _NUMBER = re.compile(r"\d+(?!.*\d)|\[.*\]")
 _WHOLE = re.compile(r"\d{1,3}(\.0)?")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]\s*$")
+_UNRANKED = frozenset({"na"})  # that a run reads so, beside an empty cell
+# Texts among ranks that may mean that an item was not ranked.
+MARKERS = frozenset({"0", "0.0", "99", "99.0", "999", "-", "--", ".", "n/a", "nan", "none", "x"})
 _CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|year")
 
 
@@ -30,6 +33,9 @@ class RankingGuess:
     Attributes:
         layout: `long` with `item` and `rank`, `list` with `ranking`, or `wide` with `items`.
         items: the column of each item in layout `wide`, and the item's name.
+        empty: columns of `items` without a clear rank in the rows that were read.
+        markers: texts among the ranks that may mean that an item was not ranked.
+        coded: the column of items that holds whole numbers in place of names; None: none does.
     """
 
     layout: str
@@ -39,10 +45,13 @@ class RankingGuess:
     ranking: str | None = None
     contest: str | None = None
     items: tuple[tuple[str, str], ...] = ()
+    empty: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    coded: str | None = None
 
     def known(self) -> dict[str, str]:
-        """The column of each role that was found."""
-        found = {"user": self.user.column} if self.user is not None else {}
+        """The column of each role that was found and is no guess."""
+        found = known_user(self.user)
         roles = ("item", "rank", "ranking", "contest")
         return found | {
             role: column for role in roles if (column := getattr(self, role)) is not None
@@ -51,6 +60,8 @@ class RankingGuess:
     def unknown(self) -> list[str]:
         """Roles that the person must fill in."""
         needed = {"long": ("user", "item", "rank"), "list": ("ranking",)}.get(self.layout, ())
+        if self.user is not None:
+            needed = ("user", *(role for role in needed if role != "user"))
         return [role for role in needed if role not in self.known()]
 
     def items_seen(self, rows: Sequence[Row]) -> int:
@@ -74,13 +85,27 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
     lists = [column for column in columns if _holds_lists(rows, column)]
     if len(lists) == 1:
         user = guess_user(columns, rows, lists, row_a_person=True)
-        return RankingGuess(layout="list", user=user, ranking=lists[0])
+        items = [{"item": item} for row in rows for item in _as_list(row.get(lists[0]))]
+        coded = lists[0] if numbered_column(items, ["item"]) else None
+        return RankingGuess(layout="list", user=user, ranking=lists[0], coded=coded)
     item, rank = only_with_meaning(columns, _ITEM), only_with_meaning(columns, _RANK)
     contest = only_with_meaning(columns, _CONTEST)
     user = guess_user(columns, rows, [name for name in (item, rank, contest) if name])
-    if user is None or item is None or rank is None or not holds_numbers(rows, rank):
+    if user is None or item is None or rank is None:
         return None
-    return RankingGuess(layout="long", user=user, item=item, rank=rank, contest=contest)
+    markers = _markers(rows, [rank])
+    ranked = [row for row in rows if text_of(row.get(rank)).lower() not in markers]
+    if not holds_numbers(ranked, rank):
+        return None
+    return RankingGuess(
+        layout="long",
+        user=user,
+        item=item,
+        rank=rank,
+        contest=contest,
+        markers=markers,
+        coded=numbered_column(rows, [item]),
+    )
 
 
 def guess_wide(
@@ -93,10 +118,21 @@ def guess_wide(
         rows: the first few rows.
         questions: texts of a second header, by column; may be empty.
     """
+    for marked in ((), MARKERS):  # the first reading needs no guess of what a marker means
+        for ranked in _series(columns, rows, marked):
+            if len(ranked) >= LEAST_ITEMS and _are_ranks(rows, ranked, marked):
+                return _wide(columns, rows, questions, ranked)
+    return None
+
+
+def _series(
+    columns: Sequence[str], rows: Sequence[Row], marked: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """The longest series of columns of small numbers, such as Q1_1 to Q1_4, and all of them."""
     largest = {
         column: max(found)
         for column in columns
-        if (found := _small_numbers(rows, column)) is not None
+        if (found := _small_numbers(rows, column, marked)) is not None
     }
     small = sorted(largest, key=largest.__getitem__)
     while small and largest[small[-1]] > len(small):  # too large for a rank of so many
@@ -104,34 +140,74 @@ def guess_wide(
     small.sort(key=list(columns).index)
     families = defaultdict(list)
     for column in small:
-        families[_NUMBER.sub("#", column)].append(column)
-    series = max(families.values(), key=len, default=[])
-    for ranked in (series, small):
-        if len(ranked) >= LEAST_ITEMS and _are_ranks(rows, ranked):
-            user = guess_user(columns, rows, ranked, row_a_person=True)
-            names = _names_of(ranked, questions)
-            return RankingGuess(
-                layout="wide", user=user, items=tuple(zip(ranked, names, strict=True))
-            )
-    return None
+        families[_family(column)].append(column)
+    return max(families.values(), key=len, default=[]), small
 
 
-def _small_numbers(rows: Sequence[Row], column: str) -> list[int] | None:
+def _wide(
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    questions: Mapping[str, str],
+    ranked: Sequence[str],
+) -> RankingGuess:
+    """The reading with these columns of ranks, and those that may be more of them."""
+    user = guess_user(columns, rows, ranked, row_a_person=True)
+    families = {_family(column) for column in ranked}
+    in_series = len(families) == 1  # at least three names that differ in their number
+    further = [
+        column
+        for column in columns
+        if column not in ranked
+        and (user is None or column != user.column)
+        and (not in_series or _family(column) in families)
+        and _may_be_ranks(rows, column, len(ranked) + 1)
+    ]
+    items = [column for column in columns if column in ranked or column in further]
+    names = _names_of(items, questions)
+    return RankingGuess(
+        layout="wide",
+        user=user,
+        items=tuple(zip(items, names, strict=True)),
+        empty=() if in_series or names != items else tuple(further),
+        markers=_markers(rows, items),
+    )
+
+
+def _family(column: str) -> str:
+    return _NUMBER.sub("#", column)
+
+
+def _may_be_ranks(rows: Sequence[Row], column: str, most: int) -> bool:
+    """Whether a column may hold ranks although the rows read show none, or markers among them."""
+    texts = set(texts_of(rows, column)) - _UNRANKED
+    found = _small_numbers(rows, column, MARKERS)
+    beside_markers = bool(texts & MARKERS) and found is not None and max(found) <= most
+    return texts <= MARKERS or beside_markers
+
+
+def _markers(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted({text for c in columns for text in texts_of(rows, c)} & MARKERS))
+
+
+def _small_numbers(
+    rows: Sequence[Row], column: str, marked: Collection[str] = ()
+) -> list[int] | None:
     """The values of a column if all are whole numbers from 1 to `MOST_ITEMS`; None: they are not.
 
-    An empty column has none, and may belong to an item that nobody ranked in these rows.
+    Texts of `marked` do not count. An empty column has no values, and may belong to an item that
+    nobody ranked in these rows.
     """
-    texts = [text for text in texts_of(rows, column) if text != "na"]
+    texts = [text for text in texts_of(rows, column) if text not in (*_UNRANKED, *marked)]
     found = [int(float(text)) for text in texts if _WHOLE.fullmatch(text)]
     fits = len(found) == len(texts) > 0 and min(found) >= 1 and max(found) <= MOST_ITEMS
     return found if fits else None
 
 
-def _are_ranks(rows: Sequence[Row], columns: Sequence[str]) -> bool:
+def _are_ranks(rows: Sequence[Row], columns: Sequence[str], marked: Collection[str]) -> bool:
     """Whether each row gives these columns ranks from 1 on, and hardly any rank twice."""
     strict = 0
     for row in rows:
-        ranks = [rank for column in columns for rank in _small_numbers([row], column) or []]
+        ranks = [rank for column in columns for rank in _small_numbers([row], column, marked) or []]
         if ranks and (min(ranks) != 1 or max(ranks) > len(columns)):
             return False
         strict += len(ranks) > 1 and len(set(ranks)) == len(ranks)
@@ -149,6 +225,10 @@ def _names_of(columns: Sequence[str], questions: Mapping[str, str]) -> list[str]
         if all(names) and len(set(names)) == len(names):
             return names
     return list(columns)
+
+
+def _as_list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _holds_lists(rows: Sequence[Row], column: str) -> bool:

@@ -13,8 +13,8 @@ from hushrank.flows.propose.names import (
     sides_of,
     words_of,
 )
-from hushrank.flows.propose.people import UserGuess, guess_user, repeats
-from hushrank.flows.propose.values import texts_of
+from hushrank.flows.propose.people import UserGuess, guess_user, known_user, repeats
+from hushrank.flows.propose.values import empty_columns, numbered_column, texts_of
 from hushrank.transforms.responses.responses import ANSWER_TEXTS, NOT_ANSWERED_TEXTS
 
 _ITEM = re.compile(
@@ -56,6 +56,8 @@ class ResponseGuess:
         items: columns of a sheet, in the order of the file.
         left_out: more columns of a sheet that hold two values but do not seem to be items.
         words: the words for right and for wrong; None: 1 and 0, or true and false.
+        empty: columns of `items` without an answer in the rows that were read.
+        coded: the column of items that holds whole numbers in place of names; None: none does.
         numbered: whether the items of a sheet form one series, such as E1 to E28.
     """
 
@@ -66,11 +68,13 @@ class ResponseGuess:
     items: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     words: RightAndWrong | None = None
+    empty: tuple[str, ...] = ()
+    coded: str | None = None
     numbered: bool = False
 
     def known(self) -> dict[str, str]:
-        """The column of each role that was found."""
-        found = {"user": self.user.column} if self.user is not None else {}
+        """The column of each role that was found and is no guess."""
+        found = known_user(self.user)
         roles = ("item", "correct")
         return found | {
             role: column for role in roles if (column := getattr(self, role)) is not None
@@ -92,7 +96,7 @@ def guess_sheet(
         rows: the first few rows.
         least: how many items it must have.
     """
-    named = guess_user(columns, rows, row_a_person=True)
+    named = guess_user(columns, rows, row_a_person=True, of_test=True)
     others = [column for column in columns if named is None or column != named.column]
     words, marked = max(
         ((words, _with_marks(others, rows, words)) for words in (None, *_RIGHT_AND_WRONG)),
@@ -104,13 +108,16 @@ def guess_sheet(
     ]
     if len(items) < least or (named is not None and repeats(rows, named.column)):
         return None
-    user = named or guess_user(columns, rows, {*items, *marked}, row_a_person=True)
+    user = named or guess_user(columns, rows, {*items, *marked}, row_a_person=True, of_test=True)
+    empty = [] if family else empty_columns(rows, others)
+    items = [column for column in columns if column in items or column in empty]
     return ResponseGuess(
         layout="wide",
         user=user,
         items=tuple(items),
         left_out=tuple(column for column in marked if column not in items),
         words=words,
+        empty=tuple(empty),
         numbered=bool(family),
     )
 
@@ -134,8 +141,11 @@ def guess_long(
     taken = [name for name in (item, correct) if name]
     # With one item for many people, or `id` and two other columns, `id` is the person's.
     row_a_person = item is not None and len(texts_of(rows, item)) > len(set(texts_of(rows, item)))
-    user = guess_user(columns, rows, taken, row_a_person=row_a_person)
-    return ResponseGuess(layout="long", user=user, item=item, correct=correct, words=words)
+    user = guess_user(columns, rows, taken, row_a_person=row_a_person, of_test=True)
+    coded = None if item is None else numbered_column(rows, [item])
+    return ResponseGuess(
+        layout="long", user=user, item=item, correct=correct, words=words, coded=coded
+    )
 
 
 def _correct(

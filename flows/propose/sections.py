@@ -5,25 +5,35 @@ No value of a row is written, only names of columns and words that this room kno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.propose.columns import ColumnGuess
 from hushrank.flows.propose.groups import group_lines
-from hushrank.flows.propose.people import Sureness, UserGuess
+from hushrank.flows.propose.names import TIES
+from hushrank.flows.propose.people import Sureness, UserGuess, may_name_people
+from hushrank.flows.propose.questions import (
+    Question,
+    best_question,
+    bound_question,
+    codes_of_result_question,
+    codes_questions,
+    column_question,
+    design_question,
+    empty_columns_question,
+    empty_winner_question,
+    epsilon_question,
+    items_question,
+    unlisted_question,
+)
 from hushrank.flows.propose.rankings import RankingGuess
 from hushrank.flows.propose.responses import ResponseGuess
-from hushrank.flows.propose.texts import choose, line, scalar
+from hushrank.flows.propose.texts import flow, line, scalar
 
 # The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
 
 LOOK = 0.02  # of epsilon, for a look at the rows (`privacy.look`)
-
-DESIGN = (
-    "was every pair of items asked about equally often? balanced if so; random if people got pairs"
-    " at random but some items more often than others; any if you do not know"
-)
 
 _COMPARISON_ROLES = {
     "user": "whose answer it is",
@@ -42,19 +52,18 @@ _RESPONSE_ROLES = {
 _RANKING_ROLES = {
     "user": "whose ranking it is",
     "item": "what was ranked",
-    "rank": "a number; the smallest is the best",
+    "rank": "a number, as best says",
     "ranking": "a list of items, best first",
     "contest": "which of a person's rankings it is",
 }
+_ADJACENCY = line(
+    "  adjacency", "replace-one", "hides what a person answered; add-remove: also whether"
+)
 _NO_PERSON = (
     ". Does no column say so? Remove this line and max_contributions, and write unit: comparison,"
     " which protects single answers and not people"
 )
 _NO_SHEET_OWNER = ". Does no column say so? Add one to the file, with another number in every row"
-_MOST_ANSWERS = (
-    "how many answers of one person count at most, from how the survey was made and never counted"
-    " in the answers: 15 if everybody was asked 15 questions; fewer need less noise"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +78,7 @@ class KindLines:
         further: sections that only this kind has.
         budget: total epsilon of the ledger.
         delta: of the ledger, for noise that needs it; empty: none does.
-        choices: what the lines marked CHOOSE ask for.
+        questions: what the lines marked CHOOSE ask, in their order.
     """
 
     kind: str
@@ -77,7 +86,7 @@ class KindLines:
     items: tuple[str, ...]
     privacy: tuple[str, ...]
     budget: str
-    choices: tuple[str, ...]
+    questions: tuple[Question, ...]
     further: tuple[str, ...] = ()
     delta: str = ""
 
@@ -104,6 +113,17 @@ def comparisons_lines(
         guess: their roles.
         group: a column that may say which group a row is in.
     """
+    advice = {
+        "user": _NO_PERSON,
+        "outcome": ". Or write winner: and the column of the winning item. Where scores or several"
+        " columns say who won, first make one column of them",
+    }
+    roles = _column_questions(
+        _COMPARISON_ROLES, guess.unknown(), columns, advice, may_name_people(columns, guess.user)
+    )
+    words = _words_question(guess)
+    design, items = design_question(), _items_questions("compared", guess.numbered)
+    epsilon, bound = epsilon_question(), bound_question()
     return KindLines(
         kind="comparisons",
         input=(
@@ -111,50 +131,47 @@ def comparisons_lines(
             *_role_lines(
                 _COMPARISON_ROLES,
                 guess.known(),
-                guess.unknown(),
-                columns,
-                guess.user,
-                {
-                    "user": _NO_PERSON,
-                    "outcome": ". Or write winner: and the column of the winning item. Where scores"
-                    " or several columns say who won, first make one column of them",
-                },
-                worded="outcome" if guess.words is not None else None,
+                roles,
+                worded="outcome" if guess.words is not None or words is not None else None,
             ),
-            *_other_reading(guess.otherwise),
-            *_result_words(guess),
-            choose("  design", DESIGN),
+            *_remark_on_sets(guess.otherwise),
+            *(_result_words(guess) if words is None else (words.line,)),
+            design.line,
             line("  ties", "drop", "or split (half a win each), or random (a fair coin)"),
         ),
-        items=(_choose_items("compared"),),
+        items=_item_lines(items),
         privacy=(
             _unit_line(guess.user),
-            *_adjacency_and_epsilon(),
-            choose("  max_contributions", _MOST_ANSWERS),
+            _ADJACENCY,
+            epsilon.line,
+            bound.line,
             _look_line(),
         ),
         further=tuple(group_lines(group)),
         budget="10",
-        choices=(
-            *_columns_asked(guess.unknown()),
-            "the design",
-            "the items",
-            "epsilon",
-            "answers a person",
-        ),
+        questions=(*roles, *_any(words), design, *items, epsilon, bound),
     )
 
 
 def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
     """Lines for a log of test answers; a sheet's items are its columns, which no answer changes."""
     wide = guess.layout == "wide"
-    bound = (
-        line(
-            "  max_contributions", str(len(guess.items)), "a sheet has that many answers: all count"
-        )
-        if wide
-        else choose("  max_contributions", _MOST_ANSWERS)
+    most = line(
+        "  max_contributions", str(len(guess.items)), "a sheet has that many answers: all count"
     )
+    bound = None if wide else bound_question()
+    free = [column for column in columns if column not in guess.items]
+    roles = _column_questions(
+        _RESPONSE_ROLES,
+        guess.unknown(),
+        free,
+        {"user": _NO_SHEET_OWNER if wide else ""},
+        may_name_people(free, guess.user),
+    )
+    items = () if wide else _items_questions("asked", guess.coded)
+    if guess.empty:
+        items = (empty_columns_question(guess.items, guess.empty),)
+    epsilon = epsilon_question()
     return KindLines(
         kind="responses",
         input=(
@@ -163,28 +180,21 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
             *_role_lines(
                 _RESPONSE_ROLES,
                 guess.known(),
-                guess.unknown(),
-                [column for column in columns if column not in guess.items],
-                guess.user,
-                {"user": _NO_SHEET_OWNER if wide else ""},
+                roles,
                 worded="correct" if guess.words is not None else None,
             ),
             *_answer_words(guess),
         ),
-        items=tuple(_sheet_items(guess)) if wide else (_choose_items("asked"),),
+        items=_item_lines(items) if items else tuple(_sheet_items(guess)),
         privacy=(
             _unit_line(guess.user),
-            *_adjacency_and_epsilon(),
-            bound,
+            _ADJACENCY,
+            epsilon.line,
+            most if bound is None else bound.line,
             _look_line(),
         ),
         budget="10",
-        choices=(
-            *_columns_asked(guess.unknown()),
-            *(() if wide else ("the items",)),
-            "epsilon",
-            *(() if wide else ("answers a person",)),
-        ),
+        questions=(*roles, *items, epsilon, *_any(bound)),
     )
 
 
@@ -206,35 +216,64 @@ def rankings_lines(
         complete: whether each ranking lists all items, by the kind of the file.
     """
     meaning = "refuse: set aside; random: a secret coin puts tied items in order"
-    named = items_file is not None
-    owned = "user" in (*guess.known(), *guess.unknown())
+    in_file = items_file is not None
+    ranked = [column for column, _ in guess.items]
+    free = [column for column in columns if column not in ranked]
+    roles = _column_questions(
+        _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
+    )
+    best = None if in_file or guess.layout == "list" else best_question(guess.markers)
+    items: tuple[Question, ...] = ()
+    if guess.empty:
+        items = (empty_columns_question(ranked, guess.empty),)
+    elif not in_file and not guess.items:
+        items = _items_questions("ranked", guess.coded)
+    unlisted = None if complete else unlisted_question()
+    epsilon = epsilon_question()
+    known = (*guess.known(), *guess.unknown())
+    renamed = list(_columns_of_items(guess))
     return KindLines(
         kind="rankings",
         input=(
             line("  layout", guess.layout, _LAYOUTS[guess.layout]),
-            *(("  columns:",) if guess.known() or guess.unknown() or guess.items else ()),
-            *_role_lines(_RANKING_ROLES, guess.known(), guess.unknown(), columns, guess.user, {}),
-            *_columns_of_items(guess),
+            *(("  columns:",) if known or renamed else ()),
+            *_role_lines(_RANKING_ROLES, guess.known(), roles),
+            *renamed,
+            *(each.line for each in _any(best)),
             *((line("  ties", ties, meaning),) if guess.layout != "list" else ()),
-            *(() if complete else (choose("  unlisted", _UNLISTED),)),
+            *(each.line for each in _any(unlisted)),
         ),
-        items=tuple(_ranked_items(guess, items_file)),
-        privacy=tuple(_trusted_lines(owned=owned)),
+        items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
+        privacy=tuple(_trusted_lines(epsilon, owned="user" in known)),
         budget="10",
         delta="1.0e-5",
-        choices=(
-            *_columns_asked(guess.unknown()),
-            *(() if complete else ("unlisted",)),
-            *(() if named or guess.items else ("the items",)),
-            "epsilon",
-        ),
+        questions=(*roles, *_any(best), *_any(unlisted), *items, epsilon),
     )
 
 
-_UNLISTED = (
-    "below (an item that a ranking does not list is worse than those it lists, as on most ballots)"
-    " or unknown (a ranking says nothing of it)"
-)
+def _any(question: Question | None) -> tuple[Question, ...]:
+    return () if question is None else (question,)
+
+
+def _items_questions(done: str, coded: str | None) -> tuple[Question, ...]:
+    """Ask for the items; `coded` is a column that holds whole numbers in place of names."""
+    return (items_question(done),) if coded is None else codes_questions(done, coded)
+
+
+def _item_lines(questions: Sequence[Question]) -> tuple[str, ...]:
+    lines = [each.line for each in questions]
+    return tuple(lines) if questions[0].key == "items" else ("items:", *lines)
+
+
+def _words_question(guess: ColumnGuess) -> Question | None:
+    """Ask what the result's codes mean, or an empty cell of it; None: both are plain."""
+    if guess.readings is not None and guess.outcome is not None and guess.sides is not None:
+        return codes_of_result_question(guess.outcome, guess.sides, guess.readings)
+    if guess.empty_winner and guess.winner is not None:
+        return empty_winner_question(guess.winner, TIES)
+    return None
+
+
 _LAYOUTS = {
     "long": "a row a ranked item; list: a row a ranking",
     "list": "a row a ranking; long: a row a ranked item",
@@ -256,16 +295,15 @@ def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
         yield "items:"
         yield line("  names", "", "columns of the table; remove what was not ranked").rstrip()
         yield from (f"    - {scalar(item)}" for _, item in guess.items)
-    else:
-        yield _choose_items("ranked")
 
 
-def _trusted_lines(*, owned: bool) -> Iterator[str]:
+def _trusted_lines(epsilon: Question, *, owned: bool) -> Iterator[str]:
     """The guarantee of rankings that are counted before noise is added."""
     yield line(
         "  unit", "user", "you may see true rankings; where nobody may: local, with mechanism: auto"
     )
-    yield from _adjacency_and_epsilon()
+    yield _ADJACENCY
+    yield epsilon.line
     yield line("  noise", "gaussian", "for many counts that move a little; or laplace")
     yield line("  delta", "1.0e-6", "chance that the promise fails: far below one in the people")
     bound = "the most rankings of one person that count"
@@ -284,46 +322,58 @@ def _look_line() -> str:
     )
 
 
-def _role_lines(
-    roles: dict[str, str],
-    known: dict[str, str],
-    unknown: list[str],
-    columns: list[str],
-    user: UserGuess | None,
-    advice: dict[str, str],
-    *,
-    worded: str | None = None,
-) -> Iterator[str]:
-    """One line for each role that is known or missing, in the order of `roles`.
+def _column_questions(
+    roles: Mapping[str, str],
+    unknown: Sequence[str],
+    columns: Sequence[str],
+    advice: Mapping[str, str],
+    of_user: str,
+) -> tuple[Question, ...]:
+    """Ask for the column of each missing role, in the order of `roles`.
 
     Args:
         roles: what each role means.
-        known, unknown: the column of each role that was found; missing roles.
+        unknown: missing roles.
         columns: the columns that the person chooses from.
-        user: how sure the person's column is.
         advice: more text for missing roles, after their meaning.
+        of_user: what speaks for a column of people.
+    """
+    return tuple(
+        column_question(
+            role, meaning, columns, advice.get(role, ""), of_user if role == "user" else ""
+        )
+        for role, meaning in roles.items()
+        if role in unknown
+    )
+
+
+def _role_lines(
+    roles: Mapping[str, str],
+    known: Mapping[str, str],
+    asked: Sequence[Question],
+    *,
+    worded: str | None = None,
+) -> Iterator[str]:
+    """One line for each role that is known or asked for, in the order of `roles`.
+
+    Args:
+        roles: what each role means.
+        known: the column of each role that was found.
+        asked: what is asked of the other roles.
         worded: the role whose words are explained below it.
     """
     meanings = {} if worded is None else {worded: "the result, in the words below"}
+    questions = {each.key.rpartition(".")[2]: each for each in asked}
     for role, meaning in roles.items():
         if role in known:
-            doubt = user.doubt if role == "user" and user is not None else None
             yield line(f"    {role}", scalar(known[role]), meanings.get(role, meaning))
-            if doubt is not None:
-                yield f"    # Check user: {_in_comment(doubt)}."
-        elif role in unknown:
-            one_of = f"; one of {', '.join(map(scalar, columns))}" if columns else ""
-            yield choose(f"    {role}", f"{meaning}{one_of}{advice.get(role, '')}")
+        elif role in questions:
+            yield questions[role].line
 
 
-def _in_comment(text: str) -> str:
-    """The text on one line: a comment ends with its line, but a column's name may hold a break."""
-    return " ".join(text.split())
-
-
-def _other_reading(otherwise: str | None) -> Iterator[str]:
+def _remark_on_sets(otherwise: str | None) -> Iterator[str]:
     if otherwise is not None:
-        yield f"    # Check the result: {_in_comment(otherwise)}."
+        yield f"    # Check the result: {otherwise}."
 
 
 def _result_words(guess: ColumnGuess) -> Iterator[str]:
@@ -336,9 +386,9 @@ def _result_words(guess: ColumnGuess) -> Iterator[str]:
     yield line("  words", "", what)
     for role, meaning in (("left", "left won"), ("right", "right won")):
         if found := getattr(words, role):
-            yield line(f"    {role}", _flow(found), meaning)
+            yield line(f"    {role}", flow(found), meaning)
     if words.tie:
-        yield line("    tie", _flow(words.tie))
+        yield line("    tie", flow(words.tie))
         yield "    # Remove words that mean no tie, such as both_bad; their rows are set aside."
 
 
@@ -346,8 +396,8 @@ def _answer_words(guess: ResponseGuess) -> Iterator[str]:
     if guess.words is None:
         return
     yield line("  words", "", "rows with other words are set aside; an empty cell was not answered")
-    yield line("    right", _flow(guess.words[:1]))
-    yield line("    wrong", _flow(guess.words[1:]))
+    yield line("    right", flow(guess.words[:1]))
+    yield line("    wrong", flow(guess.words[1:]))
 
 
 def _sheet_items(guess: ResponseGuess) -> Iterator[str]:
@@ -360,30 +410,7 @@ def _sheet_items(guess: ResponseGuess) -> Iterator[str]:
         yield f"    # Left out, though they have the same two values: {left_out}"
 
 
-def _flow(words: Iterable[str]) -> str:
-    return f"[{', '.join(map(scalar, words))}]"
-
-
-def _choose_items(done: str) -> str:
-    return choose(
-        "items",
-        f"all that can be {done}, for example {{names: [London, Paris]}}, {{file: items.txt}}, or"
-        " {count: 6} for the numbers 0 to 5",
-    )
-
-
 def _unit_line(user: UserGuess | None) -> str:
     doubtful = user is not None and user.sureness is not Sureness.NAMED
     whose = f"one {scalar(user.column)}" if user is not None and doubtful else "one person"
     return line("  unit", "user", f"protects all answers of {whose}")
-
-
-def _adjacency_and_epsilon() -> Iterator[str]:
-    yield line(
-        "  adjacency", "replace-one", "hides what a person answered; add-remove: also whether"
-    )
-    yield choose("  epsilon", "smaller protects more; 1 is strong, 2 to 4 is usual")
-
-
-def _columns_asked(unknown: list[str]) -> Iterator[str]:
-    yield from (f"the column {role}" for role in unknown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import yaml
 
@@ -48,6 +48,11 @@ def scalar(text: str) -> str:
         return text
     quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=len(text) * 10)
     return quoted.strip()
+
+
+def flow(words: Iterable[str]) -> str:
+    """Texts as a YAML list on one line."""
+    return f"[{', '.join(map(scalar, words))}]"
 
 
 _YAML_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})

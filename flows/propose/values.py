@@ -24,6 +24,20 @@ def holds_numbers(rows: Sequence[Row], column: str) -> bool:
     return bool(values) and all(map(_is_number, values))
 
 
+def numbered_column(rows: Sequence[Row], columns: Sequence[str]) -> str | None:
+    """The first of these columns whose values are all whole numbers; None: none is."""
+    for column in columns:
+        values = texts_of(rows, column)
+        if values and all(value.removesuffix(".0").isdigit() for value in values):
+            return column
+    return None
+
+
+def empty_columns(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """The columns without a value in any of the rows; none where no row was read."""
+    return [column for column in columns if rows and not texts_of(rows, column)]
+
+
 def _is_number(value: str) -> bool:
     try:
         return math.isfinite(float(value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import calibrate, facts_of_methods
+from hushrank.flows.propose.questions import NUMBERS, Question, codes_of_result_question
 from hushrank.flows.propose.sections import DEFAULT_METHODS, LOOK
 from hushrank.flows.python.keywords import content_of, words_of_keywords
 from hushrank.flows.python.ledger import Ledger
@@ -79,10 +80,27 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
     _complete(content, ledger, paths)
     known = _fill_total(content, ledger)
     looks = "look" not in asked and not unsafe and add_look(content)
-    config = checked(content, in_memory=paths is None, ledger=ledger.path)
+    open_questions = [question.as_argument("words") for question in _unanswered(content)]
+    try:
+        config = checked(content, in_memory=paths is None, ledger=ledger.path)
+    except ConfigError as error:
+        raise ConfigError("\n".join([*open_questions, str(error)])) from None
+    if open_questions:
+        raise ConfigError("\n".join(open_questions))
     if looks and _is_known_without_look(config):
         config = _without_look(config)
     return Asked(config if known else _with_own_total(config), counted)
+
+
+def _unanswered(content: Mapping[str, Any]) -> Iterator[Question]:
+    """What only the caller knows: which number in the column of the result means left."""
+    answers, privacy = content["input"], content["privacy"]
+    columns = answers["columns"]
+    if answers["kind"] != "comparisons" or "winner" in columns or privacy.get("already_private"):
+        return
+    if not answers.get("words"):
+        sides = columns.get("left", "left"), columns.get("right", "right")
+        yield codes_of_result_question(columns.get("outcome", "outcome"), sides, NUMBERS)
 
 
 def checked(

@@ -21,7 +21,8 @@ class Keywords(TypedDict, total=False):
     Attributes:
         name: the population, the people whose budget is counted together.
         items: all that can be ranked: names, how many there are, or a file. It must not be made
-            from the answers.
+            from the answers. Where the rows hold numbers in place of the names, write
+            {"names": [...], "first_code": 1}, or 0.
         ledger: the file of the budget, or a `Ledger`.
         total_epsilon: the most epsilon that all releases of this population may cost together. By
             default what the ledger says, or else what this release costs.
@@ -31,14 +32,14 @@ class Keywords(TypedDict, total=False):
         winner: the column of the item that won, or of the word tie.
         winner_values: words of that column that stand for a side or a tie, such as
             {"left": ["a"], "right": ["b"], "tie": ["both_bad"]}.
-        outcome: the column of 1, left won; -1, right won; 0, a tie.
+        outcome: the column of the result where it names no item; needs `words`.
         loser: with `winner`, the column of the item that lost, instead of `left` and `right`.
         event: the column of the identity of an answer, so that copies count once.
         weight: the column of how much an answer counts.
         item: the column of a test item, or of a ranked item.
         correct: the column of 1, right, or 0, wrong.
         ranking: the column of lists of items, best first.
-        rank: the column of an item's rank, 1 for the best.
+        rank: the column of an item's rank, a number; see `best`.
         contest: the column of the contest of a ranking.
         kind: comparisons, responses or rankings; by default what the columns say.
         layout: wide, where each item has a column; by default what the columns say.
@@ -55,11 +56,13 @@ class Keywords(TypedDict, total=False):
         already_private: under unit local: the answers were privatised at the source.
         method: how the ranking is computed.
         design: which pairs were asked about: balanced, random or any.
+        best: which rank is the best: lowest (the default; 1 is the first place) or highest.
         ties: what becomes of ties.
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
             most ballots; by default unknown.
         not_ranked: cells in place of a rank that say that an item was not ranked.
-        words: what the words of the result stand for.
+        words: what the values of the result stand for, such as {"left": 1, "right": 0}; without a
+            default where `outcome` is given.
         top_k: how many of the best items to name.
         about: what was asked, of whom and when, for the page: a dict with keys such as title,
             question, who, how_recruited, sample, dates and contact.
@@ -108,6 +111,7 @@ class Keywords(TypedDict, total=False):
     ties: str
     unlisted: str
     not_ranked: Sequence[str | int]
+    best: str
     words: Mapping[str, Sequence[str]]
     top_k: int
     about: Mapping[str, Any]
@@ -133,7 +137,7 @@ _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
     *("per_item_cap", "look", "mechanism", "already_private"),
 )
-_OF_INPUT = ("kind", "layout", "design", "ties", "words", "unlisted", "not_ranked")
+_OF_INPUT = ("kind", "layout", "design", "best", "ties", "words", "unlisted", "not_ranked")
 _PLACES = {"out": "output", "confidential": "confidential"}
 _ALONE = (
     *("name", "method", "top_k", "model", "spectral", "groups", "report", "schedule"),
@@ -153,6 +157,7 @@ _KEYWORDS = {key: keyword for keyword, key in KEYS.items()} | {
     "items.names": "items",
     "items.count": "items",
     "items.file": "items",
+    "items.first_code": "items",
     "ledger.path": "ledger",
 }
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
+
 from hushrank.flows.config.apart import check_files_apart, named_places
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.schedule import path_on
@@ -14,7 +16,7 @@ from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.flows.reading import Reader
-from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.common.schema import RANKING, InputError, is_list
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -75,7 +77,42 @@ def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -
     """
     if not files:
         return ()
-    return reader.call(read_heads, files, config.columns(), memory=config.memory_limit)
+    columns = config.columns()
+    heads = reader.call(read_heads, files, columns, memory=config.memory_limit)
+    if config.items.codes_unclear:
+        _refuse_codes(files, heads, config)
+    return heads
+
+
+_OF_ITEMS = ("left", "right", "item", RANKING)  # roles of columns that name items
+
+
+def _refuse_codes(files: Sequence[InputFile], heads: Sequence[Head], config: SurveyConfig) -> None:
+    """Refuse integers in columns of items; of PrefLib files the header says what they mean."""
+    named = [name for role, name in config.columns().roles() if role in _OF_ITEMS]
+    for file, head in zip(files, heads, strict=True):
+        for name in named:
+            type_ = head.schema.field(name).type
+            held = type_.value_type if is_list(type_) else type_
+            if pa.types.is_integer(held) and file.format is not FileFormat.PREFLIB:
+                raise ConfigError(_codes_unclear(file, name, config.items.catalogue().names))
+
+
+def _codes_unclear(file: InputFile, column: str, names: Sequence[str]) -> str:
+    """The refusal of whole numbers for names, with both readings and how to write each."""
+    in_memory = bool(file.digest)
+    one, zero = (
+        f"items={{'names': [...], 'first_code': {code}}}"
+        if in_memory
+        else f"items.first_code: {code}"
+        for code in (1, 0)
+    )
+    return (
+        f"{'the table' if in_memory else file.name}: column {column} holds whole numbers and the"
+        f" items are names, so nothing says which item 1 is: write {one} if it is {names[0]}, or"
+        f" {zero} if it is {names[1]}; for other numbers name a file of items with columns item and"
+        " name. Nothing was spent."
+    )
 
 
 def _check_workers(config: SurveyConfig, files: Iterable[InputFile]) -> None:

@@ -164,7 +164,7 @@ def survey(tmp_path: Path) -> Survey:
             "columns": {"left": "item_i", "right": "item_j"},
             "design": "balanced",
         },
-        "items": {"names": ITEMS},
+        "items": {"names": ITEMS, "first_code": 0},
         "privacy": {"unit": "user", "epsilon": 2.0, "max_contributions": 6, "distinct_pairs": True},
         "method": "noisy-counts",
         "output": "out",

@@ -163,7 +163,7 @@ def survey_of(name: str, folder: Path, people: int = PEOPLE, work: str = "work")
     settings |= {
         "name": "zoo",
         "input": {**settings["input"], "paths": ["rows.parquet"]},
-        "items": {"names": ITEMS},
+        "items": {"names": ITEMS, "first_code": 0},
         "output": "out",
         "confidential": work,
         "ledger": {"path": "ledger.jsonl", "epsilon": 100, "delta": 1e-5},

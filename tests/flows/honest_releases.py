@@ -59,7 +59,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts, weights": (COUNTS, WEIGHTS),
     "counts, heavy users": ("noisy-counts, gaussian", {**HEAVY, **SPLIT, **WEIGHTS}),
     "counts, heavy users, cap": ("noisy-counts, gaussian", {**HEAVY, "privacy__per_item_cap": 2}),
-    "counts, labels, top 2": (COUNTS, {"items": {"file": "labels.csv"}, "top_k": 2}),
+    "counts, labels, top 2": (
+        COUNTS,
+        {"items": {"file": "labels.csv", "first_code": 0}, "top_k": 2},
+    ),
     "counts, words": (COUNTS, {"input__columns__outcome": "said", "input__words": WORDS}),
     "counts, events": (COUNTS, {"input__columns__event": "row", "input__on_bad_rows": "fail"}),
     "counts, lines": (COUNTS, {"input__multiline": True}),

@@ -26,11 +26,16 @@ class Catalogue:
     A row may name an item by its name, or by its position if no name is itself an integer. With
     `names: [101, 205]` the integer 101 means that name. Blanks around a name do not count.
 
+    Attributes:
+        names: of the items.
+        first: the integer in the rows that means the first item.
+
     Raises:
         ValueError: fewer than two names, an empty name, or a name that occurs twice.
     """
 
     names: tuple[str, ...]
+    first: int = 0
 
     def __post_init__(self) -> None:
         if len(self.names) < 2:
@@ -72,12 +77,19 @@ class Catalogue:
             place = np.minimum(np.searchsorted(known, signed), len(known) - 1)
             found = (known[place] == signed) & (signed == values)
             return np.where(found, codes[place], np.int32(UNKNOWN))
-        if len(values) == 0 or (values.min() >= 0 and values.max() < len(self)):
-            return values.astype(np.int32, copy=False)
-        inside = (values >= 0) & (values < len(self))
-        codes = np.where(inside, values, 0).astype(np.int32)
+        first, end = self.first, self.first + len(self)
+        if len(values) == 0 or (values.min() >= first and values.max() < end):
+            codes = values.astype(np.int32, copy=False)
+            return codes - np.int32(first) if first else codes
+        inside = (values >= first) & (values < end)
+        codes = np.where(inside, values, first).astype(np.int32) - np.int32(first)
         codes[~inside] = UNKNOWN
         return codes
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether a name is an integer, so that texts of digits in the rows are names."""
+        return len(self._integers[0]) > 0
 
     @cached_property
     def _integers(self) -> tuple[NDArray[np.int64], Codes]:
@@ -97,8 +109,8 @@ class Catalogue:
     @cached_property
     def _texts(self) -> pa.Array:
         """Every text that means an item: all names, and positions unless names are integers."""
-        has_integers = len(self._integers[0]) > 0
-        positions = () if has_integers else tuple(str(code) for code in range(len(self)))
+        codes = () if self.has_integers else range(self.first, self.first + len(self))
+        positions = tuple(map(str, codes))
         bare = tuple(name.strip() for name in self.names)
         return pa.array(bare + positions, pa.large_string())
 

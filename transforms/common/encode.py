@@ -185,13 +185,14 @@ def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparis
 
 def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> Rules:
     bad_outcome = rows.outcome == BAD_OUTCOME
+    no_outcome = _null(batch, columns.outcome) | _null(batch, columns.winner)
     return [
         ("null user", missing(batch, columns.user)),
         ("null event", missing(batch, columns.event)),
         ("null item", _null(batch, columns.left) | _null(batch, columns.right)),
         ("item not in the catalogue", (rows.left == UNKNOWN) | (rows.right == UNKNOWN)),
         ("item against itself", rows.left == rows.right),
-        ("null outcome", _null(batch, columns.outcome) | _null(batch, columns.winner)),
+        ("null outcome", no_outcome & bad_outcome),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
         ("winner is neither of the two items", bad_outcome),
         ("group is not one of groups.values", _outside(rows)),
@@ -270,20 +271,24 @@ def _outcomes_of_texts(texts: pa.Array) -> Outcomes:
 def values_of_words(column: pa.Array, words: Words, unknown: np.int8) -> NDArray[np.int8]:
     """The value of each text of `column`, shape (m,); a number counts as it is written.
 
+    A null is an empty text, as in a CSV file. It has a value only if `words` names the empty text.
+
     Args:
         column: text or numbers.
         words: the meaning of each text.
-        unknown: the value for every other text, and for nulls.
+        unknown: the value for every other text.
     """
+    of_empty = dict(words.meanings).get("", unknown)
 
     def values(distinct: pa.Array) -> NDArray[np.int8]:
         texts = to_text(distinct) if is_text(distinct.type) else distinct.cast(pa.large_string())
+        texts = pc.fill_null(texts, "") if texts.null_count else texts
         known = to_text(pa.array([word for word, _ in words.meanings], pa.large_string()))
         found = pc.index_in(pc.utf8_lower(texts), value_set=pc.utf8_lower(known), skip_nulls=True)
         meant = np.array([*(value for _, value in words.meanings), unknown], np.int8)
         return np.take(meant, to_numpy(pc.fill_null(found, -1)))
 
-    return by_distinct(column, values, unknown)
+    return by_distinct(column, values, np.int8(of_empty))
 
 
 def _outcomes_of_winners(

@@ -31,9 +31,10 @@ class RankColumns(ByRole):
     Attributes:
         user: whose ranking it is.
         item: which item was ranked, by name or by position in the catalogue.
-        rank: a number; the smallest of a ranking is its best item.
+        rank: a number; the smallest of a ranking is its best item, or the highest.
         contest: which of a person's rankings it is; None: a person has one.
         epsilon: of the ranking; None: it comes from elsewhere.
+        highest: whether the highest number is the best.
     """
 
     user: str
@@ -41,6 +42,7 @@ class RankColumns(ByRole):
     rank: str
     contest: str | None = None
     epsilon: str | None = None
+    highest: bool = False
 
     def item_names(self) -> list[str]:
         """The column whose values name items."""
@@ -96,12 +98,14 @@ class WideRankColumns(ByRole):
     Attributes:
         items: name of the column, and of the item whose rank it holds; an empty cell is unranked.
         user, contest, epsilon: as in `ListColumns`.
+        highest: as in `RankColumns`.
     """
 
     items: tuple[tuple[str, str], ...]
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
+    highest: bool = False
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""

@@ -213,7 +213,7 @@ def encode_ranks(
         keyed_hash: makes the pseudonyms of people and contests.
     """
     item = catalogue.codes(batch[columns.item]).astype(np.int64)
-    rank, rest, no_rank = ranks_of(batch[columns.rank])
+    rank, rest, no_rank = ranks_of(batch[columns.rank], highest=columns.highest)
     epsilon, broken = epsilons_of(batch, columns, source, table)
     rules = [
         *_rules_of_owner(batch, columns.user),

@@ -107,8 +107,12 @@ def are_unranked(texts: pa.Array) -> Mask:
     return to_numpy(pc.is_in(to_text(texts), value_set=known))
 
 
-def ranks_of(column: pa.Array) -> tuple[Floats, Rest, Mask]:
-    """Ranks of integers, floating-point numbers or text.
+def ranks_of(column: pa.Array, *, highest: bool = False) -> tuple[Floats, Rest, Mask]:
+    """Ranks of integers, floating-point numbers or text, the best one the smallest.
+
+    Args:
+        column: as the file has it.
+        highest: whether the highest number is the best; then ranks are negated, which is exact.
 
     Returns:
         high, NaN where there is no number; low; which are null. Each of the length of `column`.
@@ -118,6 +122,8 @@ def ranks_of(column: pa.Array) -> tuple[Floats, Rest, Mask]:
         high, low = pairs[:, 0], pairs[:, 1].astype(np.int16)
     else:
         high, low = _of_numbers(column)
+    if highest:
+        high, low = -high, -low
     return high, low, to_numpy(pc.is_null(column))
 
 

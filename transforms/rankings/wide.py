@@ -53,7 +53,7 @@ def encode_wide(
         reading: what ranks mean beside their order.
     """
     by_name = {item: column for column, item in columns.items}
-    cells = [_ranks(batch[by_name[name]], reading) for name in catalogue.names]
+    cells = [_ranks(batch[by_name[name]], reading, columns.highest) for name in catalogue.names]
     rank, rest, unranked = (np.stack(each, axis=1) for each in zip(*cells, strict=True))
     numbers = np.isfinite(rank)
     order = np.lexsort((rest, rank, unranked), axis=1)  # stable: tied items as in the catalogue
@@ -84,12 +84,14 @@ def encode_wide(
     return Sifted(rankings, rejects, valid)
 
 
-def _ranks(column: pa.Array, reading: RankReading) -> tuple[Floats, NDArray[np.int16], Mask]:
+def _ranks(
+    column: pa.Array, reading: RankReading, highest: bool
+) -> tuple[Floats, NDArray[np.int16], Mask]:
     """The ranks of one item as `ranks_of` has them, and which rows do not rank it."""
     if pa.types.is_null(column.type):
         none = np.ones(len(column), np.bool_)
         return np.full(len(column), np.nan), np.zeros(len(column), np.int16), none
-    rank, rest, unranked = ranks_of(column)
+    rank, rest, unranked = ranks_of(column, highest=highest)
     if is_text(column.type):
         unranked = unranked | by_distinct(column, are_unranked, np.True_)
     elif pa.types.is_floating(column.type):

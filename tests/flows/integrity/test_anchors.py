@@ -392,7 +392,8 @@ def test_a_guarded_ledger_from_python(tmp_path, monkeypatch):
     keys = {"signing_key": tmp_path / "keys" / "key.pem", "anchor": tmp_path / "far" / "anchor"}
     ledger = hr.Ledger(tmp_path / "budget" / "ledger.jsonl", **keys)
     hr.rank(
-        answers(60), left="item_i", right="item_j", items=ITEMS, epsilon=1.0, max_contributions=6,
+        answers(60), left="item_i", right="item_j", words={"left": 1, "right": -1, "tie": 0},
+        items={"names": ITEMS, "first_code": 0}, epsilon=1.0, max_contributions=6,
         name="zoo", ledger=ledger,
     )  # fmt: skip
     assert ledger.verify() == 4

@@ -108,7 +108,9 @@ class TestAuto:
             assert found == pytest.approx(variance, rel=0.02), name
 
     def test_it_says_why_and_the_release_records_it(self, survey, command):
-        survey.set(method="auto", input__design="random", items={"names": [*ITEMS, *MANY]})
+        survey.set(
+            method="auto", input__design="random", items={"names": [*ITEMS, *MANY], "first_code": 0}
+        )
         code, printed = command("validate", survey.config)
         assert code == 0, printed
         why = "chance decided which items met (input.design: random); noise in an item's wins: "

@@ -93,7 +93,7 @@ def test_pairs_that_are_all_noise_are_weighed_by_what_totals_let_expect(pairs, c
     low, high = (np.sort([many["item_i"], many["item_j"]], axis=0)[end] for end in (0, 1))
     alone = many.filter((low % 2 == 0) & (high == low + 1))  # no chance: two pairs of four items
     pq.write_table(alone, pairs.folder / "answers.parquet")  # nobody saw any other
-    more = {"names": [*ITEMS, "emus", "foxes", "geese", "hares"]}
+    more = {"names": [*ITEMS, "emus", "foxes", "geese", "hares"], "first_code": 0}
     code, _ = command("run", pairs.set(items=more).config, "--direct")
     assert code == 0
     parameters = published(pairs)["privacy"]["parameters"]

@@ -79,8 +79,8 @@ def test_the_last_column_is_nobody_s_if_it_is_about_the_row(column):
 
 
 def test_a_name_and_an_id_of_one_thing_are_one():
-    assert guess("a b tourney_name tourney_id").user.column == "tourney_id"
-    assert guess("a b user_name user_id").user.column == "user_id"
+    assert guess_columns(["a", "b", "tourney_name", "tourney_id"], []).user.column == "tourney_id"
+    assert guess_columns(["a", "b", "user_name", "user_id"], []).user.column == "user_id"
     assert guess("a b student judge_id").user is None
 
 
@@ -161,8 +161,6 @@ def test_the_words_of_an_arena_are_a_result(values):
         (["left", "right"], "left", "right"),
         (["A", "B", "tie"], "a", "b"),
         (["first"], "first", "second"),
-        (["2", "1", "0"], "1", "2"),
-        ([2], "1", "2"),
         (["model 2"], "model 1", "model 2"),
         (["Option A"], "option a", "option b"),
     ],
@@ -172,27 +170,52 @@ def test_a_result_may_name_the_side(values, left, right):
     assert (words.left, words.right) == ((left,), (right,))
 
 
-def test_nothing_but_ties_leaves_two_readings_and_says_so():
-    found = words_of("winner", "tie", "both_bad")
-    assert found.winner == "winner"
-    assert "words: {left: [model_a], right: [model_b], tie: [tie]}" in found.otherwise
+def test_codes_are_a_question_unless_the_columns_have_them_in_their_names():
+    for values, left, right, tie in (
+        (["2", "1", "0"], "1", "2", ("tie", "0")),
+        ([2], "1", "2", ("tie",)),
+        ([True, False], "true", "false", None),
+    ):
+        found = words_of("label", *values)
+        assert (found.outcome, found.words) == ("label", None)
+        first, second = ({k: v for k, v in each.items() if k != "tie"} for each in found.readings)
+        assert first == {"left": (left,), "right": (right,)}
+        assert second == {"left": (right,), "right": (left,)}
+        assert found.readings[0].get("tie") == tie
+    rows = [{"item1": "x", "item2": "y", "label": each} for each in ("1", "2", "0")]
+    plain = guess_columns(list(rows[0]), rows)
+    assert (plain.readings, plain.words.left, plain.words.right) == (None, ("1",), ("2",))
+
+
+def test_two_unknown_codes_are_a_question_without_choices_because_they_are_values():
+    found = words_of("result", "p", "q", "p", "tie")
+    assert (found.outcome, found.words, found.readings) == ("result", None, ())
+    assert words_of("result", "p", "q").outcome is None  # names of other things, perhaps
 
 
 def test_ties_of_a_winner_may_be_called_otherwise():
     found = words_of("winner", "x", "draw")
     assert (found.winner, found.words) == ("winner", ResultWords(tie=TIES))
-    assert found.otherwise is None
+    assert not found.empty_winner
+    assert words_of("winner", "x", "").empty_winner
 
 
-def test_ones_and_noughts_say_who_won_and_the_other_reading_is_said():
-    found = words_of("label", 0, 1)
-    assert found.words == ResultWords(("1",), ("0",))
-    assert found.otherwise == "if 0 means a tie and -1 that right won, remove the section words"
-    found = words_of("label", 1, 1)
-    assert found.words is None
-    assert found.otherwise == 'if 0 means that right won, add: words: {left: ["1"], right: ["0"]}'
-    found = words_of("label", 0, 1, -1)
-    assert (found.words, found.otherwise) == (None, None)
+@pytest.mark.parametrize("values", [(0, 1), (1, 1), (0, 0), ("1.0", "0.0")])
+def test_ones_and_noughts_do_not_say_who_won(values):
+    """Of a file in which 0 stands for the left item, a guess would turn the ranking round."""
+    found = words_of("outcome", *values)
+    assert (found.outcome, found.words) == ("outcome", None)
+    left = [each["left"][0] for each in found.readings]
+    assert left == ["1", "0", "1"]
+    assert found.readings[2]["right"] == ("-1",)
+    if "1.0" in values:
+        assert found.readings[0] == {"left": ("1", "1.0"), "right": ("0", "0.0")}
+
+
+def test_signs_are_plain_in_a_column_of_hushrank_s_own_name_only():
+    assert words_of("outcome", 0, 1, -1).readings is None
+    found = words_of("label", 1, -1)
+    assert [each["left"] for each in found.readings] == [("1",), ("-1",)]
 
 
 @pytest.mark.parametrize(
@@ -223,12 +246,8 @@ TENNIS = "tourney_id tourney_name winner_id winner_seed winner_name winner_rank 
 
 def test_winners_and_losers_are_the_items():
     found = guess(f"{TENNIS} loser_name loser_rank score w_ace l_ace", winner_name="x")
-    assert found.known() == {
-        "user": "tourney_id",
-        "winner": "winner_name",
-        "loser": "loser_name",
-    }
-    assert found.unknown() == []
+    assert found.known() == {"winner": "winner_name", "loser": "loser_name"}
+    assert found.unknown() == ["user"]  # a tournament is no person
 
 
 @pytest.mark.parametrize("columns", ["winner loser", "winner_id loser_id", "chosen rejected"])
@@ -248,7 +267,7 @@ def test_sides_with_a_result_come_before_winners_and_losers():
 
 @pytest.mark.parametrize("value", ["Rome", None, ""])
 def test_a_result_that_is_neither_is_left_to_the_person(value):
-    found = guess("user a b winner", **ROW, winner=value)
+    found = guess("user a b winner", user="u", **ROW, winner=value)
     assert (found.outcome, found.winner) == (None, None)
     assert found.unknown() == ["outcome"]
 

@@ -28,7 +28,7 @@ ROWS = [
     {"student": "s1", "a": "London", "b": "Rome", "choice": "London"},
     {"student": "s2", "a": "Oslo", "b": "Bern", "choice": "tie"},
     {"student": "s2", "a": "Oslo", "b": "Lyon", "choice": "Oslo"},
-    {"student": "s3", "a": "Bern", "b": "Lyon", "choice": None},
+    {"student": "s3", "a": "Bern", "b": "Lyon", "choice": "Lyon"},
 ]
 SIXTH = {"student": "s4", "a": "Atlantis", "b": "Utopia", "choice": "neither"}
 TARGET = Path("survey.yaml")
@@ -156,7 +156,8 @@ def test_what_cannot_be_guessed_is_asked_for():
         "Could not tell which column is user or outcome. Columns: who, a, b, when, verdict."
         " Set input.columns.user and input.columns.outcome. One column must say who won: 1, -1 or"
         " 0, the name of the item, or words (input.words). Where scores or several columns say it,"
-        " make one column of them first.",
+        " make one column of them first. Counts of wins cannot be read: each answer needs a row of"
+        " its own, or nobody is protected.",
     ]
     asked = ("the column user", "the column outcome", "the design", "the items", "epsilon")
     assert proposal.choices == (*asked, "answers a person")
@@ -176,7 +177,8 @@ def test_what_cannot_be_guessed_is_asked_for():
 
 
 def test_without_a_column_of_people_single_answers_can_be_protected():
-    proposal = propose_config(write_csv(Path("a.csv"), [{"a": "x", "b": "y", "y": "1"}]), TARGET)
+    row = {"a": "x", "b": "y", "outcome": "-1"}
+    proposal = propose_config(write_csv(Path("a.csv"), [row]), TARGET)
     assert proposal.choices[0] == "the column user"
     line = next(line for line in proposal.text.splitlines() if line.startswith("    user:"))
     assert line.endswith(
@@ -313,7 +315,7 @@ def test_a_folder_may_hold_one_file():
 
 def test_an_existing_file_is_never_overwritten():
     TARGET.write_text("mine")
-    proposal = ConfigProposal(text="new", summary="", choices=("the items",))
+    proposal = ConfigProposal(text="new", summary="", questions=())
     with pytest.raises(ConfigError) as caught:
         write_proposal(proposal, TARGET)
     assert str(caught.value) == (

@@ -74,11 +74,14 @@ def test_a_filled_proposal_is_valid(tmp_path: Path, monkeypatch, rows):
     proposal = propose_config(source, target)
     told = write_proposal(proposal, target)
     assert "Looks like rankings: user=voter" in told
-    assert "3 lines in it are marked CHOOSE (unlisted, the items, epsilon)" in told
+    best = {"best": "lowest"} if rows is LONG else {}
+    first = "which rank is the best, " if best else ""
+    asked = f"({first}unlisted, the items, epsilon)"
+    assert f"lines in it are marked CHOOSE {asked}" in told
     assert "Oslo" not in proposal.text + proposal.summary
     text = proposal.text
-    chosen = {"items": "{names: [Oslo, Bern, Rome]}", "unlisted": "below", "epsilon": "2"}
-    for key, value in chosen.items():
+    names = {"items": "{names: [Oslo, Bern, Rome]}"}
+    for key, value in {**names, "unlisted": "below", "epsilon": "2", **best}.items():
         text, times = re.subn(rf"(?m)^( *{key}:) +# CHOOSE.*$", rf"\1 {value}", text)
         assert times == 1
     target.write_text(text)

@@ -94,8 +94,8 @@ def test_a_lone_column_of_two_words_is_the_mark():
         {"Anger": 9, "Gender": "F", "item": "S1", "resp": "perhaps", "id": 3, "mode": "", "r2": ""},
     ]
     found = long(*rows)
-    assert found.known() == {"user": "id", "item": "item", "correct": "r2"}
-    assert found.words == ("y", "n")
+    assert found.known() == {"item": "item", "correct": "r2"}
+    assert (found.user.column, found.unknown(), found.words) == ("id", ["user"], ("y", "n"))
     assert found.user.doubt is not None
 
 

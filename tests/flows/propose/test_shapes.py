@@ -164,8 +164,9 @@ SHAPES = {
     "tennis": Shape(
         file="atp_matches_2023.csv",
         rows=tennis,
-        says="comparisons: user=tourney_id, winner=winner_name, loser=loser_name.\n"
-        "Check user=tourney_id:",
+        says="comparisons: winner=winner_name, loser=loser_name.\n"
+        "Could not tell which column is user.",
+        choices=COMPARED | {"user": "tourney_id"},
     ),
     "sides": Shape(
         file="crowd.csv",
@@ -184,7 +185,8 @@ SHAPES = {
     "wiki-survey": Shape(
         file="votes.csv",
         rows=lambda: named("Session ID", "Idea A", "Idea B", "Winner", "neither"),
-        says="comparisons: user=Session ID, left=Idea A, right=Idea B, winner=Winner.\nCheck user=",
+        says="comparisons: left=Idea A, right=Idea B, winner=Winner.\nCould not tell",
+        choices=COMPARED | {"user": "Session ID"},
     ),
     "students": Shape(
         file="cems.parquet",
@@ -194,13 +196,14 @@ SHAPES = {
     "left-over": Shape(
         file="who.csv",
         rows=lambda: named("farmer", "a", "b", "preferred", "tie"),
-        says="comparisons: user=farmer, left=a, right=b, winner=preferred.\nCheck user=farmer:",
+        says="comparisons: left=a, right=b, winner=preferred.\nCould not tell",
+        choices=COMPARED | {"user": "farmer"},
     ),
     "sheet": Shape(
         file="ecpe.csv",
         rows=lambda: sheets("E", "id"),
-        says="a test, with a row a person and a column an item: user=id.\nCheck user=id:",
-        choices={},
+        says="a test, with a row a person and a column an item.\nCould not tell",
+        choices={"user": "id"},
         first="E5",
     ),
     "sheet-of-words": Shape(
@@ -230,8 +233,8 @@ SHAPES = {
     "verbal-aggression": Shape(
         file="VerbAgg.csv",
         rows=verbal_aggression,
-        says="test answers: user=id, item=item, correct=r2.\nCheck user=id:",
-        choices=TESTED,
+        says="test answers: item=item, correct=r2.\nCould not tell",
+        choices=TESTED | {"user": "id"},
         first="Q5",
     ),
     "ballots": Shape(
@@ -242,7 +245,7 @@ SHAPES = {
             for place, item in enumerate(ITEMS, 1)
         ],
         says="rankings: user=voter, item=candidate, rank=position.",
-        choices={"items": COMPARED["items"], "unlisted": "unknown"},
+        choices={"items": COMPARED["items"], "best": "lowest", "unlisted": "unknown"},
     ),
 }
 
@@ -324,8 +327,7 @@ def test_a_sheet_without_a_person_says_what_to_do_and_that_does_it(command):
     Path("survey.yaml").unlink()
     code, printed = command("init", "numbered.csv")
     assert code == 0, printed
-    assert "user=id." in printed
-    ranked(command, {}, "Item 5")
+    ranked(command, {"user": "id"}, "Item 5")
 
 
 @pytest.mark.parametrize(

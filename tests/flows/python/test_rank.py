@@ -24,7 +24,13 @@ STEPS = ("reserve", "reduce", "draw", "estimate", "publish_release", "commit")
 def job(tmp_path: Path) -> dict[str, Any]:
     return {
         **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
-        **{"items": ITEMS, "epsilon": 2.0, "max_contributions": 6, "design": "balanced"},
+        "words": {"left": 1, "right": -1, "tie": 0},
+        **{
+            "items": {"names": ITEMS, "first_code": 0},
+            "epsilon": 2.0,
+            "max_contributions": 6,
+            "design": "balanced",
+        },
         **{"method": "noisy-counts", "ledger": tmp_path / "zoo.jsonl", "name": "zoo"},
     }
 
@@ -120,7 +126,7 @@ def test_what_it_publishes_is_what_the_command_line_publishes(
             "columns": columns,
             "design": "balanced",
         },
-        "items": {"names": ITEMS},
+        "items": {"names": ITEMS, "first_code": 0},
         "privacy": {"unit": "user", "epsilon": 2.0, "max_contributions": 6},
         "method": "noisy-counts",
         **{"output": "out", "confidential": "work"},
@@ -253,7 +259,7 @@ def test_an_odd_value_is_set_aside_alone_when_answers_are_privatised(name: str):
 
 
 def test_a_notebook_shows_bars_and_loads_nothing(here: None, job: dict[str, Any]):
-    job["items"] = ["<b>ants</b>", *ITEMS[1:]]
+    job["items"] = {"names": ["<b>ants</b>", *ITEMS[1:]], "first_code": 0}
     release = hr.rank(TABLE, **job)
     shown = release._repr_html_()
     assert shown.count("<svg") == len(ITEMS)
@@ -284,7 +290,8 @@ def test_private_answers_are_ranked(here: None, job: dict[str, Any], tmp_path: P
     assert "user" not in private.column_names
     assert len(private) == TABLE.num_rows
     release = hr.rank(
-        private, **columns, items=ITEMS, unit="local", already_private=True, epsilon=4.0,
+        private, **columns, items={"names": ITEMS, "first_code": 0},
+        unit="local", already_private=True, epsilon=4.0,
         ledger=tmp_path / "local.jsonl", name="local",
     )  # fmt: skip
     assert release.ranking["item"].to_pylist()[0] == ITEMS[0]
@@ -294,7 +301,8 @@ SCRIPT = """
 import hushrank as hr
 import pyarrow.parquet as pq
 release = hr.rank(pq.read_table("answers.parquet"), left="item_i", right="item_j",
-                  outcome="outcome", user="user", items=4, epsilon=2.0, max_contributions=6,
+                  outcome="outcome", words={"left": 1, "right": -1},
+                  user="user", items=4, epsilon=2.0, max_contributions=6,
                   design="balanced", method="noisy-counts", ledger="zoo.jsonl", name="zoo")
 print("ranked", release.ranking["item"].to_pylist()[0])
 """

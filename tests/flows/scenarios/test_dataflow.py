@@ -113,7 +113,7 @@ def settings_of(job: dict[str, Any], root: str) -> dict[str, Any]:
     kind = job["input"]["kind"]
     return {
         "name": "zoo",
-        "items": {"names": ITEMS},
+        "items": {"names": ITEMS, "first_code": 0},
         "output": f"{root}/released",
         "confidential": f"{root}/confidential",
         "ledger": {"path": f"{root}/ledger.jsonl", "epsilon": 5, "delta": 1e-6},

@@ -132,8 +132,12 @@ def test_init_knows_the_words_of_a_winner_and_every_row_counts(survey, command, 
     proposal = survey.folder / "proposed.yaml"
     code, printed = command("init", survey.folder / "answers.parquet", "--out", proposal)
     assert code == 0, printed
+    choices = {}
+    if words[0] in (1, "1", True):  # codes, which say nothing of the side
+        choices["input__words"] = {"left": words[0], "right": words[1]}
     settings = filled(
         proposal,
+        **choices,
         input__design="balanced",
         items={"names": ITEMS},
         privacy__max_contributions=6,
@@ -217,7 +221,10 @@ def test_a_wide_export_of_ranks_is_proposed_and_ranked(survey, command, kind, ti
     code, printed = command("init", source, "--out", proposal)
     assert code == 0, printed
     assert "with a row a ranking and a column an item" in printed
-    settings = filled(proposal, method="borda", output="out", input__ties=ties)
+    choices = {"input__best": "lowest", "input__ties": ties}
+    if kind != "forms":  # an id may be that of a row: the person is asked for
+        choices["input__columns__user"] = "id" if kind == "r" else "ResponseId"
+    settings = filled(proposal, method="borda", output="out", **choices)
     assert settings["items"] == {"names": RANKED}
     assert settings["input"].get("header_rows", 1) == (3 if kind == "qualtrics" else 1)
     survey.settings = settings

@@ -96,7 +96,13 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 JOB = {
     **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
-    **{"items": ITEMS, "epsilon": 2.0, "max_contributions": 6, "design": "balanced"},
+    "words": {"left": 1, "right": -1, "tie": 0},
+    **{
+        "items": {"names": ITEMS, "first_code": 0},
+        "epsilon": 2.0,
+        "max_contributions": 6,
+        "design": "balanced",
+    },
     **{"name": "zoo", "ledger": "zoo.jsonl", "progress": False},
 }
 

@@ -90,3 +90,27 @@ def test_a_column_of_winners_and_one_of_losers_are_the_two_items():
     assert found.rows.outcome.tolist() == [1, 1]
     assert found.rows.left.tolist() == [0, 1]
     assert found.rejects["reason"].to_pylist() == ["item against itself"]
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_an_empty_cell_is_a_tie_if_the_words_say_so(dictionary):
+    won = pa.array(["ants", None, "", "bees"])
+    won = won.dictionary_encode() if dictionary else won
+    rows = pa.record_batch({"a": ["ants"] * 4, "b": ["bees"] * 4, "won": won})
+    columns = {"left": "a", "right": "b", "outcome": None, "winner": "won", "user": None}
+    for words, outcomes in ((Words((("tie", 0), ("", 0))), [1, 0, 0, -1]), (None, [1, -1])):
+        found = encode_comparisons(
+            rows, ComparisonColumns(**columns, event=None, words=words), ITEMS, None
+        )
+        assert found.rows.outcome.tolist() == outcomes
+
+
+def test_numbers_in_place_of_names_count_from_the_first_code():
+    items = Catalogue(("ants", "bees", "cats"), first=1)
+    for column in (
+        pa.array([0, 1, 3, 4, None]),
+        pa.array([0, 1, 3, 4, None], pa.uint8()),
+        pa.array(["0", "1", "3", "4", None]),
+    ):
+        assert items.codes(column).tolist() == [-1, 0, 2, -1, -1]
+    assert items.codes(pa.array([1, 2, 3])).tolist() == [0, 1, 2]

@@ -35,7 +35,7 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
-from hushrank.transforms.rankings.ranks import RankReading, ranked_rows
+from hushrank.transforms.rankings.ranks import RankReading, ranked_rows, ranks_of
 
 NAMES = ("ants", "bees", "cats", "dogs")
 CATALOGUE = Catalogue(NAMES)
@@ -309,3 +309,10 @@ def test_rows_whose_cell_says_not_ranked_are_no_rows_of_a_ranking():
     found = ranked_rows(batch, "rank", RankReading(not_ranked=("0", "99", "-")))
     assert found["rank"].to_pylist() == ["1", "2"]
     assert ranked_rows(batch, "rank", RankReading()) is batch
+
+
+def test_the_highest_rank_is_the_best_if_the_columns_say_so():
+    """Integers above 2^53 too, of which a float64 would take neighbours for ties."""
+    for ranks in ([1, 3, 2], [1.0, 3.0, 2.0], ["1", "3", "2"], [2**60, 2**60 + 2, 2**60 + 1]):
+        high, low, _ = ranks_of(pa.array(ranks), highest=True)
+        assert np.lexsort((low, high)).tolist() == [1, 2, 0]

@@ -1,0 +1,368 @@
+"""Questions that the header and the first rows of a file leave open, with their answers. Pure.
+
+A wrong guess would turn a result round, drop items or people, or cost ten times the noise. So
+nothing is guessed there: `hushrank init` writes each question as a line marked CHOOSE, `init --ask`
+asks it in the terminal, and in Python the argument has no default. No value of a row is shown, only
+names of columns and codes that this room knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from hushrank.flows.config.items import ENDINGS
+from hushrank.flows.propose.texts import choose, flow, line, scalar
+
+Reading = Mapping[str, tuple[str, ...]]  # the codes of each outcome: left, right and maybe tie
+
+NUMBERS: tuple[Reading, ...] = (  # what 1, 0 and -1 may mean
+    {"left": ("1",), "right": ("0",)},
+    {"left": ("0",), "right": ("1",)},
+    {"left": ("1",), "right": ("-1",), "tie": ("0",)},
+)
+
+_ITEMS = ("items", "items.names")  # keys whose answer is a list of items
+_MOST_ANSWERS = (
+    "how many answers of one person count at most, from how the survey was made and never counted"
+    " in the answers: 15 if everybody was asked 15 questions; fewer need less noise"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer of a question.
+
+    Attributes:
+        answer: what a person types.
+        effect: when to choose it, after its value.
+        value: in the YAML file; empty: the answer itself.
+    """
+
+    answer: str
+    effect: str
+    value: str = ""
+
+    @property
+    def written(self) -> str:
+        """The value in the YAML file."""
+        return self.value or self.answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person has to say because neither the header nor the first rows do.
+
+    Attributes:
+        key: dotted key of the YAML file.
+        short: the question in a few words, for a list of all.
+        asks: the question, one sentence.
+        choices: all answers; empty: the person writes a value.
+        because: what in the header or the first rows led to the question; empty: every file does.
+        columns: the columns that an answer may name; empty: the answer is no column.
+    """
+
+    key: str
+    short: str
+    asks: str
+    choices: tuple[Choice, ...] = ()
+    because: str = ""
+    columns: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The question, its answers and its reason, on one line."""
+        choices = "; ".join(f"{each.written} {each.effect}" for each in self.choices)
+        reason = f". {self.because[:1].upper()}{self.because[1:]}" if self.because else ""
+        # A comment ends with its line, but a column's name may hold a break.
+        return " ".join(f"{self.asks} {choices}{reason}".split())
+
+    def as_argument(self, name: str) -> str:
+        """The question for a caller of Python, who gives the argument `name`."""
+        given = (f"{name}={yaml.safe_load(each.written)!r} {each.effect}" for each in self.choices)
+        return " ".join(f"{name}: missing; {self.asks} {'; '.join(given)}".split())
+
+    @property
+    def line(self) -> str:
+        """The line of the YAML file that asks."""
+        return choose(self._start, self.text)
+
+    def answered(self, value: str) -> str:
+        """The line of the YAML file with its value."""
+        return line(self._start, value, self.short)
+
+    @property
+    def _start(self) -> str:
+        *sections, last = self.key.split(".")
+        return f"{'  ' * len(sections)}{last}"
+
+    def value_of(self, typed: str) -> str | None:
+        """The value in the YAML file for what a person typed; None: it is no answer."""
+        text = typed.strip()
+        for each in self.choices:
+            if text.lower() in (each.answer.lower(), each.written.lower()):
+                return each.written
+        if not text or (self.choices and self.key not in _ITEMS):
+            return None
+        if self.key in _ITEMS and not text.startswith(("{", "[")):
+            return _items_of(text, listed=self.key == "items.names")
+        if self.columns:
+            return scalar(text) if text in self.columns else None
+        try:
+            valid = yaml.safe_load(f"{{key: {text}}}").keys() == {"key"}
+        except (yaml.YAMLError, AttributeError):
+            return None
+        return text if valid else None
+
+
+def _items_of(text: str, *, listed: bool) -> str:
+    """Items as a person types them: a number of them, a file of them, or names with commas."""
+    if not listed and re.fullmatch(r"\d+", text):
+        return f"{{count: {text}}}"
+    if not listed and text.lower().endswith(ENDINGS):
+        return f"{{file: {scalar(text)}}}"
+    names = ", ".join(scalar(each.strip()) for each in text.split(",") if each.strip())
+    return f"[{names}]" if listed else f"{{names: [{names}]}}"
+
+
+def kind_question() -> Question:
+    """Ask what the rows are, where nothing tells."""
+    return Question(
+        key="input.kind",
+        short="the kind",
+        asks="what are the rows?",
+        choices=(
+            Choice("comparisons", "(two items, and which of them won): the lines below are for it"),
+            Choice("responses", "(test answers): run hushrank init --kind responses instead"),
+            Choice("rankings", "(of several items): run hushrank init --kind rankings instead"),
+        ),
+    )
+
+
+def answers_to(
+    questions: Sequence[Question], say: Callable[[str], None], hear: Callable[[str], str]
+) -> dict[str, str]:
+    """Ask one question after another; return the value in the YAML file for each key.
+
+    Args:
+        questions: to ask.
+        say: shows a line.
+        hear: shows a prompt and returns the line that a person typed.
+
+    Raises:
+        EOFError: from `hear`, where no more lines come.
+    """
+    answers = {}
+    for number, each in enumerate(questions, 1):
+        say(f"{number}/{len(questions)} {each.short} ({each.key}): {each.text}")
+        while (value := each.value_of(hear("> "))) is None:
+            words = [choice.answer for choice in each.choices] or each.columns
+            say(f"Answer with {' or '.join(words)}." if words else "Answer with a value.")
+        answers[each.key] = value
+    return answers
+
+
+def column_question(
+    role: str,
+    meaning: str,
+    columns: Sequence[str],
+    advice: str = "",
+    because: str = "",
+) -> Question:
+    """Ask which column has a role.
+
+    Args:
+        role: key of `input.columns`.
+        meaning: what the column holds.
+        columns: of the file, to choose from.
+        advice: more text after the columns.
+        because: what speaks for a column, or why none was taken.
+    """
+    one_of = f"; one of {', '.join(map(scalar, columns))}" if columns else ""
+    return Question(
+        key=f"input.columns.{role}",
+        short=f"the column {role}",
+        asks=f"{meaning}{one_of}{advice}",
+        because=because,
+        columns=tuple(columns),
+    )
+
+
+def design_question() -> Question:
+    """Ask who was asked about which pairs."""
+    return Question(
+        key="input.design",
+        short="the design",
+        asks="was every pair of items asked about equally often?",
+        choices=(
+            Choice("balanced", "if so"),
+            Choice("random", "if people got pairs at random but some items more often than others"),
+            Choice("any", "if you do not know"),
+        ),
+    )
+
+
+def items_question(done: str) -> Question:
+    """Ask for everything that can be compared, asked or ranked."""
+    return Question(
+        key="items",
+        short="the items",
+        asks=f"all that can be {done}, for example {{names: [London, Paris]}}, {{file: items.txt}},"
+        " or {count: 6} for the numbers 0 to 5",
+    )
+
+
+def codes_questions(done: str, column: str) -> tuple[Question, Question]:
+    """Ask for names of the items and which number means the first, where rows hold numbers."""
+    because = f"column {scalar(column)} holds whole numbers"
+    return (
+        Question(
+            key="items.names",
+            short="the items",
+            asks=f"all that can be {done}, in the order of their numbers, for example [London,"
+            " Paris]",
+            because=because,
+        ),
+        Question(
+            key="items.first_code",
+            short="the number of the first item",
+            asks="which number in the rows means the first of the names?",
+            choices=(
+                Choice("1", "if they count from 1"),
+                Choice("0", "if they count from 0"),
+                Choice("names", "if the names above are these numbers", "null"),
+            ),
+            because=f"{because}: remove this line if the names above are these numbers",
+        ),
+    )
+
+
+def empty_columns_question(items: Sequence[str], empty: Collection[str]) -> Question:
+    """Ask whether columns without an answer in the rows that were read are items too.
+
+    Args:
+        items: all columns that may be items, in the order of the file.
+        empty: those of them without an answer.
+    """
+    with_them, without = (
+        f"{{names: [{', '.join(map(scalar, names))}]}}"
+        for names in (items, [each for each in items if each not in empty])
+    )
+    named = ", ".join(scalar(each) for each in items if each in empty)
+    return Question(
+        key="items",
+        short="whether empty columns are items",
+        asks=f"is each of {named} an item too?",
+        choices=(Choice("yes", "if so", with_them), Choice("no", "if not", without)),
+        because=f"the rows that were read hold no answer in {named}",
+    )
+
+
+def epsilon_question() -> Question:
+    """Ask for the privacy loss."""
+    return Question(
+        key="privacy.epsilon",
+        short="epsilon",
+        asks="smaller protects more; 1 is strong, 2 to 4 is usual",
+    )
+
+
+def bound_question() -> Question:
+    """Ask how many answers of a person count."""
+    return Question(key="privacy.max_contributions", short="answers a person", asks=_MOST_ANSWERS)
+
+
+def codes_of_result_question(
+    column: str, sides: Sequence[str], readings: Sequence[Reading]
+) -> Question:
+    """Ask which code of a result means that the left item won.
+
+    Args:
+        column: of the result.
+        sides: the columns of the two items, the left one first.
+        readings: what `input.words` may be; empty: the codes are values of rows, which are not
+            shown, so the person writes them.
+    """
+    left, right = map(scalar, sides)
+    name = scalar(column)
+    asks = f"which value of {name} means that {left} won, and which that {right} won?"
+    if not readings:
+        asks += " Write for example {left: [first], right: [second], tie: [same]}"
+    return Question(
+        key="input.words",
+        short="which value means that left won",
+        asks=asks,
+        choices=tuple(_reading(each, left, right) for each in readings),
+        because=f"{name} holds codes, which say nothing of the side",
+    )
+
+
+def _reading(words: Reading, left: str, right: str) -> Choice:
+    value = ", ".join(f"{side}: {flow(codes)}" for side, codes in words.items())
+    won, lost = words["left"][0], words["right"][0]
+    tie = f" and {words['tie'][0]} a tie" if "tie" in words else ""
+    return Choice(
+        f"{won}/{lost}",
+        f"if {won} means that {left} won, {lost} that {right} won{tie}",
+        f"{{{value}}}",
+    )
+
+
+def empty_winner_question(column: str, ties: Sequence[str]) -> Question:
+    """Ask what an empty cell in the column of the winner means.
+
+    Args:
+        column: of the winner.
+        ties: words for a tie.
+    """
+    return Question(
+        key="input.words",
+        short="what an empty winner means",
+        asks=f"what does an empty cell of {scalar(column)} mean?",
+        choices=(
+            Choice("tie", "if it is a tie", f"{{tie: {flow((*ties, ''))}}}"),
+            Choice("nothing", "if there was no answer", f"{{tie: {flow(ties)}}}"),
+        ),
+        because="some of the rows that were read have an empty one",
+    )
+
+
+def best_question(markers: Collection[str]) -> Question:
+    """Ask which number of a ranking is the best.
+
+    Args:
+        markers: texts among the ranks that may mean that an item was not ranked.
+    """
+    because = ""
+    if markers:
+        seen = " and ".join(sorted(markers))
+        because = (
+            f"the ranks that were read hold {seen}: 0 and 99 count as numbers, a row with another"
+            " text is set aside; if it means not ranked, name it in input.not_ranked"
+        )
+    return Question(
+        key="input.best",
+        short="which rank is the best",
+        asks="which number of a ranking is its best item's?",
+        choices=(
+            Choice("lowest", "if 1 is the first place"),
+            Choice("highest", "if the largest number is the best, as of points"),
+        ),
+        because=because,
+    )
+
+
+def unlisted_question() -> Question:
+    """Ask what a ranking says of the items that it does not list."""
+    return Question(
+        key="input.unlisted",
+        short="unlisted",
+        asks="what does a ranking say of an item that it does not list?",
+        choices=(
+            Choice("below", "if it is worse than those listed, as on most ballots"),
+            Choice("unknown", "if the ranking says nothing of it"),
+        ),
+    )
