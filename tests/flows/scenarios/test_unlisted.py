@@ -50,7 +50,7 @@ def write_job(source: Path, items: object, method: str = "borda", **rows: object
         "method": method,
         "output": "out",
         "confidential": "work",
-        "ledger": {"path": "ledger.jsonl", "epsilon": 500, "delta": 1e-4},
+        "ledger": {"path": "ledger.jsonl", "epsilon": 500, "delta": 1e-5},
         "runner": "local",
     }
     path = Path(f"{method}.yaml")
@@ -199,3 +199,27 @@ def test_real_elections_are_ranked_as_majorities_have_them(
     assert (margins[found[0]] >= -100).all()  # but for near ties, of some 9,000 ballots
     tau = np.mean([np.sign(margins[a, b]) for a, b in combinations(found, 2)])
     assert tau >= (0.95 if method == "kemeny" else 0.86)  # one pair of six names is .13
+
+
+def test_rows_that_rank_nothing_vote_on_neither_side_of_a_pilot_query(command, tmp_path):
+    """Beside a row that is rejected, and in batches without one."""
+    rows = [(voter, name, place) for voter in range(200) for place, name in enumerate(NAMES[:3])]
+    lines = [f"{voter},{name},{place}" for voter, name, place in rows]
+    for broken in ([], ["200,Nobody,1"]):
+        folder = tmp_path / f"{len(broken)}"
+        folder.mkdir()
+        Path(folder / "ward.csv").write_text("\n".join(["u,i,r", *lines, *broken]) + "\n")
+        settings = yaml.safe_load(
+            write_job(
+                folder / "ward.csv",
+                list(NAMES),
+                layout="long",
+                columns={"user": "u", "item": "i", "rank": "r"},
+                not_ranked=["0"],
+            ).read_text()
+        )
+        settings["privacy"]["look"] = {"share": 0.05, "people": 200}
+        job = folder / "survey.yaml"
+        job.write_text(yaml.safe_dump(settings))
+        code, printed = command("run", job, "--direct")
+        assert code == 0, printed
