@@ -217,7 +217,9 @@ def test_a_wide_export_of_ranks_is_proposed_and_ranked(survey, command, kind, ti
     code, printed = command("init", source, "--out", proposal)
     assert code == 0, printed
     assert "with a row a ranking and a column an item" in printed
-    settings = filled(proposal, method="borda", output="out", input__ties=ties)
+    settings = filled(
+        proposal, method="borda", output="out", input__ties=ties, input__unlisted="unknown"
+    )
     assert settings["items"] == {"names": RANKED}
     assert settings["input"].get("header_rows", 1) == (3 if kind == "qualtrics" else 1)
     survey.settings = settings
