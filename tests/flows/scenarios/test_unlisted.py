@@ -22,10 +22,15 @@ NAMES = ("Ada", "Bo", "Cy", "Di")
 BALLOTS = {"1,2,,": 120, "2,1,3,": 60, "1,,,": 60, ",1,2,": 40}
 
 
-@pytest.fixture
-def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Write a job on the ballots of a wide table; returns its file."""
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of this file are written, and write, beside the survey."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def ward():
+    """Write a job on the ballots of a wide table; returns its file."""
 
     def write(ballots: dict[str, int] = BALLOTS, **rows: object) -> Path:
         lines = [ballot for ballot, times in ballots.items() for _ in range(times)]
@@ -181,14 +186,11 @@ def margins_of(path: Path) -> tuple[list[str], np.ndarray]:
 
 @pytest.mark.parametrize(("case", "file"), [("09", "city.toi"), ("09c", "ward.soi")])
 @pytest.mark.parametrize("method", ["borda", "kemeny"])
-def test_real_elections_are_ranked_as_majorities_have_them(
-    command, tmp_path, monkeypatch, real_data, case, file, method
-):
+def test_real_elections_are_ranked_as_majorities_have_them(command, real_data, case, file, method):
     """Burlington 2009 and a ward of Glasgow: most ballots list three of six or eleven names."""
     source = real_data / "cases" / case / file
     if not source.is_file():
         pytest.skip(f"needs {source}, which is not part of the project")
-    monkeypatch.chdir(tmp_path)
     ballots = source.read_text().replace("{", "").replace("}", "")  # the few ties in order
     Path(file).write_text(ballots)
     names, margins = margins_of(Path(file))
