@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -114,15 +114,14 @@ def rho_of(params: PrivacyParams, l2_squared: int) -> float:
     return rho_for(params.epsilon, params.delta, l2_squared)
 
 
-def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1) -> float:
+def rho_for(epsilon: float, delta: float, l2_squared: int = 1) -> float:
     """Largest rho of discrete Gaussian noise that gives (epsilon, delta)-DP, from below.
 
     To 1 part in 10^9 of what is known: that of the discrete Gaussian itself, and not only of zCDP.
 
     Args:
-        epsilon, delta: of all releases together.
+        epsilon, delta: of one release.
         l2_squared: see `Spend`.
-        releases: how many there are, all with this rho; as many as a ledger allows by `filters`.
 
     Raises:
         ValueError: `epsilon` is not finite and > 0, or `delta` is not strictly between 0 and 1.
@@ -131,23 +130,35 @@ def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1
         raise ValueError(
             f"need a finite epsilon > 0 and 0 < delta < 1, got {epsilon!r} and {delta!r}"
         )
-    return _largest_rho(epsilon, delta, l2_squared, releases)
+    return _largest_rho_of_one(epsilon, delta, l2_squared)
 
 
 @lru_cache(maxsize=256)  # each calibration of one plan asks for the same
-def _largest_rho(epsilon: float, delta: float, l2_squared: int, releases: int) -> float:
-    from hushrank.privacy.filters import adaptive_total  # which rests on this module
+def _largest_rho_of_one(epsilon: float, delta: float, l2_squared: int) -> float:
+    def holds(spend: Spend) -> bool:
+        return epsilon_of(spend, delta) <= epsilon
 
-    def holds(rho: float) -> bool:
-        spends = [Spend(rho=rho, l2_squared=l2_squared)] * releases
-        return adaptive_total(spends, delta).epsilon <= epsilon
+    return largest_rho(holds, epsilon, l2_squared)
 
-    low, high = 0.0, epsilon
-    while holds(high):
+
+def largest_rho(holds: Callable[[Spend], bool], guess: float, l2_squared: int = 1) -> float:
+    """Largest rho whose spend `holds`, from below, to 1 part in 10^9.
+
+    Args:
+        holds: true up to some rho and false above it.
+        guess: where to begin, > 0.
+        l2_squared: see `Spend`.
+    """
+
+    def fits_at(rho: float) -> bool:
+        return holds(Spend(rho=rho, l2_squared=l2_squared))
+
+    low, high = 0.0, guess
+    while fits_at(high):
         low, high = high, 2 * high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        if holds(middle):
+        if fits_at(middle):
             low = middle
         else:
             high = middle

@@ -15,7 +15,7 @@ from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from hushrank.privacy.accounting import Spend, rho_for
+from hushrank.privacy.accounting import Spend, largest_rho
 from hushrank.privacy.filters import adaptive_total, fits, main_delta
 from hushrank.privacy.units import NoiseKind
 
@@ -48,7 +48,11 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
     if noise is NoiseKind.GAUSSIAN:
         if delta == 0:
             raise ValueError("gaussian noise needs a delta > 0, got 0")
-        return Spend(rho=_rounded_down(rho_for(epsilon, delta, releases=releases)))
+
+        def fit(spend: Spend) -> bool:
+            return adaptive_total([spend] * releases, delta).epsilon <= epsilon
+
+        return Spend(rho=_rounded_down(largest_rho(fit, epsilon)))
     least = _rounded_down(epsilon / releases)  # which fits by the plain sum
     low, high = least, epsilon
     while delta > 0 and (middle := _rounded_down(math.sqrt(low * high))) > low:

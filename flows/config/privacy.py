@@ -191,7 +191,7 @@ class PrivacyConfig(Section):
         default=None, examples=["everybody answered about all pairs"]
     )
 
-    look: Annotated[LookConfig, BeforeValidator(_share_alone)] | None = Field(
+    look: Annotated[LookConfig | None, BeforeValidator(_share_alone)] = Field(
         default=None, examples=["0.02"]
     )
 

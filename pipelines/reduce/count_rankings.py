@@ -84,6 +84,8 @@ class CountRankingsKind(RankingsKind):
         job, columns = self.job, self.job.columns
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
+        if isinstance(columns, RankColumns):  # before votes: a row that ranks nothing casts none
+            batch = ranked_rows(batch, columns.rank, job.reading)
         found = self._encoded(batch, split)
         if not job.people_vote:
             return found
@@ -93,8 +95,7 @@ class CountRankingsKind(RankingsKind):
         job, columns = self.job, self.job.columns
         how = (job.catalogue, NO_EPSILONS, None, self.keyed_hash)
         if isinstance(columns, RankColumns):
-            ranked = ranked_rows(batch, columns.rank, job.reading)
-            pieces = encode_ranks(ranked, columns, *how)
+            pieces = encode_ranks(batch, columns, *how)
             if split.file.format is not FileFormat.PREFLIB:
                 return pieces
             found = self._assembled(pieces.rows)

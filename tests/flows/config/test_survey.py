@@ -214,8 +214,8 @@ UNKNOWN_KEYS = [
     ({"epsilon": 3}, "epsilon: unknown key. Did you mean privacy.epsilon?"),
     (
         {"ledger.xyz": 1},
-        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts, other_people,"
-        " signing_key, anchor.",
+        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts,"
+        " lifetime_epsilon, other_people, signing_key, anchor.",
     ),
 ]
 WRONG_VALUES = [

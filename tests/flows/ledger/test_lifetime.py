@@ -110,7 +110,12 @@ def test_a_stream_stops_at_the_limit_too(path, clock):
             stream_id=f"stream-{cost:g}", span=span, night=span.first, spend=pure(cost)
         )
         found = forecast_of_stream(
-            ledger.terms, ledger.spends(), pure(cost), span, None, ever=ledger.spends(ever=True)
+            ledger.terms,
+            ledger.costs().spends,
+            pure(cost),
+            span,
+            None,
+            ever=ledger.costs(ever=True),
         )
         assert found.fits is allowed
         if allowed:
@@ -128,11 +133,11 @@ def test_a_forecast_ends_with_the_limit(path, clock):
     clock.now += 15 * DAY
     found = forecast(
         ledger.terms,
-        ledger.spends(),
+        ledger.costs().spends,
         pure(1.0),
         demand=demand_by_day(clock.now, 0, date(2027, 1, 1)),
         renews_on=date(2027, 1, 1),
-        ever=ledger.spends(ever=True),
+        ever=ledger.costs(ever=True),
     )
     assert (found.nights_left, found.is_for_good) == (3, True)
     assert forecast_text("zoo", "epsilon 1.00", found).startswith(

@@ -203,14 +203,17 @@ def test_nothing_planted_leaves_the_confidential_area(
     exporter = InMemorySpanExporter()
     monkeypatch.setattr("hushrank.flows.run.destinations.Traces", lambda: Traces(exporter))
     put(canaries.set(method=method), ending)
-    run = ("run", canaries.config, "--direct", "--date", NIGHT)
+    run = ("run", canaries.config, "--direct", "--date", NIGHT, "--anyway")
     told = []
     for arguments in (
         run,
         run,  # publishes nothing new
         ("ledger", "show", canaries.config),
         ("history", canaries.config),
-        *((*words, "--json") for words in (run, ("validate", *run[1:2]), ("history", *run[1:2]))),
+        *(
+            (*words, "--json")
+            for words in (run, ("validate", run[1], "--anyway"), ("history", *run[1:2]))
+        ),
         ("ledger", "show", canaries.config, "--json"),
         ("export", canaries.config, "--out", canaries.folder / "all.parquet"),
         ("support", canaries.config, "--to", canaries.folder / "bundle.zip"),
@@ -231,7 +234,7 @@ def test_nothing_planted_leaves_the_confidential_area(
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_nothing_planted_is_told_of_a_run_that_fails(canaries, command, caplog, ending):
     put(canaries.set(input__on_bad_rows="fail"), ending)
-    run = ("run", canaries.config, "--direct", "--date", NIGHT)
+    run = ("run", canaries.config, "--direct", "--date", NIGHT, "--anyway")
     code, refused = command(*run)
     assert code == 2
     assert "some rows break a rule" in refused
@@ -273,7 +276,7 @@ def put_into(path: Path, before: str, text: str) -> None:
 
 def test_the_search_finds_what_is_planted(canaries, command):
     put(canaries, "csv")
-    command("run", canaries.config, "--direct", "--date", NIGHT)
+    command("run", canaries.config, "--direct", "--date", NIGHT, "--anyway")
     number = numbers_in(canaries)[-1]
     for place in ("out/report.html", "log.jsonl", "tmp/left", "new.zip", "db"):
         path = canaries.folder / place
@@ -310,6 +313,7 @@ def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries, 
             "--date",
             NIGHT,
             "--prefect",
+            "--anyway",
         ],
         cwd=os.getcwd(),
         env={**os.environ, "PREFECT_HOME": str(home), "TMPDIR": str(canaries.folder / "tmp")},

@@ -176,8 +176,8 @@ def test_a_seeded_run_stops_as_well_and_counts_nothing(worded, command):
     [
         ({"privacy": {"unit": "user", "rho": 0.1, "noise": "gaussian", "max_contributions": 6,
                       "look": 0.02}}, "privacy.look: takes a share of epsilon"),
-        ({"privacy__look": 0.7}, "privacy.look: "),
-        ({"privacy__look": 0.0}, "privacy.look: "),
+        ({"privacy__look": 0.7}, "privacy.look"),
+        ({"privacy__look": 0.0}, "privacy.look"),
         ({"privacy": {"unit": "comparison", "epsilon": 1.0, "look": {"share": 0.1, "people": 9}}},
          "privacy.look.people: counts people, so it needs unit: user"),
         ({"privacy": {"unit": "local", "epsilon": 1.0, "look": 0.02}, "method": "debiased-rr",

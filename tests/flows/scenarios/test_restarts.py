@@ -88,7 +88,7 @@ def test_a_cluster_that_tells_nothing_was_not_checked(flink, cluster, command, k
 def test_python_says_it_too(flink, caplog, capsys):
     with pytest.raises(HushrankError, match=STOPPED):
         run_in_python(flink.config)
-    assert [DOUBT in record.message for record in caplog.records] == [True]
+    assert [DOUBT in record.message for record in caplog.records].count(True) == 1
     with pytest.raises(HushrankError, match=STOPPED):
         run_in_python(flink.config, progress=True)
     assert DOUBT in capsys.readouterr().out.replace("\n", " ")
@@ -106,5 +106,5 @@ def test_a_scheduled_run_says_it_in_its_log(flink, monkeypatch):
     monkeypatch.setattr(scheduled, "get_run_logger", lambda: logger)
     monkeypatch.setattr(scheduled, "Reducer", InProcessReducer)
     with pytest.raises(HushrankError, match=STOPPED):
-        scheduled._rank(str(flink.config), None)
-    assert [DOUBT in each for each in said] == [True]
+        scheduled._rank(str(flink.config), None, anyway=False)
+    assert [DOUBT in each for each in said].count(True) == 1

@@ -22,10 +22,15 @@ NAMES = ("Ada", "Bo", "Cy", "Di")
 BALLOTS = {"1,2,,": 120, "2,1,3,": 60, "1,,,": 60, ",1,2,": 40}
 
 
-@pytest.fixture
-def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Write a job on the ballots of a wide table; returns its file."""
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of this file are written, and write, beside the survey."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def ward():
+    """Write a job on the ballots of a wide table; returns its file."""
 
     def write(ballots: dict[str, int] = BALLOTS, **rows: object) -> Path:
         lines = [ballot for ballot, times in ballots.items() for _ in range(times)]
@@ -50,7 +55,7 @@ def write_job(source: Path, items: object, method: str = "borda", **rows: object
         "method": method,
         "output": "out",
         "confidential": "work",
-        "ledger": {"path": "ledger.jsonl", "epsilon": 500, "delta": 1e-4},
+        "ledger": {"path": "ledger.jsonl", "epsilon": 500, "delta": 1e-5},
         "runner": "local",
     }
     path = Path(f"{method}.yaml")
@@ -181,14 +186,11 @@ def margins_of(path: Path) -> tuple[list[str], np.ndarray]:
 
 @pytest.mark.parametrize(("case", "file"), [("09", "city.toi"), ("09c", "ward.soi")])
 @pytest.mark.parametrize("method", ["borda", "kemeny"])
-def test_real_elections_are_ranked_as_majorities_have_them(
-    command, tmp_path, monkeypatch, real_data, case, file, method
-):
+def test_real_elections_are_ranked_as_majorities_have_them(command, real_data, case, file, method):
     """Burlington 2009 and a ward of Glasgow: most ballots list three of six or eleven names."""
     source = real_data / "cases" / case / file
     if not source.is_file():
         pytest.skip(f"needs {source}, which is not part of the project")
-    monkeypatch.chdir(tmp_path)
     ballots = source.read_text().replace("{", "").replace("}", "")  # the few ties in order
     Path(file).write_text(ballots)
     names, margins = margins_of(Path(file))
@@ -199,3 +201,27 @@ def test_real_elections_are_ranked_as_majorities_have_them(
     assert (margins[found[0]] >= -100).all()  # but for near ties, of some 9,000 ballots
     tau = np.mean([np.sign(margins[a, b]) for a, b in combinations(found, 2)])
     assert tau >= (0.95 if method == "kemeny" else 0.86)  # one pair of six names is .13
+
+
+def test_rows_that_rank_nothing_vote_on_neither_side_of_a_pilot_query(command, tmp_path):
+    """Beside a row that is rejected, and in batches without one."""
+    rows = [(voter, name, place) for voter in range(200) for place, name in enumerate(NAMES[:3])]
+    lines = [f"{voter},{name},{place}" for voter, name, place in rows]
+    for broken in ([], ["200,Nobody,1"]):
+        folder = tmp_path / f"{len(broken)}"
+        folder.mkdir()
+        Path(folder / "ward.csv").write_text("\n".join(["u,i,r", *lines, *broken]) + "\n")
+        settings = yaml.safe_load(
+            write_job(
+                folder / "ward.csv",
+                list(NAMES),
+                layout="long",
+                columns={"user": "u", "item": "i", "rank": "r"},
+                not_ranked=["0"],
+            ).read_text()
+        )
+        settings["privacy"]["look"] = {"share": 0.05, "people": 200}
+        job = folder / "survey.yaml"
+        job.write_text(yaml.safe_dump(settings))
+        code, printed = command("run", job, "--direct")
+        assert code == 0, printed

@@ -92,7 +92,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Any], dict[str, str]]] = [
     ("gcp", ["init", f"{GS}.csv"], {}, {}),
     ("preflib", ["init", "board.soc"], {}, {}),
     ("preflib", ["run", JOB], {"items": {"file": "board.soc"}}, {}),
-    ("report", ["plan", JOB, "--plot", "plan.svg"], {}, {}),
+    ("report", ["plan", JOB, "--people", "50", "--plot", "plan.svg"], {}, {}),
     ("report", ["history", JOB, "--plot", "ranks.svg"], {}, {}),
     ("report", ["export", JOB, "--out", "page.html"], {}, {}),
     ("report", ["reproduce", "ccw", "--quick"], {}, {}),
