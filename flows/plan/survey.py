@@ -183,7 +183,8 @@ def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | N
     if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    return planned_method(tried).predicted_error(tried, survey)
+    method = planned_method(tried)
+    return method.predicted_error(tried, survey, method.calibrate(tried))
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
