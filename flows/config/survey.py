@@ -110,7 +110,7 @@ class SurveyConfig(Section):
         default=None, examples=["{column: language, values: [English, German]}"]
     )
     privacy: PrivacyConfig = Field(examples=["{unit: user, epsilon: 2.0, max_contributions: 10}"])
-    method: Annotated[str, BeforeValidator(known_method)] = Field(examples=["noisy-counts"])
+    method: Annotated[str, BeforeValidator(known_method)] = Field(examples=["auto"])
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
     spectral: SpectralConfig | None = None
     top_k: int | None = Field(default=None, ge=1, examples=["3"])

@@ -82,6 +82,7 @@ class Auto(Method):
         reads=(
             "model.link",
             "model.exposures",
+            "model.expected_comparisons",
             "privacy.public_graph",
             "input.columns.weight",
             TIE_MODEL,

@@ -116,7 +116,9 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
         rows: the first few rows; values as text, numbers or None.
     """
     sides, result = _sides_and_result(columns, rows)
-    won_and_lost = None if result else winner_and_loser(columns)
+    won_and_lost = winner_and_loser(columns)
+    if result is not None and not _name_what_are_ids(won_and_lost, sides):
+        won_and_lost = None
     event = only_with_meaning(columns, _EVENT)
     if won_and_lost is not None:
         taken = [*won_and_lost, *_about(won_and_lost, columns)]
@@ -149,6 +151,13 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
         empty_winner=result.empty_winner,
         numbered=numbered_column(rows, sides or ()),
     )
+
+
+def _name_what_are_ids(won_and_lost: Sides | None, sides: Sides | None) -> bool:
+    """Whether winner and loser are named in columns of their own, and the sides only numbered."""
+    if won_and_lost is None or sides is None:
+        return False
+    return "id" in words_of(sides[0]) and "id" not in words_of(won_and_lost[0])
 
 
 def items_seen(rows: Sequence[Row], guess: ColumnGuess) -> int | None:

@@ -95,10 +95,11 @@ def best_sides(columns: Sequence[str]) -> list[tuple[str, str]]:
 
 def winner_and_loser(columns: Sequence[str]) -> tuple[str, str] | None:
     """The columns of winner and loser; among several, names come before ids."""
+    known = {words_of(column) for column in columns}
     found = [
         (rank, pair)
         for pair in pairs_of(columns, WON_AND_LOST)
-        if (rank := _place_of(pair[0])) is not None
+        if (rank := _place_of(pair[0], known)) is not None
     ]
     return min(found)[1] if found else None
 
@@ -138,9 +139,15 @@ def _unlikeliness(left: str) -> tuple[int, int, int]:
     return 2 * about + (not named), len(words), "id" in words
 
 
-def _place_of(winner: str) -> int | None:
-    """Rank of a column as the name of the winner, 0 the best; None: it says something about it."""
-    rest = set(words_of(winner)) - {word for pair in WON_AND_LOST for word in pair}
+def _place_of(winner: str, known: Collection[NameWords]) -> int | None:
+    """Rank of a column as the name of the winner, 0 the best; None: it says something about it.
+
+    A text is the name of what an id beside it numbers: `Winner Text` beside `Winner ID`.
+    """
+    words = words_of(winner)
+    if "text" in words and tuple("id" if word == "text" else word for word in words) in known:
+        words = tuple("name" if word == "text" else word for word in words)
+    rest = set(words) - {word for pair in WON_AND_LOST for word in pair}
     if not rest <= _ITEMS | {"id"}:
         return None
     if "name" in rest:

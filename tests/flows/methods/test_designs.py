@@ -91,6 +91,7 @@ class TestAuto:
         survey.set(method="auto", items={"count": 5_000}, input__design="any")
         with pytest.raises(ConfigError, match=r"model\.expected_comparisons: missing; with more"):
             METHODS["auto"].resolve(load_config(survey.config))
+        assert chosen(survey, model={"expected_comparisons": 500}) == "perturbed-mle"
 
     def test_the_noise_that_it_compares_is_the_noise_that_is_drawn(self, survey):
         survey.set(items={"names": MANY}, input__design="balanced", privacy=PERSON)

@@ -260,6 +260,17 @@ def test_a_column_about_winners_is_no_item():
     assert guess("user winner_rank loser_rank").sides is None
 
 
+def test_names_of_winners_come_before_the_ids_of_sides():
+    """As wiki surveys are exported: ids have no names, and words for a tie do not go with them."""
+    columns = ["Session ID", "Winner ID", "Winner Text", "Loser ID", "Loser Text"]
+    columns += ["Left Choice ID", "Right Choice ID"]
+    values = ["1", "11", "Trees", "12", "Bikes", "12", "11"]
+    found = guess_columns(columns, [dict(zip(columns, values, strict=True))] * 2)
+    assert (found.winner, found.loser) == ("Winner Text", "Loser Text")
+    assert found.words is None
+    assert found.numbered is None
+
+
 def test_sides_with_a_result_come_before_winners_and_losers():
     found = guess("user a b winner loser", **ROW, winner="Paris", loser="London")
     assert (found.sides, found.winner, found.loser) == (("a", "b"), "winner", None)

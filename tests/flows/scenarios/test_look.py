@@ -390,3 +390,40 @@ def test_a_row_of_any_kind_moves_the_votes_by_no_more_than_is_stated(survey, uni
     np.testing.assert_array_equal(votes["nothing"], voters)
     for silent in ("tie", *(("no person", "no row") if unit == "user" else ())):
         np.testing.assert_array_equal(votes[silent], voters)
+
+
+def _without_names(rows: list[dict[str, object]], folder: Path, kind: str) -> Path:
+    """A file of votes whose people cannot be told apart, or of none."""
+    path = folder / f"votes.{'parquet' if kind == 'floats' else 'csv'}"
+    if kind == "key":
+        path = folder / "votes.jsonl"
+        renamed = [{("who" if key == "u" else key): v for key, v in row.items()} for row in rows]
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in renamed))
+    elif kind == "floats":
+        large = [row | {"u": float(2**53 + 2 + 2 * k)} for k, row in enumerate(rows)]
+        pq.write_table(pa.Table.from_pylist(large), path)
+    else:
+        shown = [row | {"u": f"9.91214E+{15 + k % 2}"} for k, row in enumerate(rows)]
+        lines = [] if kind == "empty" else [",".join(map(str, row.values())) for row in shown]
+        path.write_text("\n".join([",".join(rows[0]), *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["key", "floats", "excel", "empty"])
+def test_people_who_cannot_be_told_apart_cost_a_look_and_no_more(tmp_path, command, kind):
+    """A renamed key, ids above 2^53 as floats, ids that Excel cut short, a file without rows."""
+    rows = [{"u": f"p{k}", "a": "x", "b": "y", "w": "xy"[k % 2]} for k in range(600)]
+    path = _without_names(rows, tmp_path, kind)
+    job = tmp_path / "survey.yaml"
+    job.write_text(
+        f"name: votes\ninput: {{kind: comparisons, design: any, paths: [{path.name}],"
+        " columns: {user: u, left: a, right: b, winner: w}}\nitems: {names: [x, y]}\n"
+        "privacy: {unit: user, epsilon: 2, max_contributions: 1,"
+        " look: {share: 0.05, people: 600}}\n"
+        "method: auto\noutput: out\nconfidential: work\nledger: {path: ledger, epsilon: 10}\n"
+    )
+    code, printed = command("run", job, "--direct")
+    assert code == 4, printed
+    assert "of the 600 who were asked" in printed
+    code, printed = command("ledger", "show", job)
+    assert "epsilon 9.90 left of 10.00" in " ".join(printed.split())
