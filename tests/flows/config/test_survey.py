@@ -490,7 +490,7 @@ def test_every_problem_has_its_own_line():
         "survey.yaml: privacy.unit: must be comparison, user or local, got 'users'."
         " Did you mean user?",
         "survey.yaml: privacy.epsilon: must be > 0, got 0; write for example epsilon: 2.0",
-        "survey.yaml: method: missing; add for example method: noisy-counts",
+        "survey.yaml: method: missing; add for example method: auto",
         "survey.yaml: inptu: unknown key. Did you mean input?",
     ]
 
