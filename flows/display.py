@@ -216,7 +216,7 @@ def check_notes(job: Job) -> tuple[str, ...]:
         notes.append(WORDS_NOT_CHECKED.format(words))
     if isinstance(rows, InputConfig) and rows.columns.outcome is not None and rows.told is None:
         notes.append(SIGNS_NOT_CHECKED.format(rows.columns.outcome))
-    if note := worth_note(job.config):
+    if note := worth_note(job.config, job.worth):
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)

@@ -89,6 +89,35 @@ def release_rankings(
     return released
 
 
+def net_variance(
+    weights: Weights, law: NoiseLaw, n_items: int, longest: int, lists: float, *, below: bool
+) -> float:
+    """Variance to expect of an item's net (items below it less items above it), over all lists.
+
+    Law: lists of `longest` items in a random order, and noise on every released entry.
+
+    Args:
+        weights, law: as for `release_rankings`.
+        n_items: size of the catalogue.
+        longest: items of a list.
+        lists: how many lists there are.
+        below: whether unlisted items count as below the listed ones.
+    """
+    places = np.arange(1, longest + 1)
+    nets = (n_items if below else longest) + 1.0 - 2 * places
+    unlisted = longest if below else 0  # items that an unlisted one is below of
+    chance = (np.sum(nets**2) + (n_items - longest) * unlisted**2) / n_items
+    entries = {
+        Part.NETS: 1 - 1 / n_items,
+        Part.ABOVE: 2.0 * (n_items - 1),
+        Part.PLACES: float(np.sum(nets**2)),
+    }
+    (noise,) = (
+        n * law.variance / weights[part] ** 2 for part, n in entries.items() if part in weights
+    )
+    return float(lists * chance + noise)
+
+
 def _part(counts: RankingCounts, part: Part) -> Integers:
     if part is Part.ABOVE:
         return counts.wins

@@ -59,7 +59,6 @@ from hushrank.flows.terminal import Console, print_everywhere
 from hushrank.transforms.common.plain_text import short
 
 if TYPE_CHECKING:
-    from hushrank.flows.run.job import Survey
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
@@ -164,15 +163,15 @@ def validate(
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
-        from hushrank.flows.run.run import drawn_before
+        from hushrank.flows.run.run import drawn_before, refuse_worthless
         from hushrank.flows.run.stream_steps import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
-        _refuse_worthless(survey, night, anyway=anyway)
         if night is None and survey.config.nightly:
             job = job_to_check(survey, datetime.now(UTC))
         else:
             job = prepare_job(survey, night=night)
+        refuse_worthless(job)
         heads_of(job.files, job.config, reader)
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
@@ -225,26 +224,11 @@ def run(
         from hushrank.flows.run.nights import run_night
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
-        _refuse_worthless(survey, night, anyway=anyway or unsafe_seed is not None)
         if night is None or unsafe_seed is not None or no_privacy:
             outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night, again=again))
         else:
             outcome = run_night(survey, night, datetime.now(UTC), execute, again=again)
     _show_outcome(outcome, as_json)
-
-
-def _refuse_worthless(survey: Survey, night: date | None, *, anyway: bool) -> None:
-    """Raise ConfigError where epsilon buys nothing, unless the release is drawn already."""
-    from hushrank.flows.plan.worth import refuse_worthless
-    from hushrank.flows.run.job import prepare_job
-    from hushrank.flows.run.run import drawn_before
-
-    try:
-        refuse_worthless(survey.config, anyway=anyway)
-    except ConfigError:
-        nights = survey.config.nightly and night is None
-        if nights or drawn_before(prepare_job(survey, night=night)) is None:
-            raise
 
 
 def _show_stages(

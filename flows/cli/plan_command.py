@@ -219,21 +219,14 @@ def _plan_job(
     """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
-        from hushrank.flows.config.privacy import check_deltas
         from hushrank.flows.plan.display import show_plan
-        from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, plan_of, settings_of
+        from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, checked_plan
         from hushrank.flows.plan.survey import plan_config
         from hushrank.flows.plan.world import World
-        from hushrank.flows.plan.worth import refuse_worthless
 
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
         config = plan_config(survey, request.n_items, request.design)
-        most = max(request.people, default=None)
-        check_deltas(f"{survey}", config.deltas, anyway=anyway, people=most)
-        settings = settings_of(config, request)
-        epsilon, people = max((each.epsilon, each.people) for each in settings)
-        refuse_worthless(config, epsilon, people, anyway=anyway)
-        plan = plan_of(config, request, World(**world))
+        plan = checked_plan(f"{survey}", config, request, World(**world), anyway=anyway)
     if not as_json:
         show_plan(console, plan)
         return

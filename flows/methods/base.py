@@ -225,7 +225,9 @@ class PlannedMethod(RankingMethod[M]):
         """`conclude` without rankings of groups, which take longer."""
         return self.conclude(drawn, mechanism, config)
 
-    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: M
+    ) -> float | None:
         """n^(-1/2) l2 norm of the error of the scores, for scores near each other.
 
         It is that of estimates without bias: shrinking noisy scores towards zero can do better.

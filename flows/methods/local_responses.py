@@ -194,7 +194,9 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         g = round(sums[1].sum() / survey.answers)
         return {"s": sums[0], "w": sums[1], "g": np.array(g, np.int64)}
 
-    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: AnswerMechanism
+    ) -> float | None:
         """Of scores from debiased answers; baselines have none."""
         if self.randomisation is not Randomisation.WEIGHTED:
             return None

@@ -127,9 +127,10 @@ class NoisyCounts(GroupedMethod):
         """Shares won where every pair is asked about equally often."""
         return survey.true_shares(truth)
 
-    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism
+    ) -> float | None:
         """Of shares won."""
-        mechanism = self.calibrate(config)
         variance, rows = mechanism.shown_variance, mechanism.row_weight
         share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
         return predicted_share_error(

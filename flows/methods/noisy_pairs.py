@@ -196,9 +196,10 @@ class NoisyPairs(GroupedMethod):
         variance = mechanism.shown_variance / mechanism.row_weight**2
         return variance * (mechanism.n_items - 1) * cells / 4
 
-    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism
+    ) -> float | None:
         """Of scores; not known of ties that are outcomes."""
-        mechanism = self.calibrate(config)
         if mechanism.ties is Ties.MODEL:
             return None
         variance = mechanism.shown_variance / mechanism.row_weight**2

@@ -186,9 +186,14 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         n_covariates = len(config.comparisons.covariates)
         return order_effects.invented(exact["counts"], n_covariates, config.comparisons.ties)
 
-    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+    def predicted_error(
+        self,
+        config: SurveyConfig,
+        survey: PlannedSurvey,
+        mechanism: ScoreMechanism | EffectMechanism,
+    ) -> float | None:
         """Of scores."""
-        variance = self.noise_in_a_pull(self.calibrate(config))
+        variance = self.noise_in_a_pull(mechanism)
         weight = weight_under_perturbation(
             survey.n_items, survey.pair_comparisons, variance, survey.link
         )

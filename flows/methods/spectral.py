@@ -176,18 +176,23 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         noisy = release_measurements(measurements, mechanism.counts.calibration, bits)
         return {"y": noisy.y, **edges}
 
-    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
-        """Of difficulties near each other, at best: half of all people are right on each item.
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: MeasurementMechanism
+    ) -> float | None:
+        """Error of difficulties at best, for abilities and difficulties as far apart as supposed.
 
-        A pair is answered by p people, so that each of its counts is c = p / 4 in the mean. All 2 d
-        counts of an item with d pairs together say by how much it is harder than their mean. They
-        have variance 2 d (c + v), with noise of variance v: the error is sqrt(2 (c + v) / d) / c.
+        With a answers about an item, and m neighbours of it that a person answers too, the counts
+        in which it is right less those in which it is wrong have the derivative a m k in its
+        difficulty; k is the mean slope of the logistic curve. One answer moves m of them, so their
+        sum varies by a k m (m + 1); noise of variance v on 2 d counts adds 2 d v.
         """
-        mechanism = self.calibrate(config)
-        pairs = survey.answers * (survey.answers - 1) / 2  # of a person
-        c, v = survey.people * pairs / survey.n_pairs / 4, mechanism.counts.law.variance
+        apart = survey.spread**2 + survey.ability_spread**2
+        k = 0.25 / math.sqrt(1 + math.pi * apart / 8)  # by the normal curve nearest to the logistic
+        a = survey.people * survey.answers / survey.n_items
         d = 2 * mechanism.graph.n_edges / mechanism.graph.n_items
-        return math.sqrt(2 * (c + v) / d) / c
+        m = (survey.answers - 1) * d / (survey.n_items - 1)
+        noise = 2 * d * mechanism.counts.law.variance
+        return math.sqrt(noise + a * k * m * (m + 1)) / (a * m * k)
 
     def conclude(
         self, drawn: Arrays, mechanism: MeasurementMechanism, config: SurveyConfig

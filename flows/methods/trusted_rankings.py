@@ -6,6 +6,7 @@ says which of them ranks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from hushrank.estimation.rankings.noisy_evidence import NoisyNets, NoisyPairs, N
 from hushrank.estimation.rankings.noisy_rankings import (
     NoisyRankings,
     calibrate_rankings,
+    net_variance,
     release_rankings,
 )
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
@@ -93,6 +95,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         rank: what the method makes of them.
         truth: what the scores are of an invented survey, from its true scores and the length of
             its lists.
+        steepness: by how much a score grows with an item's log odds, from the same.
         most_items: largest catalogue; None: as large as any of rankings.
     """
 
@@ -102,6 +105,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
     words: CountWords
     rank: Callable[[NoisyRankings, SurveyConfig], _Ranked]
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
+    steepness: Callable[[PlannedSurvey, int], float]
     most_items: int | None = None
 
     mechanism = RankingCountMechanism
@@ -176,6 +180,22 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         """Places above the middle, or scores in log odds."""
         return self.truth(survey, truth, _longest(config))
 
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: RankingCountMechanism
+    ) -> float | None:
+        """Error of scores: the standard error of an item's net in log odds, times the steepness.
+
+        Each pair is in c lists, where the net of an item grows by 2 c k a log odds and pair, k the
+        mean slope of the logistic curve.
+        """
+        n, m = survey.n_items, mechanism.longest
+        lists = survey.people * survey.answers
+        c, k = lists * m * (m - 1) / (n * (n - 1)), _slope(survey)
+        variance = net_variance(
+            mechanism.weights, mechanism.law, n, m, lists, below=mechanism.below
+        )
+        return math.sqrt(variance) / (2 * c * k * n) * self.steepness(survey, m)
+
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Counts of rankings of an invented survey."""
         longest = _longest(config)
@@ -190,6 +210,21 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             below=_below(config) is not None,
         )
         return {**counts.arrays()}
+
+
+def _slope(survey: PlannedSurvey) -> float:
+    """Mean slope of the logistic curve between two items, by the normal curve nearest to it."""
+    return 0.25 / math.sqrt(1 + math.pi * 2 * survey.spread**2 / 8)
+
+
+def _of_an_order(survey: PlannedSurvey, length: int) -> float:
+    """Places that an item moves by a log odds: how dense normal scores are, on average."""
+    return survey.n_items / (math.sqrt(2 * math.pi * math.sqrt(3)) * max(survey.spread, 1e-9))
+
+
+def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
+    """Places that an item moves on average of lists."""
+    return length * (length - 1) / (survey.n_items - 1) * _slope(survey)
 
 
 def _longest(config: SurveyConfig) -> int:
@@ -283,6 +318,7 @@ KEMENY = TrustedRankings(
     words=ABOVE_COUNTS,
     rank=_kemeny,
     truth=consensus_places,
+    steepness=_of_an_order,
     most_items=MOST_KEMENY_ITEMS,
 )
 BORDA = TrustedRankings(
@@ -292,6 +328,7 @@ BORDA = TrustedRankings(
     words=NET_SUMS,
     rank=_borda,
     truth=mean_places,
+    steepness=_of_mean_places,
 )
 BRADLEY_TERRY = TrustedRankings(
     facts=_facts("bradley-terry", "scores by maximum likelihood, from rankings", logistic=True),
@@ -300,6 +337,7 @@ BRADLEY_TERRY = TrustedRankings(
     words=SPREAD_ABOVE_COUNTS,
     rank=_bradley_terry,
     truth=log_odds,
+    steepness=lambda survey, length: 1.0,
 )
 FOOTRULE = TrustedRankings(
     facts=_facts("footrule", "the order nearest to rankings, by how many places items are apart"),
@@ -308,6 +346,7 @@ FOOTRULE = TrustedRankings(
     words=PLACE_COUNTS,
     rank=_footrule,
     truth=consensus_places,
+    steepness=_of_an_order,
 )
 
 

@@ -124,9 +124,10 @@ class WinLoss(GroupedMethod):
         """Of (wins - losses) / 2."""
         return mechanism.whole_law.variance / (2 * mechanism.row_weight**2)
 
-    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism
+    ) -> float | None:
         """Of scores."""
-        mechanism = self.calibrate(config)
         # The noise of (wins - losses) / 2.
         variance = mechanism.whole_law.variance / (2 * mechanism.row_weight**2)
         weight = weight_under_perturbation(

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hushrank.flows.config.privacy import Budget, PrivacyConfig, RankingChoice
+from hushrank.flows.config.privacy import Budget, PrivacyConfig, RankingChoice, usual_delta
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.rankings import RankingGuarantee
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.plan.accuracy import Accuracy
 from hushrank.flows.plan.survey import (
-    DELTA,
     Setting,
     accuracy_of,
     chosen_method,
@@ -54,7 +53,10 @@ def tried_guarantees(
 ) -> list[tuple[Alternative, Accuracy]]:
     """What the survey reaches under each other guarantee that some method of ours can give."""
     found = []
-    for other, method in _alternatives(config, base.method):
+    delta = usual_delta(base.people)
+    if config.ledger.delta:
+        delta = min(delta, config.ledger.delta)
+    for other, method in _alternatives(config, base.method, delta):
         setting = replace(base, method=method, epsilon=_same_loss(config, other, base))
         if not is_right(other, method):
             continue
@@ -105,22 +107,28 @@ def guarantee_words(config: SurveyConfig) -> str:
     return "local, before counting" if mechanism is None else f"local, {mechanism}"
 
 
-def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig, str]]:
-    """The job under other guarantees, with the method that it then names."""
+def _alternatives(
+    config: SurveyConfig, own: str, delta: float
+) -> Iterator[tuple[SurveyConfig, str]]:
+    """The job under other guarantees, with the method that it then names.
+
+    Args:
+        config: the job.
+        own: its method.
+        delta: of Gaussian noise, where the job has none.
+    """
     privacy, kind = config.privacy, config.input.kind
     if privacy.unit is not Unit.LOCAL:
         gaussian = privacy.noise is NoiseKind.GAUSSIAN
         noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
-        delta = 0.0 if gaussian else config.ledger.delta or DELTA
         bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
-        yield _with(config, noise=noise, delta=delta, bounding=bounding), own
+        yield _with(config, noise=noise, delta=0.0 if gaussian else delta, bounding=bounding), own
         if kind == "rankings":
             local = Unit.LOCAL in METHODS[own].facts.units
             yield _local(config), own if local else BY_PAIRS
         elif kind in LOCAL and config.schedule.stream is None and config.groups is None:
             yield _local(config), LOCAL[kind]
     elif kind == "rankings" and not privacy.already_private:
-        delta = config.ledger.delta or DELTA
         for mechanism in _other_mechanisms(privacy):
             yield _with(config, mechanism=mechanism), own
         config = _with(config, mechanism=None, pairs=None, hide=Hide.ORDER)
@@ -169,5 +177,5 @@ def _with(config: SurveyConfig, **privacy: object) -> SurveyConfig:
 
 def _noise_words(config: SurveyConfig) -> str:
     privacy = config.privacy
-    delta = f", delta {privacy.delta or DELTA:g}" if privacy.noise is NoiseKind.GAUSSIAN else ""
+    delta = f", delta {privacy.delta:g}" if privacy.noise is NoiseKind.GAUSSIAN else ""
     return f"{privacy.noise.value.capitalize()}{delta}"

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, require
+from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.plan.accuracy import ERRORS, SHARES, Accuracy, Target
 from hushrank.flows.plan.choice import AUTO, Verdict, methods_to_compare, verdict
 from hushrank.flows.plan.groups import group_errors
@@ -26,9 +28,11 @@ from hushrank.flows.plan.survey import (
     is_right,
     planned_survey,
     predicted,
+    with_setting,
 )
 from hushrank.flows.plan.ties import orders_by_ties, with_ties
 from hushrank.flows.plan.world import World, design_text, world_of
+from hushrank.flows.plan.worth import refusal, worth_of
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.common.schema import Ties
@@ -142,6 +146,29 @@ class SurveyPlan:
         """
         text = design_text(self.world, planned_survey(self.config, self.base, self.world))
         return text if self.config.schedule.stream is None else f"{text} {IN_A_STREAM}"
+
+
+def checked_plan(
+    label: str, config: SurveyConfig, request: PlanRequest, world: World, *, anyway: bool
+) -> SurveyPlan:
+    """Plan a job as `plan_of`, unless it fails its promise for too many or buys nothing.
+
+    Args:
+        label: names the job in messages.
+        config, request, world: as for `plan_of`.
+        anyway: plan it all the same.
+
+    Raises:
+        ConfigError: a delta is above its limit, no setting buys anything, or as for `plan_of`.
+    """
+    people = max(request.people, default=None)
+    check_deltas(label, config.deltas, anyway=anyway, people=people)
+    best = max(settings_of(config, request), key=lambda each: (each.epsilon, each.people))
+    tried = with_setting(config, best)
+    worth = None if anyway else worth_of(tried, calibrate(tried), best.people)
+    if worth is not None and worth.nothing:
+        raise ConfigError(refusal(tried, worth))
+    return plan_of(config, request, world)
 
 
 def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyPlan:

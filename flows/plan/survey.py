@@ -16,6 +16,7 @@ import numpy as np
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.privacy import usual_delta
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
@@ -35,7 +36,6 @@ EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
-DELTA = 1e-6  # of Gaussian noise, where the job has none
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
 
 
@@ -183,7 +183,8 @@ def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | N
     if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    return planned_method(tried).predicted_error(tried, survey)
+    method = planned_method(tried)
+    return method.predicted_error(tried, survey, method.calibrate(tried))
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
@@ -279,7 +280,7 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     if config.privacy.unit is Unit.LOCAL:
         privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
     elif config.privacy.noise is NoiseKind.GAUSSIAN and config.privacy.delta == 0:
-        privacy["delta"] = DELTA
+        privacy["delta"] = usual_delta(setting.people)
     if config.privacy.unit is Unit.USER or config.privacy.max_contributions is not None:
         privacy["max_contributions"] = setting.answers
     model = config.model

@@ -124,15 +124,14 @@ def checked(
     return config.model_copy(update={"input": config.input.model_copy(update={"paths": IN_MEMORY})})
 
 
-def check_keyword_deltas(config: SurveyConfig, *, anyway: bool, people: int | None = None) -> None:
+def check_keyword_deltas(config: SurveyConfig, *, anyway: bool) -> None:
     """Refuse a delta above the limit, in the words of Python (`config.privacy.check_deltas`).
 
     Raises:
         ConfigError: a delta is above the limit.
     """
     try:
-        stated = config.stated_people if people is None else people
-        check_deltas(f"{LABEL}", config.deltas, anyway=anyway, people=stated)
+        check_deltas(f"{LABEL}", config.deltas, anyway=anyway, people=config.stated_people)
     except ConfigError as error:
         raise words_of_keywords(error, LABEL) from None
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from hushrank.flows import reading
 from hushrank.flows.cli.inspect_command import inspect_job
 from hushrank.flows.cli.inspect_texts import show_look
-from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.documents.plans import PlanDocument, Reached, plan_document
@@ -29,19 +28,18 @@ from hushrank.flows.plan.plan import (
     DEFAULT_TARGET,
     PlanRequest,
     SurveyPlan,
-    plan_of,
+    checked_plan,
 )
 from hushrank.flows.plan.survey import config_to_plan, plan_config
 from hushrank.flows.plan.world import World
 from hushrank.flows.python.configuration import (
     LABEL,
     add_look,
-    check_keyword_deltas,
     checked,
     complete,
     scratch,
 )
-from hushrank.flows.python.keywords import Keywords, content_of
+from hushrank.flows.python.keywords import Keywords, content_of, words_of_keywords
 from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.run import held, paths_of
 from hushrank.flows.python.table import Table
@@ -153,7 +151,8 @@ def plan(
         target: the wanted accuracy: top=0.9 (the best item first), best, order, error, largest.
         spread: standard deviation of the true scores of the simulated items.
         seed: the same seed simulates the same surveys.
-        anyway: accept a delta above 1e-5, or above 1 / (10 * people).
+        anyway: accept a delta above 1e-5, or above 1 / (10 * people), and an epsilon that buys
+            nothing.
         **asked: see `Keywords`; of a YAML file none.
 
     Raises:
@@ -170,11 +169,12 @@ def plan(
     world = World(spread=spread, seed=seed)
     if survey is not None:
         config = plan_config(Path(survey))
-        check_deltas(f"{survey}", config.deltas, anyway=anyway, people=max(counts))
-    else:
-        config = _config_to_plan(asked)
-        check_keyword_deltas(config, anyway=anyway, people=max(counts))
-    return Plan(plan_of(config, request, world))
+        return Plan(checked_plan(f"{survey}", config, request, world, anyway=anyway))
+    config = _config_to_plan(asked)
+    try:
+        return Plan(checked_plan(f"{LABEL}", config, request, world, anyway=anyway))
+    except ConfigError as error:
+        raise words_of_keywords(error, LABEL) from None
 
 
 @plainly

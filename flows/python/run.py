@@ -73,7 +73,8 @@ def rank(
         seed: draw all noise from this seed, for a test; needs `unsafe=True`.
         unsafe: allow a release that protects nobody: without a ledger, of a seed, or without noise.
             It is marked, and is not for publication.
-        anyway: accept a delta above 1e-5, at which the promise of epsilon may fail for too many.
+        anyway: accept a delta above 1e-5, at which the promise of epsilon may fail for too many,
+            and an epsilon that buys nothing by the plan's formula.
         wait: for how many seconds at most to wait where another thread or process is at the same
             release, whose draw is then shared, or at another night of these people.
         progress: show each step; None: in a notebook or at a terminal.
@@ -90,7 +91,7 @@ def rank(
     check_keyword_deltas(job.config, anyway=anyway)
     private = job.config.privacy.private
     _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
-    survey = Survey(LABEL, job.config, counted=job.counted)
+    survey = Survey(LABEL, job.config, counted=job.counted, anyway=anyway)
     check_places(survey.config, unsafe=_uncounted(survey, seed))
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
     with running(progress, wait) as execute, held(survey, answers, paths) as ready:

@@ -31,6 +31,7 @@ from hushrank.flows.ledger.key import (
 )
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate, load_config
+from hushrank.flows.plan.worth import Worth, worth_of
 from hushrank.flows.release.archive import archived
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
@@ -75,6 +76,7 @@ class Job:
         calibrated: method and mechanism of the release, calibrated once and then passed on; None if
             the release was drawn before.
         counted: whether a lasting ledger counts the release; if none does, it is unsafe.
+        anyway: whether the operator wants a release that buys nothing, too.
     """
 
     config: SurveyConfig
@@ -87,6 +89,7 @@ class Job:
     known_id: str | None = None
     calibrated: Calibrated | None = None
     counted: bool = True
+    anyway: bool = False
 
     @property
     def safe(self) -> bool:
@@ -179,6 +182,11 @@ class Job:
         """The mechanism that draws the release; raises as `drawn_by`."""
         return self.drawn_by.mechanism
 
+    @cached_property
+    def worth(self) -> Worth | None:
+        """What the release reaches at best; None: no formula tells. Raises as `drawn_by`."""
+        return worth_of(self.config, self.drawn_by)
+
     @property
     def terms(self) -> Terms:
         """Cost and noise of the release, in numbers and words."""
@@ -244,6 +252,7 @@ def prepare_job(
         known_id=known_id,
         calibrated=calibrated,
         counted=survey.counted,
+        anyway=survey.anyway,
     )
 
 
@@ -283,13 +292,14 @@ class Survey:
         path: the YAML file, for messages.
         config: its content; a change of the file while the command runs has no effect.
         held: copies of tables in memory, in place of the files that it names; None: none.
-        counted: see `Job`.
+        counted, anyway: see `Job`.
     """
 
     path: Path
     config: SurveyConfig
     held: tuple[InputFile, ...] | None = None
     counted: bool = True
+    anyway: bool = False
 
     @property
     def mechanism(self) -> Mechanism:
@@ -317,7 +327,7 @@ def read_survey(path: Path, *, no_privacy: bool = False, anyway: bool = False) -
     Args:
         path: the YAML file.
         no_privacy: the operator allows `epsilon: inf`.
-        anyway: the operator accepts a delta above the limit.
+        anyway: the operator accepts a delta above the limit, and an epsilon that buys nothing.
 
     Raises:
         ConfigError: it breaks a rule.
@@ -334,7 +344,7 @@ def read_survey(path: Path, *, no_privacy: bool = False, anyway: bool = False) -
             " leave one of them out."
         )
     check_deltas(f"{path}", config.deltas, anyway=anyway, people=config.stated_people)
-    return Survey(path, config)
+    return Survey(path, config, anyway=anyway)
 
 
 def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:

@@ -17,13 +17,14 @@ from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import HushrankError, LedgerError, RunInProgress
+from hushrank.flows.errors import HushrankError, LedgerError, MethodRefused, RunInProgress
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import spend_text
 from hushrank.flows.ledger.entries import Cancel
 from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
+from hushrank.flows.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published
@@ -106,6 +107,26 @@ def drawn_before(job: Job) -> Attempt | None:
     return None if attempt is None or attempt.drawn_at is None else attempt
 
 
+def refuse_worthless(job: Job) -> None:
+    """Refuse a job whose epsilon buys nothing, unless it is drawn already or wanted anyway.
+
+    Raises:
+        MethodRefused: it buys nothing, whichever night is ranked.
+        LedgerError: the ledger cannot be used.
+    """
+    if not job.safe or job.anyway or job.calibrated is None:
+        return
+    if job.worth is not None and job.worth.nothing and drawn_before(job) is None:
+        raise MethodRefused(refusal(job.config, job.worth))
+
+
+def people_notes(job: Job) -> tuple[str, ...]:
+    """A line where a release that would be drawn needs very many people; none if it is wanted."""
+    if not job.safe or job.anyway or job.calibrated is None or drawn_before(job) is not None:
+        return ()
+    return (note,) if (note := few_people_note(job.worth)) else ()
+
+
 def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:
     """What the ledger knows of the job's input: whoever is about to pay may not have meant to.
 
@@ -179,6 +200,7 @@ def run_job(
     Raises:
         RunInProgress: another run of the release goes on.
         BudgetRefused: the ledger does not hold the cost. No row was read.
+        MethodRefused: epsilon buys nothing, and the job does not want that anyway.
         HushrankError: anything else that a person can act on; the text says whether budget was
             spent.
     """
@@ -196,7 +218,9 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
-    for note in (*engine_notes(job), *look_notes(job), *input_notes(job, if_drawn=False)):
+    refuse_worthless(job)
+    notes = (*engine_notes(job), *look_notes(job), *input_notes(job, if_drawn=False))
+    for note in (*notes, *people_notes(job)):
         tell(note)
     with ledger.run_lock(job.release_id, wait):
         standing = _draw_once(job, reducer, ledger, perform)

@@ -102,3 +102,13 @@ def test_the_plan_shows_them(survey, command):
     rows = [line.split("  ")[0] for line in table.strip().splitlines()]
     assert rows == ["noise", LAPLACE, GAUSSIAN, LOCAL]
     assert all(name in table for name in ("noisy-counts", "debiased-rr"))
+
+
+@pytest.mark.parametrize(("people", "delta"), [(300, "1e-06"), (200_000, "1e-07")])
+def test_the_promise_of_gaussian_noise_fails_for_fewer_than_one_person_in_ten_jobs(
+    survey, people, delta
+):
+    config = plan_config(survey.set(ledger__delta=1e-5).config)
+    setting = Setting(method="noisy-counts", epsilon=1.0, people=people, answers=6)
+    found = [words for words, _ in tried_guarantees(config, setting, World(replicates=2))]
+    assert f"Gaussian, delta {delta}" in [each.words for each in found]

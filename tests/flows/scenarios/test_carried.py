@@ -39,14 +39,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_plain_run_reads_and_calibrates_once(survey, command, calls):
     code, printed = command("run", survey.config, "--direct")
     assert code == 0, printed
-    assert calls == {"read": 1, "calibrated": 2}  # once for what it reaches at best
+    assert calls == {"read": 1, "calibrated": 1}
 
 
-@pytest.mark.parametrize(("arguments", "times"), [(("validate",), 3), (("run", "--plan"), 1)])
-def test_so_does_a_look_at_what_would_be_done(survey, command, calls, arguments, times):
+@pytest.mark.parametrize("arguments", [("validate",), ("run", "--plan")])
+def test_so_does_a_look_at_what_would_be_done(survey, command, calls, arguments):
     code, printed = command(arguments[0], survey.config, *arguments[1:])
     assert code == 0, printed
-    assert calls == {"read": 1, "calibrated": times}
+    assert calls == {"read": 1, "calibrated": 1}
 
 
 def test_a_backfill_calibrates_at_most_once_a_night(survey, command, calls):
