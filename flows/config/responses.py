@@ -25,7 +25,7 @@ from hushrank.transforms.responses.response_columns import ResponseColumns, Wide
 from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 
 MOST_BOOKLETS = 1000
-Booklet = Annotated[tuple[ItemName, ...], Field(strict=False, min_length=2)]
+Booklet = Annotated[tuple[ItemName, ...], Field(strict=False)]
 _NO_ORDER = (
     "{} needs columns.order (a time or the number of the attempt): the rows of a set of files have"
     " no order of their own. Name that column, or set duplicates: refuse"
@@ -99,8 +99,6 @@ class ResponsesConfig(RowFiles):
     )
     booklets: dict[ItemName, Booklet] | None = Field(
         default=None,
-        min_length=2,
-        max_length=MOST_BOOKLETS,
         examples=["{A: [q1, q2, q3], B: [q3, q4, q5]}"],
     )
 
@@ -115,6 +113,15 @@ class ResponsesConfig(RowFiles):
                         "a wide table has a column for each item instead; remove this line, or set"
                         " layout: long",
                     )
+        if self.booklets is not None and not 2 <= len(self.booklets) <= MOST_BOOKLETS:
+            yield (
+                "booklets",
+                f"must be 2 to {MOST_BOOKLETS:,}, got {len(self.booklets)}; remove it if everybody"
+                " was asked all items",
+            )
+        for name, items in (self.booklets or {}).items():
+            if len(items) < 2:
+                yield "booklets", f"{name} needs at least two items: one has nothing beside it"
         if self.columns.booklet is not None and not self.booklets:
             yield "booklets", "missing; columns.booklet names one of them in each row"
         yield from super()._problems()
