@@ -281,7 +281,7 @@ list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ co
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~
 answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~
-answer_words: right?=[text] wrong?=[text]
+answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
 cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
 law: kind=text scale=fraction step=fraction

@@ -22,6 +22,7 @@ from hushrank.flows.config.section import (
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import NOT_ANSWERED
 from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 
 MOST_BOOKLETS = 1000
@@ -57,12 +58,14 @@ class AnswerWords(WordsSection):
     Attributes:
         right: words for a right answer.
         wrong: words for a wrong answer.
+        blank: words for no answer, such as a dot, beside the empty cell and NA.
     """
 
     right: WordList = Field(min_length=1, examples=["[right]"])
     wrong: WordList = Field(min_length=1, examples=["[wrong]"])
+    blank: WordList = Field(default=(), examples=['["."]'])
 
-    meanings: ClassVar[dict[str, int]] = {"right": 1, "wrong": 0}
+    meanings: ClassVar[dict[str, int]] = {"right": 1, "wrong": 0, "blank": NOT_ANSWERED}
 
 
 class ResponsesConfig(RowFiles):
@@ -141,7 +144,10 @@ class ResponsesConfig(RowFiles):
             if len(set(items)) < len(items):
                 yield "booklets", f"{name} has an item twice; remove one"
         if left_out := [name for name in catalogue.names if name not in asked]:
-            yield "booklets", f"no booklet has {left_out[0]}; add it to one, or remove it from items"
+            yield (
+                "booklets",
+                f"no booklet has {left_out[0]}; add it to one, or remove it from items",
+            )
         for (name, items), (other_name, more) in permutations(booklets.items(), 2):
             if self.columns.booklet is None and items <= more:
                 yield (

@@ -353,6 +353,8 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}
         for key in (key for key, default in of_ranks.items() if content[key] == default):
             del content[key]
+    if content["kind"] == "responses" and content["words"] and not content["words"]["blank"]:
+        del content["words"]["blank"]
     if content.get("missing") == "unseen":  # what no key means
         del content["missing"]
     new = (

@@ -66,9 +66,7 @@ class ResponsesKind(Kind[ReduceResponses]):
     def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
         """`Responses`, with votes beside them if people vote."""
         job = self.job
-        found = encode_responses(
-            batch, job.columns, job.catalogue, self.keyed_hash, job.sheets
-        )
+        found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash, job.sheets)
         if not job.people_vote:
             return found
         return with_votes(found, batch, job.columns.user, self.keyed_hash)

@@ -218,9 +218,7 @@ class PlannedSurvey:
         s = np.rint((np.where(upper, wins, 0) + noise) * UNITS).astype(np.int64)
         return np.stack((s, totals * UNITS))
 
-    def right_wrong(
-        self, replicate: int, booklets: Sequence[Sequence[int]] = ()
-    ) -> Counts:
+    def right_wrong(self, replicate: int, booklets: Sequence[Sequence[int]] = ()) -> Counts:
         """How many people were right on one item and wrong on another, shape (n, n).
 
         Args:

@@ -27,7 +27,8 @@ from hushrank.transforms.responses.whole_sheets import SheetRules
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
-_NONE, _BAD = -1, -2  # no answer; neither right nor wrong
+NOT_ANSWERED = -1  # value of a mark without an answer
+_NONE, _BAD = NOT_ANSWERED, -2  # no answer; neither right nor wrong
 
 _NO_BOOKLET, _OTHER_BOOKLET = "null booklet", "booklet is not one of input.booklets"
 _NO_USER, _NO_ORDER, _BAD_ORDER = (

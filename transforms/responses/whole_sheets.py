@@ -98,7 +98,9 @@ class JudgedSheets:
         return [_REASONS[number] for number in self.reason[self.reason >= 0].tolist()]
 
 
-def judge_sheets(person: Integers, code: Integers, n_people: int, rules: SheetRules) -> JudgedSheets:
+def judge_sheets(
+    person: Integers, code: Integers, n_people: int, rules: SheetRules
+) -> JudgedSheets:
     """Find the booklet of every sheet, set sheets aside that break a rule, and fill in blanks.
 
     Args:
