@@ -240,7 +240,7 @@ parameters of scores: constants=text public_graph=bool public_graph_statement?=t
 parameters of scores-and-effects: covariates=text share_of_effects=number *optimum
 parameters of top-list: k=count
 parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
-    graph_chosen_because?=text
+    graph_chosen_because?=text booklets?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
     pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
     delta_after_shuffling?=number people?=count
@@ -279,8 +279,9 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
-answer_roles: user?=text item?=text~ correct?=text~ order?=text~
-answer_words: right?=[text] wrong?=[text]
+    missing?=text~ booklets?={[text]}~
+answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~
+answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
 cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
 law: kind=text scale=fraction step=fraction
@@ -896,6 +897,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["k"] = len(released["items"])
     if kind == "right-wrong-counts":
         found["pairs"] = graph_sizes(released["pairs"])[0] or pairs
+        booklets = certificate["rows"]["settings"].get("booklets")
+        found["booklets"] = booklets and len(booklets)
     if kind in ("scores", "scores-and-effects"):
         found |= parameters_of_optimum(by_name[DERIVATION_OF[kind]], release)
         paid = {"exposures_sensitivity": "exposures"}
@@ -3082,6 +3085,11 @@ central user by_weights: All answers of each person count, at most one on each p
     are: together they move the counts by no more, as a vector, than {L} answers could.
 central user -by_weights -stream -lists: At most {L} answers of each person count, chosen at
     random{distinct}{cap}; the rest of a person's answers are not used.
+right-wrong-counts booklets: A sheet belongs to one of the test's public booklets; one that fits
+    none, or several, does not count.
+right-wrong-counts missing_unseen: An item that a person left out is taken as not asked, by chance.
+right-wrong-counts missing_wrong: An item that a person left out counts as a wrong answer.
+right-wrong-counts missing_set-aside: The sheet of a person who left an item out does not count.
 stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
     the rest of a person's answers are not used.
 """
@@ -3200,6 +3208,8 @@ net-sums: item's sum of items below it less items above it (sums of squares and 
 place-counts: count of places (in how many rankings an item is at a place)
 right-wrong-counts complete: count of people who were right on one item and wrong on another, both
     ways on every pair of items
+right-wrong-counts booklets: count of people who were right on one item and wrong on another, both
+    ways on each of {edges:,} pairs of items that share one of the test's public booklets
 right-wrong-counts: count of people who were right on one item and wrong on another, both ways on
     each of the graph's {edges:,} pairs, a public graph that was drawn without looking at an answer
 [computed]
@@ -3516,6 +3526,8 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
         "longest": longest < domain["items"],
         "complete": released.get("pairs") is None,
+        "booklets": settings.get("booklets") is not None,
+        f"missing_{settings.get('missing') or 'unseen'}": "missing" in settings,
         "squares": released.get("squares") is not None,
     }
     return {name for name, on in flags.items() if on}

@@ -130,7 +130,11 @@ class BalancedFit:
 
 
 def fit_balance(
-    y: Floats, graph: ItemGraph, variance: float, covariance: BalanceCovariance
+    y: Floats,
+    graph: ItemGraph,
+    variance: float,
+    covariance: BalanceCovariance,
+    asked: Floats | None = None,
 ) -> BalancedFit:
     """Solve the module's equations.
 
@@ -139,19 +143,20 @@ def fit_balance(
         graph: the public graph.
         variance: v, of what is no sampling error in one entry.
         covariance: what u varies by, given counts and difficulties.
+        asked: as in `expected_totals`.
 
     Raises:
         ConvergenceError: no balance was found, however strong the ridge.
     """
     mask = graph.mask().astype(np.float64)
     totals, nothing = y + y.T, np.zeros(len(y))
-    pattern = expected_totals(totals, mask, variance, nothing)
+    pattern = expected_totals(totals, mask, variance, nothing, asked)
     state = PairState(y, _weights(pattern, mask, variance), pattern, nothing)
     ridge = _ridge(state, covariance)
     scores, ridge = _balanced(state, ridge)
-    ahead = _at(state, mask, variance, scores)
+    ahead = _at(state, mask, variance, scores, asked)
     step = _step(_inverse(ahead.stiffness, ridge), ridge, scores)
-    halfway = _at(state, mask, variance, scores + step / 2)
+    halfway = _at(state, mask, variance, scores + step / 2, asked)
     stiffness = halfway.stiffness
     inverse = _inverse(stiffness, ridge)
     unbiased = scores + _step(inverse, ridge, scores)
@@ -175,8 +180,10 @@ def _weights(totals: Floats, mask: Floats, variance: float) -> Floats:
     return weights / weights.max() if weights.any() else mask
 
 
-def _at(state: PairState, mask: Floats, variance: float, scores: Floats) -> PairState:
-    totals = expected_totals(state.y + state.y.T, mask, variance, scores)
+def _at(
+    state: PairState, mask: Floats, variance: float, scores: Floats, asked: Floats | None
+) -> PairState:
+    totals = expected_totals(state.y + state.y.T, mask, variance, scores, asked)
     return PairState(state.y, state.weights, totals, scores)
 
 

@@ -353,12 +353,19 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}
         for key in (key for key, default in of_ranks.items() if content[key] == default):
             del content[key]
+    if content["kind"] == "responses" and content["words"] and not content["words"]["blank"]:
+        del content["words"]["blank"]
+    if content.get("missing") == "unseen":  # what no key means
+        del content["missing"]
     new = (
         (content, "partitions"),
         (content, "multiline"),
         (content, "words"),
         (content, "features"),
         (content, "not_ranked"),
+        (content, "missing"),
+        (content, "booklets"),
+        (content["columns"], "booklet"),
     )
     columns = ((content["columns"], name) for name in names)
     for section, key in (*new, *columns):

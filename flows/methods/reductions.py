@@ -155,6 +155,7 @@ def reduce_test(
         fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
         people_vote=local is None and config.privacy.params().look > 0,
         local=local,
+        sheets=responses.sheet_rules(catalogue),
     )
 
 

@@ -276,6 +276,9 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
             f"{len(names)} columns are taken for items, {names[0]} to"
             f" {names[-1]}: check that nothing else is among them."
         )
+        free = [each for each in head.columns if each not in {*names, *roles, *others}]
+        if isinstance(guess, ResponseGuess) and free:
+            yield f"Not among them: {short_list(free, MOST_COLUMNS)}."
         return
     seen = _items_seen(head, guess)
     yield (

@@ -14,16 +14,20 @@ from hushrank.flows.propose.names import TIES
 from hushrank.flows.propose.people import Sureness, UserGuess, may_name_people
 from hushrank.flows.propose.questions import (
     Question,
+    asked_question,
     best_question,
+    blank_codes_question,
+    booklets_question,
     bound_question,
     codes_of_result_question,
     codes_questions,
     column_question,
     design_question,
-    empty_columns_question,
+    doubtful_items_question,
     empty_winner_question,
     epsilon_question,
     items_question,
+    missing_question,
     unlisted_question,
 )
 from hushrank.flows.propose.rankings import RankingGuess
@@ -156,11 +160,10 @@ def comparisons_lines(
 def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
     """Lines for a log of test answers; a sheet's items are its columns, which no answer changes."""
     wide = guess.layout == "wide"
-    most = line(
-        "  max_contributions", str(len(guess.items)), "a sheet has that many answers: all count"
-    )
-    bound = None if wide else bound_question()
-    free = [column for column in columns if column not in guess.items]
+    maybe = {*guess.items, *guess.doubtful, *guess.points}
+    sheet = [column for column in columns if column in maybe]
+    bound = asked_question(len(sheet)) if wide else bound_question()
+    free = [column for column in columns if column not in maybe]
     roles = _column_questions(
         _RESPONSE_ROLES,
         guess.unknown(),
@@ -169,8 +172,13 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
         may_name_people(free, guess.user),
     )
     items = () if wide else _items_questions("asked", guess.coded)
-    if guess.empty:
-        items = (empty_columns_question(guess.items, guess.empty),)
+    if guess.empty or guess.doubtful or guess.points:
+        items = (doubtful_items_question(sheet, guess.empty, guess.doubtful, guess.points),)
+    words = None
+    if guess.blanks:
+        words = blank_codes_question(guess.blanks, *(guess.words or ("1", "0")))
+    missing = missing_question(guess.gaps) if wide or guess.gaps else None
+    booklets = booklets_question(sheet) if wide and guess.gaps else None
     epsilon = epsilon_question()
     return KindLines(
         kind="responses",
@@ -181,21 +189,36 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
                 _RESPONSE_ROLES,
                 guess.known(),
                 roles,
-                worded="correct" if guess.words is not None else None,
+                worded="correct" if guess.words is not None or words is not None else None,
             ),
-            *_answer_words(guess),
+            *(_answer_words(guess) if words is None else (words.line,)),
+            *(each.line for each in (*_any(missing), *_any(booklets))),
         ),
         items=_item_lines(items) if items else tuple(_sheet_items(guess)),
-        privacy=(
-            _unit_line(guess.user),
-            _ADJACENCY,
-            epsilon.line,
-            most if bound is None else bound.line,
-            _look_line(),
-        ),
+        privacy=tuple(_noise_lines(epsilon, bound, guess.user)),
         budget="10",
-        questions=(*roles, *items, epsilon, *_any(bound)),
+        delta="1.0e-5",
+        questions=(
+            *roles,
+            *_any(words),
+            *_any(missing),
+            *_any(booklets),
+            *items,
+            epsilon,
+            bound,
+        ),
     )
+
+
+def _noise_lines(epsilon: Question, bound: Question, user: UserGuess | None) -> Iterator[str]:
+    """The guarantee of a test, in which one person moves many counts a little."""
+    yield _unit_line(user)
+    yield _ADJACENCY
+    yield epsilon.line
+    yield line("  noise", "gaussian", "a person moves many counts a little; or laplace")
+    yield line("  delta", "1.0e-6", "chance that the promise fails: far below one in the people")
+    yield bound.line
+    yield _look_line()
 
 
 def rankings_lines(
@@ -225,7 +248,7 @@ def rankings_lines(
     best = None if in_file or guess.layout == "list" else best_question(guess.markers)
     items: tuple[Question, ...] = ()
     if guess.empty:
-        items = (empty_columns_question(ranked, guess.empty),)
+        items = (doubtful_items_question(ranked, guess.empty),)
     elif not in_file and not guess.items:
         items = _items_questions("ranked", guess.coded)
     unlisted = None if complete else unlisted_question()

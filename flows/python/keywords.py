@@ -61,6 +61,9 @@ class Keywords(TypedDict, total=False):
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
             most ballots; by default unknown.
         not_ranked: cells in place of a rank that say that an item was not ranked.
+        missing: what a blank of a test means: unseen (the default), wrong or set-aside.
+        booklets: the items of each booklet of a test, as a dict of lists.
+        booklet: the column of the booklet that a person had.
         words: what the values of the result stand for, such as {"left": 1, "right": 0}; without a
             default where `outcome` is given.
         top_k: how many of the best items to name.
@@ -112,6 +115,9 @@ class Keywords(TypedDict, total=False):
     unlisted: str
     not_ranked: Sequence[str | int]
     best: str
+    missing: str
+    booklets: Mapping[str, Sequence[str | int]]
+    booklet: str
     words: Mapping[str, Sequence[str]]
     top_k: int
     about: Mapping[str, Any]
@@ -131,13 +137,16 @@ class Keywords(TypedDict, total=False):
 
 _COLUMNS = (
     *("user", "left", "right", "winner", "outcome", "loser", "event", "weight", "item", "correct"),
-    *("ranking", "rank", "contest", "winner_values"),
+    *("ranking", "rank", "contest", "winner_values", "booklet"),
 )
 _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
     *("per_item_cap", "look", "mechanism", "already_private"),
 )
-_OF_INPUT = ("kind", "layout", "design", "best", "ties", "words", "unlisted", "not_ranked")
+_OF_INPUT = (
+    *("kind", "layout", "design", "best", "ties", "words", "unlisted", "not_ranked"),
+    *("missing", "booklets"),
+)
 _PLACES = {"out": "output", "confidential": "confidential"}
 _ALONE = (
     *("name", "method", "top_k", "model", "spectral", "groups", "report", "schedule"),
