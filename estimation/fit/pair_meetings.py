@@ -40,6 +40,9 @@ OUTSIDE = 1.05  # times the radius of the semicircle
 LEAST = 0.02  # of what chance has it, that a pair met
 NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
 MISSED = 4.5  # and by which an item's sum of totals must
+CLEAR = 4.0  # standard deviations of its noise, above which a total is that of a pair that met
+MASS = 0.75  # share of all comparisons that clear pairs must have, to be the whole schedule
+SPARSE = 0.75  # share of the pairs above which a schedule is not called sparse
 TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 
 
@@ -140,6 +143,23 @@ def _likeliest(likelihood: Floats) -> Floats:
         weights = chance.sum(axis=0) + PRIOR
         weights /= weights.sum()
     return np.asarray(weights)
+
+
+def shows_schedule(totals: Floats, noise_variance: float) -> bool:
+    """Whether few pairs met, and the noisy totals show which.
+
+    A ladder, a ring or a grid has few pairs of many comparisons each: nearly all comparisons are
+    in pairs whose totals stand clear of their noise.
+
+    Args:
+        totals: shape (n, n), symmetric; each has the noise of two entries.
+        noise_variance: of a total, > 0.
+    """
+    n_pairs = len(totals) * (len(totals) - 1) // 2
+    clear = totals[np.triu_indices(len(totals), 1)]
+    whole = clear.sum() + math.sqrt(n_pairs * noise_variance)
+    clear = clear[clear > CLEAR * math.sqrt(noise_variance)]
+    return bool(len(clear) <= SPARSE * n_pairs and clear.sum() > MASS * whole)
 
 
 def met_otherwise(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
