@@ -58,7 +58,7 @@ from hushrank.estimation.fit.pair_fit import (
     require_fittable,
     sandwich_fit,
 )
-from hushrank.estimation.fit.pair_meetings import met_otherwise, shows_schedule
+from hushrank.estimation.fit.pair_meetings import clear_of_noise, met_otherwise, shows_schedule
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
@@ -66,7 +66,6 @@ from hushrank.privacy.units import NoiseKind
 
 Mask = NDArray[np.bool_]
 CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total may be left out
-OF_SCHEDULE = 4.0  # likewise, where few pairs met
 FULLY = 2.0  # standard deviations above that from which on a pair always enters as it is
 FREE = 0.02  # least ridge c where few pairs met: a stronger one would bend a long chain
 FEWEST = 5  # items of which a few pairs may be a schedule
@@ -79,13 +78,14 @@ class NoisyPairsFit:
 
     Attributes:
         fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
-        n_used: pairs that entered; the totals of the others are too near their noise, or they were
-            not asked about.
+        n_pairs: pairs of items that may have met: n (n - 1) / 2, or those that were asked about.
+        n_left_out: those whose total was too near its noise to be used.
         noise_share: shape (n,), share of privacy noise in the variance of what moves each score.
     """
 
     fit: DebiasedFit
-    n_used: int
+    n_pairs: int
+    n_left_out: int
     noise_share: Floats
 
 
@@ -128,12 +128,11 @@ def rank_noisy_pairs(
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
     if asked is not None or _shows_schedule(counts, law):
         found = fit_noisy_pairs(counts, law, link, asked=asked, few=True)
-        n_asked = n_pairs if asked is None else int(asked.sum()) // 2
         return RankedPairs(
             estimate=replace(estimate_from(found.fit), noise_share=found.noise_share),
             by_chance=False,
-            n_pairs=n_asked,
-            n_left_out=n_asked - found.n_used,
+            n_pairs=found.n_pairs,
+            n_left_out=found.n_left_out,
             is_minimum=found.fit.is_minimum,
         )
     if (estimate := _by_chance(counts, law, link)) is not None:
@@ -144,7 +143,7 @@ def rank_noisy_pairs(
         fit, noise_share, left_out = *in_groups, 0
     else:
         found = fit_noisy_pairs(counts, law, link)
-        fit, noise_share, left_out = found.fit, found.noise_share, n_pairs - found.n_used
+        fit, noise_share, left_out = found.fit, found.noise_share, found.n_left_out
     return RankedPairs(
         estimate=replace(estimate_from(fit), noise_share=noise_share),
         by_chance=False,
@@ -227,7 +226,8 @@ def fit_noisy_pairs(
     wins = counts.dense() / counts.row_weight  # in comparisons, and so is all that follows
     variance = law.variance / counts.row_weight**2
     totals = wins + wins.T
-    pairs = _pair_weights(totals, variance, asked, few=few)
+    bar = CLEAR_PAIR if asked is not None or not few else clear_of_noise(len(totals), law.kind)
+    pairs = _pair_weights(totals, variance, asked, bar)
     if ridge is None:
         ridge = _ridge_of(totals, pairs, variance, link)
         ridge = max(FREE, ridge - 1 / 2) if few else max(RIDGE, ridge)
@@ -237,11 +237,13 @@ def fit_noisy_pairs(
         curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
         return curvature, sampling + noise
 
+    n_pairs = counts.n_items * (counts.n_items - 1) // 2 if asked is None else int(asked.sum()) // 2
     fit = sandwich_fit(objective, solution, moments_at)
     _, sampling, noise = _expected_moments(totals, pairs, variance, fit.unshrunk, link)
     return NoisyPairsFit(
         fit=fit,
-        n_used=int((pairs.kept > 0).sum()) // 2,
+        n_pairs=n_pairs,
+        n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
         noise_share=_share(np.diagonal(noise), np.diagonal(sampling)),
     )
 
@@ -334,23 +336,22 @@ class _PairWeights:
 
 
 def _pair_weights(
-    totals: Floats, variance: float, asked: Mask | None = None, *, few: bool = False
+    totals: Floats, variance: float, asked: Mask | None = None, bar: float = CLEAR_PAIR
 ) -> _PairWeights:
     """All pairs, or those clear of their noise, whichever promises the smaller errors.
 
-    Pairs that were not asked about never enter. Where few pairs met and it is not known which,
-    those clear of their noise enter.
+    Pairs that were not asked about never enter. A bar above `CLEAR_PAIR` says that few pairs met:
+    then those clear of their noise enter.
     """
     pairs = 1.0 - np.eye(len(totals)) if asked is None else asked.astype(np.float64)
     everything = _PairWeights(pairs, np.zeros_like(totals), pairs * totals)
     if variance == 0:
         return everything
     deviation = math.sqrt(2 * variance)
-    bar = OF_SCHEDULE if few and asked is None else CLEAR_PAIR
     kept = pairs * np.clip((totals / deviation - bar) / FULLY, 0, 1)
     slope = ((kept > 0) & (kept < 1)) / (FULLY * deviation)
     clear = _PairWeights(kept, slope, totals * kept - 2 * variance * slope)
-    if totals.sum() <= 0 or clear.used.sum() <= 0 or (few and asked is None):
+    if totals.sum() <= 0 or clear.used.sum() <= 0 or bar > CLEAR_PAIR:
         return clear
     return min(everything, clear, key=lambda pairs: pairs.error(totals, variance))
 

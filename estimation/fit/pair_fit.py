@@ -246,11 +246,16 @@ def unknown_covariance(curvature: Floats, ridge: float) -> Floats:
         curvature: expected Hessian of the likelihood, without the ridge.
         ridge: curvature of the ridge that is left in the scores.
     """
-    n = len(curvature)
+    covariance = np.zeros_like(curvature)
+    met = np.flatnonzero(np.diagonal(curvature) > LEAST_KNOWN * ridge)  # others are open anyway
+    if not len(met):
+        return covariance
+    among = curvature[np.ix_(met, met)]
     # The constant vector is not unknown, as scores sum to zero: it gets the mean curvature.
-    whole = curvature + np.trace(curvature) / n**2
+    whole = among + np.trace(among) / len(met) ** 2
     _, weak = eigh(whole, subset_by_value=(-np.inf, LEAST_KNOWN * ridge))
-    return np.asarray(UNKNOWN * n * weak @ weak.T)
+    covariance[np.ix_(met, met)] = UNKNOWN * len(met) * weak @ weak.T
+    return covariance
 
 
 def _taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
