@@ -29,9 +29,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.common.crossing import scores_of_pulls
@@ -93,7 +94,8 @@ class BalancedFit:
     """Difficulties and their errors.
 
     Attributes:
-        scores: shape (m,), drawn to 0 by the ridge; they sum to zero.
+        scores: shape (m,), drawn to 0 by the ridge; they sum to zero, or those of some items do
+            (`centred`).
         unbiased: shape (m,), without the ridge's pull.
         noise, sampling: shape (m, m), covariance of the errors of `unbiased`.
         kept: share of the scores that the ridge leaves, in (0, 1]: their slope on `unbiased`.
@@ -113,6 +115,27 @@ class BalancedFit:
     def covariance(self) -> Floats:
         """Of the errors of `unbiased`: both parts."""
         return self.noise + self.sampling
+
+    def centred(self, on: NDArray[np.bool_]) -> BalancedFit:
+        """The same fit on a scale whose zero is the mean of some items.
+
+        An item that everybody gets right may lie anywhere far down. If it moved the zero, its error
+        would be in every other item's interval, so the zero is the mean of the items that have
+        limits on both sides.
+
+        Args:
+            on: shape (m,), the items whose mean is zero, at least one.
+        """
+        centre = np.eye(len(on)) - on / on.sum()
+        unbiased = centre @ self.unbiased
+        return replace(
+            self,
+            scores=centre @ self.scores,
+            unbiased=unbiased,
+            noise=centre @ self.noise @ centre.T,
+            sampling=centre @ self.sampling @ centre.T,
+            state=replace(self.state, scores=unbiased),
+        )
 
     def ends(self, reach: Floats) -> tuple[Floats, Floats]:
         """Ends of intervals that reach so far, shape (m,), on the scale of the scores' errors.

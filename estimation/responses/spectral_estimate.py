@@ -58,7 +58,8 @@ class SpectralEstimate:
     """Difficulties of m items, and what they rest on.
 
     Attributes:
-        estimate: scores are difficulties, so rank 1 is the hardest item.
+        estimate: scores are difficulties, so rank 1 is the hardest item. Their zero is the mean of
+            the items that the counts limit on both sides; where there are none, of all items.
         covariance: shape (m, m), of the errors of the difficulties without the ridge's pull.
         connection: items whose difficulty the counts do not limit on one side; their intervals are
             infinite there.
@@ -192,6 +193,9 @@ def _estimated(
     entry_sd = math.sqrt(variance)
     linked = connection(y, graph, entry_sd)
     fit = fit_balance(y, graph, variance, covariance, asked)
+    limited = ~(linked.no_lower_limit | linked.no_upper_limit)
+    if limited.any() and not limited.all():
+        fit = fit.centred(limited)
     if y.sum() <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * graph.n_edges):
         estimate = nothing_learned(np.zeros(len(y)), rank=mean_ranks(fit.scores))
     else:
