@@ -31,7 +31,11 @@ from hushrank.estimation.common.pair_separation import difference_variance, sepa
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
-from hushrank.estimation.responses.one_right import booklet_shares, third_answer_shares
+from hushrank.estimation.responses.one_right import (
+    booklet_shares,
+    third_answer_shares,
+    uneven_share,
+)
 from hushrank.estimation.responses.pair_balance import (
     BalanceCovariance,
     BalancedFit,
@@ -64,12 +68,14 @@ class SpectralEstimate:
         connection: items whose difficulty the counts do not limit on one side; their intervals are
             infinite there.
         kept: share of the difficulties that the ridge leaves, in (0, 1].
+        uneven: as of `one_right.uneven_share`; 0 where booklets are known.
     """
 
     estimate: Estimate
     covariance: NDArray[np.float64]
     connection: Connection
     kept: float
+    uneven: float = 0.0
 
 
 def estimate_difficulties(
@@ -123,7 +129,11 @@ def estimate_difficulties(
     def error_quantile(noise_share: Vector, tail: float) -> Vector:
         return quantile(noise_share, tail, law.kind, n_draws)
 
-    return _estimated(y, graph, law.variance, covariance, error_quantile, asked)
+    found = _estimated(y, graph, law.variance, covariance, error_quantile, asked)
+    if booklets or not found.estimate.informative:
+        return found
+    mask = graph.mask().astype(np.float64)
+    return replace(found, uneven=uneven_share(y + y.T, mask, law.variance, found.estimate.scores))
 
 
 def _sampling_of_booklets(
