@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,8 +94,7 @@ class BalancedFit:
     """Difficulties and their errors.
 
     Attributes:
-        scores: shape (m,), drawn to 0 by the ridge; they sum to zero, or those of some items do
-            (`centred`).
+        scores: shape (m,), drawn to 0 by the ridge; those of the limited items sum to zero.
         unbiased: shape (m,), without the ridge's pull.
         noise, sampling: shape (m, m), covariance of the errors of `unbiased`.
         kept: share of the scores that the ridge leaves, in (0, 1]: their slope on `unbiased`.
@@ -115,27 +114,6 @@ class BalancedFit:
     def covariance(self) -> Floats:
         """Of the errors of `unbiased`: both parts."""
         return self.noise + self.sampling
-
-    def centred(self, on: NDArray[np.bool_]) -> BalancedFit:
-        """The same fit on a scale whose zero is the mean of some items.
-
-        An item that everybody gets right may lie anywhere far down. If it moved the zero, its error
-        would be in every other item's interval, so the zero is the mean of the items that have
-        limits on both sides.
-
-        Args:
-            on: shape (m,), the items whose mean is zero, at least one.
-        """
-        centre = np.eye(len(on)) - on / on.sum()
-        unbiased = centre @ self.unbiased
-        return replace(
-            self,
-            scores=centre @ self.scores,
-            unbiased=unbiased,
-            noise=centre @ self.noise @ centre.T,
-            sampling=centre @ self.sampling @ centre.T,
-            state=replace(self.state, scores=unbiased),
-        )
 
     def ends(self, reach: Floats) -> tuple[Floats, Floats]:
         """Ends of intervals that reach so far, shape (m,), on the scale of the scores' errors.
@@ -157,6 +135,7 @@ def fit_balance(
     graph: ItemGraph,
     variance: float,
     covariance: BalanceCovariance,
+    limited: NDArray[np.bool_] | None = None,
     asked: Floats | None = None,
 ) -> BalancedFit:
     """Solve the module's equations.
@@ -166,6 +145,9 @@ def fit_balance(
         graph: the public graph.
         variance: v, of what is no sampling error in one entry.
         covariance: what u varies by, given counts and difficulties.
+        limited: shape (m,), items whose mean is the zero of the scale; None: all. An item that
+            everybody gets right may lie anywhere far down; if it moved the zero, its error would be
+            in every other item's interval.
         asked: as in `expected_totals`.
 
     Raises:
@@ -183,14 +165,17 @@ def fit_balance(
     stiffness = halfway.stiffness
     inverse = _inverse(stiffness, ridge)
     unbiased = scores + _step(inverse, ridge, scores)
-    noise, sampling = (inverse @ part @ inverse for part in covariance(halfway))
-    size = float(unbiased @ unbiased)
+    on = np.ones(len(y)) if limited is None else limited.astype(np.float64)
+    centre = np.eye(len(y)) - on / on.sum()
+    inverse, scores, unbiased = centre @ inverse, centre @ scores, centre @ unbiased
+    noise, sampling = (inverse @ part @ inverse.T for part in covariance(halfway))
+    size = float(on * unbiased @ unbiased)
     return BalancedFit(
         scores=scores,
         unbiased=unbiased,
         noise=noise,
         sampling=sampling,
-        kept=float(np.clip(scores @ unbiased / size, 0, 1)) if size > 0 else 1.0,
+        kept=float(np.clip(on * scores @ unbiased / size, 0, 1)) if size > 0 else 1.0,
         state=PairState(y, state.weights, halfway.totals, unbiased),
         stiffness=stiffness,
     )

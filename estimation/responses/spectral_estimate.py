@@ -202,10 +202,9 @@ def _estimated(
 ) -> SpectralEstimate:
     entry_sd = math.sqrt(variance)
     linked = connection(y, graph, entry_sd)
-    fit = fit_balance(y, graph, variance, covariance, asked)
     limited = ~(linked.no_lower_limit | linked.no_upper_limit)
-    if limited.any() and not limited.all():
-        fit = fit.centred(limited)
+    centre = limited if limited.any() else None
+    fit = fit_balance(y, graph, variance, covariance, centre, asked)
     if y.sum() <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * graph.n_edges):
         estimate = nothing_learned(np.zeros(len(y)), rank=mean_ranks(fit.scores))
     else:
