@@ -31,6 +31,7 @@ SCALINGS = 30  # of the fit of h
 LARGEST_C = 1.0
 LEAST_REST = 1e-9  # of the sums, of items that are answered by not all
 LARGEST_EXPONENT = 3.0
+CLEAR = 5.0  # standard deviations by which a sum of squares must exceed that of noise
 SMALLEST = float(np.finfo(float).tiny)  # of a sum that something is divided by
 
 
@@ -54,6 +55,32 @@ def expected_totals(
     Returns:
         Symmetric, shape (m, m), zero diagonal.
     """
+    everywhere = _fitted_pattern(totals, mask, variance, scores, asked)
+    beyond = mask * (totals - everywhere)
+    kept = _kept(beyond, mask * everywhere, mask, variance)
+    return np.asarray(np.maximum(everywhere + kept * beyond, 0))
+
+
+def uneven_share(totals: Floats, mask: Floats, variance: float, scores: Floats) -> float:
+    """Relative spread of T around its pattern, if it stands clear of the noise; else 0.
+
+    It is near 0 where all items are asked of everybody, or gaps come by chance, and near 1 or above
+    where people have booklets: most pairs are then never answered by one person.
+
+    Args:
+        totals, mask, variance, scores: as for `expected_totals`.
+    """
+    pattern = mask * _fitted_pattern(totals, mask, variance, scores, None)
+    n_pairs, noise = float(mask.sum()) / 2, 2 * variance
+    excess = float(np.square(mask * totals - pattern).sum()) / 2 - noise * n_pairs
+    if excess <= CLEAR * noise * np.sqrt(2 * n_pairs):
+        return 0.0
+    return float(np.sqrt(2 * excess / max(float(np.square(pattern).sum()), SMALLEST)))
+
+
+def _fitted_pattern(
+    totals: Floats, mask: Floats, variance: float, scores: Floats, asked: Floats | None
+) -> Floats:
     asked = np.ones_like(mask) if asked is None else asked
     sums, product = _item_sums(totals, mask, variance, asked), np.outer(scores, scores)
     c, everywhere = 0.0, _pattern(sums, mask, product, 0.0, asked)
@@ -65,9 +92,7 @@ def expected_totals(
             break
         c = float(np.clip(c - (slope * (totals - pattern)).sum() / size, 0, LARGEST_C))
         everywhere = _pattern(sums, mask, product, c, asked)
-    beyond = mask * (totals - everywhere)
-    kept = _kept(beyond, mask * everywhere, mask, variance)
-    return np.asarray(np.maximum(everywhere + kept * beyond, 0))
+    return everywhere
 
 
 def third_answer_shares(totals: Floats, max_answers: int) -> Floats:

@@ -32,6 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.common.crossing import scores_of_pulls
@@ -93,7 +94,7 @@ class BalancedFit:
     """Difficulties and their errors.
 
     Attributes:
-        scores: shape (m,), drawn to 0 by the ridge; they sum to zero.
+        scores: shape (m,), drawn to 0 by the ridge; those of the limited items sum to zero.
         unbiased: shape (m,), without the ridge's pull.
         noise, sampling: shape (m, m), covariance of the errors of `unbiased`.
         kept: share of the scores that the ridge leaves, in (0, 1]: their slope on `unbiased`.
@@ -134,6 +135,7 @@ def fit_balance(
     graph: ItemGraph,
     variance: float,
     covariance: BalanceCovariance,
+    limited: NDArray[np.bool_] | None = None,
     asked: Floats | None = None,
 ) -> BalancedFit:
     """Solve the module's equations.
@@ -143,6 +145,9 @@ def fit_balance(
         graph: the public graph.
         variance: v, of what is no sampling error in one entry.
         covariance: what u varies by, given counts and difficulties.
+        limited: shape (m,), items whose mean is the zero of the scale; None: all. An item that
+            everybody gets right may lie anywhere far down; if it moved the zero, its error would be
+            in every other item's interval.
         asked: as in `expected_totals`.
 
     Raises:
@@ -160,14 +165,17 @@ def fit_balance(
     stiffness = halfway.stiffness
     inverse = _inverse(stiffness, ridge)
     unbiased = scores + _step(inverse, ridge, scores)
-    noise, sampling = (inverse @ part @ inverse for part in covariance(halfway))
-    size = float(unbiased @ unbiased)
+    on = np.ones(len(y)) if limited is None else limited.astype(np.float64)
+    centre = np.eye(len(y)) - on / on.sum()
+    inverse, scores, unbiased = centre @ inverse, centre @ scores, centre @ unbiased
+    noise, sampling = (inverse @ part @ inverse.T for part in covariance(halfway))
+    size = float(on * unbiased @ unbiased)
     return BalancedFit(
         scores=scores,
         unbiased=unbiased,
         noise=noise,
         sampling=sampling,
-        kept=float(np.clip(scores @ unbiased / size, 0, 1)) if size > 0 else 1.0,
+        kept=float(np.clip(on * scores @ unbiased / size, 0, 1)) if size > 0 else 1.0,
         state=PairState(y, state.weights, halfway.totals, unbiased),
         stiffness=stiffness,
     )

@@ -31,7 +31,11 @@ from hushrank.estimation.common.pair_separation import difference_variance, sepa
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
-from hushrank.estimation.responses.one_right import booklet_shares, third_answer_shares
+from hushrank.estimation.responses.one_right import (
+    booklet_shares,
+    third_answer_shares,
+    uneven_share,
+)
 from hushrank.estimation.responses.pair_balance import (
     BalanceCovariance,
     BalancedFit,
@@ -58,17 +62,20 @@ class SpectralEstimate:
     """Difficulties of m items, and what they rest on.
 
     Attributes:
-        estimate: scores are difficulties, so rank 1 is the hardest item.
+        estimate: scores are difficulties, so rank 1 is the hardest item. Their zero is the mean of
+            the items that the counts limit on both sides; where there are none, of all items.
         covariance: shape (m, m), of the errors of the difficulties without the ridge's pull.
         connection: items whose difficulty the counts do not limit on one side; their intervals are
             infinite there.
         kept: share of the difficulties that the ridge leaves, in (0, 1].
+        uneven: as of `one_right.uneven_share`; 0 where booklets are known.
     """
 
     estimate: Estimate
     covariance: NDArray[np.float64]
     connection: Connection
     kept: float
+    uneven: float = 0.0
 
 
 def estimate_difficulties(
@@ -122,7 +129,11 @@ def estimate_difficulties(
     def error_quantile(noise_share: Vector, tail: float) -> Vector:
         return quantile(noise_share, tail, law.kind, n_draws)
 
-    return _estimated(y, graph, law.variance, covariance, error_quantile, asked)
+    found = _estimated(y, graph, law.variance, covariance, error_quantile, asked)
+    if booklets or not found.estimate.informative:
+        return found
+    mask = graph.mask().astype(np.float64)
+    return replace(found, uneven=uneven_share(y + y.T, mask, law.variance, found.estimate.scores))
 
 
 def _sampling_of_booklets(
@@ -191,7 +202,9 @@ def _estimated(
 ) -> SpectralEstimate:
     entry_sd = math.sqrt(variance)
     linked = connection(y, graph, entry_sd)
-    fit = fit_balance(y, graph, variance, covariance, asked)
+    limited = ~(linked.no_lower_limit | linked.no_upper_limit)
+    centre = limited if limited.any() else None
+    fit = fit_balance(y, graph, variance, covariance, centre, asked)
     if y.sum() <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * graph.n_edges):
         estimate = nothing_learned(np.zeros(len(y)), rank=mean_ranks(fit.scores))
     else:

@@ -50,6 +50,12 @@ from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
 MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
+UNEVEN = 0.5  # relative spread of how often two items were answered together; above: a warning
+SYSTEMATIC_GAPS = (
+    "Some pairs of items were answered by one person far more often than others, by the released"
+    " counts, as where people have booklets. The intervals take gaps to come by chance and hold"
+    " less than 95 % so: name the booklets in input.booklets."
+)
 EDGES = "edges"  # of a sparse graph, beside what was drawn on it
 NO_ANSWERS = (
     "Nothing can be learned from this release: nobody was right on one item and wrong on another."
@@ -374,6 +380,8 @@ def _warnings(
     ):
         if where.any():
             yield said.format(_named(names, where))
+    if found.uneven > UNEVEN:
+        yield SYSTEMATIC_GAPS
     if found.kept < MOSTLY_KEPT:
         yield (
             f"Noise is large, so the difficulties are drawn together, to {found.kept:.0%} of what"

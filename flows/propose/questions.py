@@ -273,7 +273,9 @@ def doubtful_items_question(
         choices.append(("points", _WITH_POINTS, list(items)))
     return Question(
         key="items",
-        short="which columns are items",
+        short="which columns are items"
+        if doubtful or points
+        else "whether empty columns are items",
         asks=f"is each of {_listed(items, unsure)} an item too?",
         choices=tuple(
             Choice(answer, effect, f"{{names: [{', '.join(map(scalar, names))}]}}")

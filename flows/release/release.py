@@ -34,6 +34,7 @@ from hushrank.flows.release.boards import (
     GroupRanking,
     RankedItem,
     group_ranking,
+    open_intervals,
     published_lines,
     ranked_items,
 )
@@ -64,6 +65,10 @@ NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: the noise that protects people is as large"
     " as all of the answers together. More people, fewer items, a larger epsilon or a smaller"
     " max_contributions would help."
+)
+MOSTLY_OPEN = (
+    "Nothing was learned about most items: {:,} of {:,} intervals have an open end. More people,"
+    " fewer items or a larger epsilon would help."
 )
 NOBODY_SEEN = (
     "Nothing useful can be learned from this release, and noise need not be the reason: {} Few"
@@ -365,6 +370,8 @@ def build_release(
     chances = chances_of(estimate, n_top)
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     ranking = ranked_items(items, compared, scale, labels or {}, chances)
+    if estimate.informative and (number := open_intervals(ranking)):
+        warnings = [*warnings, MOSTLY_OPEN.format(number, len(ranking))]
     groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
     every = chain(ranking, *(group.ranking for group in groups))
     has_chances = any(line.p_top is not None for line in every)

@@ -23,7 +23,7 @@ from hushrank.transforms.common.encode import (
 from hushrank.transforms.common.schema import Words, by_distinct, is_text, to_numpy, to_text
 from hushrank.transforms.responses.answer_sheets import Responses
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.whole_sheets import SheetRules
+from hushrank.transforms.responses.whole_sheets import NO_BOOKLET, SheetRules
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
@@ -104,6 +104,11 @@ def _encode_wide(
         *order_rules,
     ]
     booklet, booklet_rules = _booklets(batch, columns.booklet, sheets)
+    if sheets is not None and sheets.booklets:  # the pilot query counts rows, so rows say it too
+        outside = (marks != _NONE).astype(np.float32) @ ~sheets.members().T
+        fits = outside == 0
+        named = fits.any(axis=1) if booklet is None else fits[np.arange(len(batch)), booklet]
+        booklet_rules = (*booklet_rules, (NO_BOOKLET, ~named))
     valid, rejects = sift(batch, [*rules, *booklet_rules])
     rows = np.flatnonzero(valid)
     owner, person_of_row = _people(batch[columns.user], rows, keyed_hash)
