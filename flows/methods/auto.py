@@ -34,8 +34,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.config.method import MethodFacts
-from hushrank.flows.config.row_rules import TIE_MODEL, problems_of_ties, problems_of_weights
+from hushrank.flows.config.method import MethodFacts, Problems
+from hushrank.flows.config.row_rules import (
+    ASKED,
+    TIE_MODEL,
+    problems_of_asked,
+    problems_of_ties,
+    problems_of_weights,
+)
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
@@ -49,6 +55,11 @@ NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may 
 PAIRS = NoisyPairs()
 CANDIDATES = (PAIRS, NoisyCounts(), WinLoss(), MLE)
 DOUBTED = " (and chance in how often an item was shown, which it does not see)"
+UNKNOWN_MEETINGS = (
+    "any leaves open which items met, and intervals need to know it: list the pairs that were asked"
+    " in input.pairs, or say in model.exposures how often items or pairs are compared, or write"
+    " design: random if chance decided who met whom"
+)
 BECAUSE = {
     Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
     Design.RANDOM: "chance decided which items met (input.design: random)",
@@ -85,6 +96,7 @@ class Auto(Method):
             "privacy.public_graph",
             "input.columns.weight",
             TIE_MODEL,
+            ASKED,
         ),
     )
 
@@ -112,6 +124,8 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
         *facts.rules(config),
         *problems_of_weights(config, facts),
         *problems_of_ties(config, facts, known),
+        *problems_of_asked(config, facts, known),
+        *_problems_of_chance(config, facts),
     )
     problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
@@ -121,6 +135,13 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
     counted = method.facts.design is Design.BALANCED
     return Candidate(method, variance, _chance_in_totals(config) if counted else 0.0)
+
+
+def _problems_of_chance(config: SurveyConfig, facts: MethodFacts) -> Problems:
+    """Intervals that take partners to have met by chance, where nobody says that they did."""
+    if facts.name == MLE.facts.name and config.comparisons.design is Design.ANY:
+        if config.model.exposures is None:
+            yield "input.design", UNKNOWN_MEETINGS
 
 
 def _best(found: list[Candidate]) -> Candidate:

@@ -86,6 +86,7 @@ class CountedMethod(PlannedMethod[B]):
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
             groups=None if config.groups is None else config.groups.groups(),
+            asked=config.asked_pairs(),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
