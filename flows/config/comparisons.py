@@ -17,8 +17,7 @@ from pydantic import (
 )
 
 from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.flows.config.items import ItemName
-from hushrank.flows.config.places import local_path
+from hushrank.flows.config.places import LocalPath, local_path
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import (
     BadRows,
@@ -137,11 +136,22 @@ class ColumnsConfig(ColumnRoles):
 
 
 def _file_or_pairs(value: object, info: ValidationInfo) -> object:
-    """A file beside the YAML file, or a list of pairs."""
-    return local_path(value, info) if isinstance(value, str | Path) else value
+    """A file beside the YAML file, or pairs of names."""
+    if isinstance(value, str | Path):
+        return local_path(value, info)
+    if isinstance(value, list | tuple) and value and all(map(_is_pair, value)):
+        return tuple((str(left).strip(), str(right).strip()) for left, right in value)
+    refuse(("", "must be a file, or a list of pairs of items such as [[London, Paris]]"))
+    return None
 
 
-AskedPair = Annotated[tuple[ItemName, ItemName], Field(strict=False)]
+def _is_pair(value: object) -> bool:
+    names = value if isinstance(value, list | tuple) else ()
+    known = (isinstance(name, str | int) and not isinstance(name, bool) for name in names)
+    return len(names) == 2 and all(known)
+
+
+AskedPairs = Annotated[LocalPath | tuple[tuple[str, str], ...], BeforeValidator(_file_or_pairs)]
 
 
 class FeatureConfig(Section):
@@ -211,9 +221,7 @@ class InputConfig(RowFiles):
     design: Annotated[Design, Field(strict=False)] = Field(
         default=Design.ANY, examples=["balanced"]
     )
-    pairs: Annotated[Path | tuple[AskedPair, ...], BeforeValidator(_file_or_pairs)] | None = Field(
-        default=None, examples=["pairs.csv"]
-    )
+    pairs: AskedPairs | None = Field(default=None, examples=["pairs.csv"])
     words: OutcomeWords | None = Field(
         default=None, examples=["{left: [model_a], right: [model_b], tie: [tie, both_bad]}"]
     )

@@ -67,6 +67,9 @@ BECAUSE = {
 }
 
 
+LISTED = "input.pairs lists the pairs that were asked about"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A method that suits the configuration.
@@ -115,7 +118,7 @@ class Auto(Method):
         if not found:
             raise refused or ConfigError("method: auto found none; name one")
         best = _best(found)
-        return Choice(best.method, _reason(best, found, config.comparisons.design))
+        return Choice(best.method, _reason(best, found, config))
 
 
 def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
@@ -166,13 +169,15 @@ def _chance_in_totals(config: SurveyConfig) -> float:
     return others * left_out / max(n_pairs - 1, 1)
 
 
-def _reason(best: Candidate, found: list[Candidate], design: Design) -> str:
+def _reason(best: Candidate, found: list[Candidate], config: SurveyConfig) -> str:
+    design, listed = config.comparisons.design, config.asked_design()
     noise = ", ".join(
         f"{math.sqrt(each.variance):.3g} with {each.method.facts.name}"
         + DOUBTED * (each.doubt > 0 and each is not best)
         for each in sorted(found, key=lambda each: (each is not best, each.variance))
     )
-    return f"{BECAUSE[design]}; noise in an item's wins: {noise}"
+    because = BECAUSE[design] if listed is None else LISTED
+    return f"{because}; noise in an item's wins: {noise}"
 
 
 METHODS = (Auto(),)

@@ -176,7 +176,7 @@ def problems_of_unknown_partners(config: Sections) -> Problems:
         yield (
             "input.design",
             f"method: {config.method} takes chance to have decided which items met: write random"
-            " (or balanced) if that is so, else set method: perturbed-mle",
+            " (or balanced) if that is so, else set method: noisy-pairs",
         )
 
 
