@@ -208,7 +208,7 @@ privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
 win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
-pair-counts: kind=text row_weight=count items=items wins=[[number*n]*n]
+pair-counts: kind=text row_weight=count items=items wins=[[number*n]*n] asked?=[[size]*n]~
 outcome-counts: kind=text row_weight=count items=items pairs=[[size]*n]~ compared=[[size]*n]~
     wins=[[int]*n]~
 tie-counts: kind=text items=items wins=[[int*n]*n] ties=[[int*n]*n]
@@ -269,7 +269,7 @@ nights: stream=text night=count nights=count participations=count gap=count wind
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
-    ties?=text tie_model?=text
+    ties?=text tie_model?=text pairs?=count
 roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_values?=outcome_words~
     loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
 outcome_words: left?=[text] right?=[text] tie?=[text]
@@ -742,6 +742,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
+    if kind == "pair-counts" and released.get("asked") is not None:
+        entries = 2 * sum(map(len, released["asked"]))
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -844,6 +846,7 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
             wrong="exposures are published without noise, and are not the public numbers that the"
             " certificate names",
         )
+    check_asked(certificate, released, facts, say)
     effects = [each["name"] for each in release.get("effects") or ()]
     known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
     unknown = [each for each in facts if each not in known]
@@ -852,12 +855,36 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
 
 
+def check_asked(
+    certificate: Document, released: Document, facts: Document, say: Findings
+) -> None:
+    """That the pairs which alone have counts are those that are stated to be public."""
+    rows, items = released.get("asked"), released.get("items")
+    stated = certificate["rows"]["settings"].get("pairs")
+    digest = facts.get(ASKED_PAIRS, {}).get("sha256")
+    found = None
+    if rows is not None:
+        named = sorted(sorted((items[i], items[j])) for i, row in enumerate(rows) for j in row)
+        text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
+        found = len(named), hashlib.sha256(text.encode()).hexdigest()
+    say.check(
+        (None, None) == (stated, digest) if found is None else found == (stated, digest),
+        wrong="counts are of some pairs alone, and these are not the public pairs that the"
+        " certificate names",
+    )
+
+
 NAMELESS = "each ranking in the input is another person's"
 STATED_NUMBERS = (
     "how often items or pairs are compared: a file of public numbers, of which this is the digest"
     " (sorted pairs of item and number, as JSON)"
 )
+ASKED_PAIRS = (
+    "the pairs that were asked about, of which this is the digest (sorted pairs of sorted names, as"
+    " JSON)"
+)
 FACTS_STATED = {
+    ASKED_PAIRS,
     "the items, none of which was made from the answers",
     "the groups that have rankings of their own",
     "how many people there are",
@@ -888,7 +915,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["units_of_a_comparison"] = released["row_weight"] if weighted else None
         found["max_weight"] = bounds["max_weight"] and fraction(bounds["max_weight"])
     if kind in ("pair-counts", "tie-counts"):
-        found["pairs"] = pairs
+        asked = released.get("asked")
+        found["pairs"] = pairs if asked is None else sum(map(len, asked))
     if kind == "tie-counts":
         found["tie_model"] = release["ties"]["model"]
     if kind == "outcome-counts" and released["pairs"] is not None:
@@ -1120,9 +1148,22 @@ def not_counts(certificate: Document, release: Document) -> Iterator[str]:
                 yield f"released.{name}"
 
 
+def counted_off(wins: list[list[float]], met: set[tuple[int, int]]) -> Iterator[str]:
+    """A matrix of wins with a number for a pair that nobody was asked about."""
+    cells = ((i, j) for i, row in enumerate(wins) for j, count in enumerate(row) if count)
+    if any((min(cell), max(cell)) not in met for cell in cells):
+        yield "released.wins"
+
+
 def counted_nowhere(released: Document) -> Iterator[str]:
     """Tables with numbers on a diagonal, below it, or off a public graph, where none belong."""
-    kind, pairs = released["kind"], released.get("pairs")
+    kind, pairs, asked = released["kind"], released.get("pairs"), released.get("asked")
+    if asked is not None:
+        size = len(released["items"])
+        if any(not i < j < size for i, row in enumerate(asked) for j in row):
+            yield "released.asked"
+        met = {(i, j) for i, row in enumerate(asked) for j in row}
+        yield from counted_off(released["wins"], met)
     graph = None if pairs is None else [{*row} for row in pairs]
 
     def empty(name: str, counts: Callable[[int, int], bool]) -> Iterator[str]:
@@ -3803,6 +3844,7 @@ RULES = (  # how bytes become rows, in words
     "A row that breaks a rule stops the run before anything is drawn or spent.",
     "What a row means follows from its own bytes and from the settings above alone; no other row,"
     " and no file besides the catalogue, changes it.",
+    "A row on a pair that was not asked about breaks a rule.",
     "Rows of one user, pair and event count once; contradicting ones never.",
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered.",

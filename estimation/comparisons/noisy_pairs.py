@@ -66,7 +66,7 @@ from hushrank.privacy.units import NoiseKind
 
 Mask = NDArray[np.bool_]
 CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total may be left out
-FULLY = 2.0  # standard deviations above that from which on a pair always enters as it is
+WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 FREE = 0.02  # least ridge c where few pairs met: a stronger one would bend a long chain
 FEWEST = 5  # items of which a few pairs may be a schedule
 LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
@@ -347,9 +347,9 @@ def _pair_weights(
     everything = _PairWeights(pairs, np.zeros_like(totals), pairs * totals)
     if variance == 0:
         return everything
-    deviation = math.sqrt(2 * variance)
-    kept = pairs * np.clip((totals / deviation - bar) / FULLY, 0, 1)
-    slope = ((kept > 0) & (kept < 1)) / (FULLY * deviation)
+    deviation, ramp = math.sqrt(2 * variance), WHOLE_TOTAL - CLEAR_PAIR
+    kept = pairs * np.clip((totals / deviation - bar) / ramp, 0, 1)
+    slope = ((kept > 0) & (kept < 1)) / (ramp * deviation)
     clear = _PairWeights(kept, slope, totals * kept - 2 * variance * slope)
     if totals.sum() <= 0 or clear.used.sum() <= 0 or bar > CLEAR_PAIR:
         return clear

@@ -205,7 +205,12 @@ def design_question() -> Question:
         choices=(
             Choice("balanced", "if so"),
             Choice("random", "if people got pairs at random but some items more often than others"),
-            Choice("any", "if you do not know"),
+            Choice(
+                "any",
+                "if you do not know, or if the same pair was judged several times on purpose, or"
+                " items met by a schedule such as a league; list the pairs in input.pairs if few"
+                " were asked",
+            ),
         ),
     )
 

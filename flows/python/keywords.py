@@ -56,6 +56,8 @@ class Keywords(TypedDict, total=False):
         already_private: under unit local: the answers were privatised at the source.
         method: how the ranking is computed.
         design: which pairs were asked about: balanced, random or any.
+        pairs: the pairs that people were asked about, if these are not all: a list of pairs of
+            items, or a CSV file with the columns left and right.
         best: which rank is the best: lowest (the default; 1 is the first place) or highest.
         ties: what becomes of ties.
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
@@ -111,6 +113,7 @@ class Keywords(TypedDict, total=False):
     already_private: bool
     method: str
     design: str
+    pairs: PathLike | Sequence[Sequence[str]]
     ties: str
     unlisted: str
     not_ranked: Sequence[str | int]
@@ -144,7 +147,7 @@ _PRIVACY = (
     *("per_item_cap", "look", "mechanism", "already_private"),
 )
 _OF_INPUT = (
-    *("kind", "layout", "design", "best", "ties", "words", "unlisted", "not_ranked"),
+    *("kind", "layout", "design", "pairs", "best", "ties", "words", "unlisted", "not_ranked"),
     *("missing", "booklets"),
 )
 _PLACES = {"out": "output", "confidential": "confidential"}

@@ -320,8 +320,9 @@ class PlannedSurvey:
 
 def _filled(shares: NDArray[np.float64], answers: int) -> NDArray[np.float64]:
     """min(1, c shares) with sum `answers`: pairs that are certain leave the rest to the others."""
-    if answers == len(shares):
-        return np.ones(len(shares))
+    met = shares > 0  # the others are asked of nobody
+    if answers >= met.sum():
+        return np.asarray(met, np.float64)
     chances = answers * shares / shares.sum()
     while (chances > 1).any():
         certain = chances >= WHOLE

@@ -121,6 +121,7 @@ def encode_comparisons(
     rules: Rules = (),
     groups: Groups | None = None,
     naming: Naming = Naming.NUMBERS,
+    asked: NDArray[np.int64] | None = None,
 ) -> Sifted[Comparisons]:
     """Encode one batch.
 
@@ -132,6 +133,8 @@ def encode_comparisons(
         rules: further rules that rows must keep.
         groups: the public groups; needed where `columns` names a column of them.
         naming: how names of users and events are hashed.
+        asked: the pairs that people were asked about, which are public, as `pair_keys` names them;
+            a row on another pair breaks a rule. None: all pairs.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
@@ -148,10 +151,21 @@ def encode_comparisons(
     if columns.weight is not None:
         weight = weights_of(batch[columns.weight], columns.most_units)
     rows = Comparisons(left, right, outcome, user, event, group, weight)
+    if asked is not None:
+        not_asked = ~np.isin(pair_keys(left, right, len(catalogue)), asked)
+        unknown = (left == UNKNOWN) | (right == UNKNOWN) | (left == right)
+        if (not_asked & ~unknown).any():
+            rules = [*rules, ("pair is not one of input.pairs", not_asked & ~unknown)]
     if not rules and _all_valid(batch, columns, rows):
         return Sifted(rows)
     valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])
     return Sifted(rows.take(valid), rejects, valid)
+
+
+def pair_keys(left: Codes, right: Codes, n_items: int) -> NDArray[np.int64]:
+    """One integer for each unordered pair of codes, shape (m,)."""
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    return low.astype(np.int64) * n_items + high
 
 
 def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
