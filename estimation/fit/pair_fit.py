@@ -345,7 +345,7 @@ def _separation(fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt) ->
         sure = score_differences(fit.unshrunk) > -ndtri(tail) * spread
         return np.asarray(sure & (score_differences(fit.scores) > 0))
 
-    return separate_pairs(fit.scores, better_at, ends_at)
+    return separate_pairs(fit.scores, better_at, ends_at, covariance)
 
 
 def win_totals(pairs: WeightedPairs) -> Floats:
