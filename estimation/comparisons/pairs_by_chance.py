@@ -180,7 +180,7 @@ class _Intervals:
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
         noise_share: of the part of V that an item's own counts make, the noise's share.
-        deviation: of each score by the slope of its curve at the scores.
+        deviation: of each score by the slope of its curve, were it known how often it was compared.
     """
 
     scores: Floats
@@ -218,7 +218,6 @@ class _Intervals:
         exposure = np.linalg.inv(problem.exposure_information(at))
         exposure = np.einsum("ij,jk,ik->i", met, exposure, met, optimize=True)
         won = (weights * at.chance).sum(axis=1)
-        variance = information + others + (won - total / 2) ** 2 * exposure
         return cls(
             at.scores,
             WinCurves.of(weights, at.scores, problem.link),
@@ -228,7 +227,7 @@ class _Intervals:
             information - from_chance + others,
             np.asarray(exposure),
             1 - from_chance / np.maximum(information, np.finfo(float).tiny),
-            np.sqrt(variance) / np.maximum(information, np.finfo(float).tiny),
+            np.sqrt(information + others) / np.maximum(information, np.finfo(float).tiny),
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:
