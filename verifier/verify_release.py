@@ -184,13 +184,14 @@ FORMAT = 1  # `hushrank_certificate`: of certificate.json, release.json and the 
 FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
-    ranking=[line*n] top_k?=[item] top?=count privacy=privacy look?=look stream?=stream
-    effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+    ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
+    stream?=stream effects?=[effect*q] ties?=ties released=<released> groups?=[group]
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
+errors: centre=[number*n] covariance=[[number]*n]
 group: name=text own=number informative=bool ranking=[line*n] released=<released>
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
@@ -2758,6 +2759,51 @@ def check_order(release: Document, say: Findings) -> None:
     )
 
 
+SURE = 1.5  # standard errors that lie between two items in a sure order, at least
+
+
+def check_errors(release: Document, say: Findings) -> None:
+    """That the covariance of scores is one, and that no order is sure which it leaves open."""
+    errors = release.get("errors")
+    if errors is None:
+        return
+    centre, rows = errors["centre"], errors["covariance"]
+    n = len(centre)
+    whole = all(len(row) == line for line, row in enumerate(rows, start=1)) and n == len(rows)
+    if whole:
+        own = [row[-1] for row in rows]
+        whole = all(
+            row[-1] >= 0 and all(x * x <= 1.0001 * own[i] * row[-1] for i, x in enumerate(row))
+            for row in rows
+        )
+    say.check(
+        whole,
+        "errors: every line ends at the diagonal, and no covariance exceeds its variances",
+        "release.json: errors: these are not the lower lines of a covariance",
+    )
+    if not whole:
+        return
+    unsure = []
+    for above, line in enumerate(release["ranking"]):
+        for below in lines_in(line.get("surely_above") or ""):
+            one, other = sorted((above, below))
+            variance = rows[one][-1] + rows[other][-1] - 2 * rows[other][one]
+            if centre[above] - centre[below] < SURE * math.sqrt(max(variance, 0)):
+                unsure.append(f"{line['item']} and {release['ranking'][below]['item']}")
+    say.check(
+        not unsure,
+        "errors: items in a sure order lie apart by their errors",
+        f"release.json: errors: too large for the sure order of {', '.join(unsure[:3])}",
+    )
+
+
+def lines_in(text: str) -> Iterator[int]:
+    """Lines of a ranking, counted from 0, that `3..7 9` names."""
+    for run in text.split():
+        first, _, last = run.partition("..")
+        yield from range(int(first) - 1, int(last or first))
+
+
 MOST_WRONG = 3  # differences of a table that are told
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
@@ -3925,6 +3971,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "files": lambda: check_digests(files, certificate, say),
         "scores": lambda: check_scores(release, say),
         "ranks": lambda: check_order(release, say),
+        "errors": lambda: check_errors(release, say),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),
         "not_proved": lambda: say_what_is_open(certificate, release, say),

@@ -47,6 +47,7 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
+from hushrank.estimation.common.uncertainty import quantile
 from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
 from hushrank.estimation.comparisons.pairs_in_groups import fit_pairs_in_groups
@@ -144,8 +145,14 @@ def rank_noisy_pairs(
     else:
         found = fit_noisy_pairs(counts, law, link)
         fit, noise_share, left_out = found.fit, found.noise_share, found.n_left_out
+
+    def quantile_at(tail: float) -> float:
+        """Quantile by the law of an item's noise, which is a sum of two draws for each opponent."""
+        draws = 2 * (counts.n_items - 1)
+        return float(quantile(np.max(noise_share), tail, law.kind, draws))
+
     return RankedPairs(
-        estimate=replace(estimate_from(fit), noise_share=noise_share),
+        estimate=replace(estimate_from(fit, quantile_at), noise_share=noise_share),
         by_chance=False,
         n_pairs=n_pairs,
         n_left_out=left_out,

@@ -59,6 +59,7 @@ from hushrank.estimation.fit.solve import Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex, smallest_curvature
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 
+QuantileAt = Callable[[float], float]  # of a tail chance: an error's quantile, in standard errors
 RIDGE = 1.0  # c
 KEPT = 0.1  # of the ridge, in `unshrunk`
 LEAST_KNOWN = 2.0  # times the ridge's curvature: below it, a score is mostly the ridge's
@@ -323,7 +324,12 @@ def require_fittable(n_items: int, ridge: float) -> None:
         raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
 
 
-def estimate_from(fit: ShrunkScores) -> Estimate:
+def normal_quantile(tail: float) -> float:
+    """What a normal error exceeds with chance `tail`, in standard errors."""
+    return -float(ndtri(tail))
+
+
+def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
     Intervals are around the unshrunk scores, and stretched where they would not hold the scores.
@@ -331,6 +337,11 @@ def estimate_from(fit: ShrunkScores) -> Estimate:
     An item of which the likelihood knows less than the ridge, by a factor, has a score that is
     mostly the ridge's: its interval is infinite and its rank open. So is the interval where the
     comparisons do not join the item to the others, but it may be better than items that it met.
+
+    Args:
+        fit: the scores and their covariance.
+        quantile_at: what an error exceeds with a chance, in standard errors; errors whose
+            covariance was simulated go by the law that was simulated.
     """
     known = fit.information > LEAST_KNOWN * 2 * fit.ridge
     covariance = fit.covariance
@@ -341,14 +352,14 @@ def estimate_from(fit: ShrunkScores) -> Estimate:
         bounded = known & (np.diagonal(covariance) < UNKNOWN / 100)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        half_width = np.where(bounded, _reach(covariance, tail), np.inf)
+        half_width = np.where(bounded, _reach(covariance, tail, quantile_at), np.inf)
         low, high = fit.unshrunk - half_width, fit.unshrunk + half_width
         return np.minimum(low, fit.scores), np.maximum(high, fit.scores)
 
     return estimate_of(
         fit.scores,
         *ends_at(LEVEL / 2),
-        _separation(fit, known, ends_at),
+        _separation(fit, known, ends_at, quantile_at),
         informative=bool(known.any()),
         errors=ScoreErrors(
             fit.unshrunk,
@@ -357,14 +368,16 @@ def estimate_from(fit: ShrunkScores) -> Estimate:
     )
 
 
-def _reach(covariance: Floats | SimulatedVariances, tail: float) -> Floats:
+def _reach(covariance: Floats | SimulatedVariances, tail: float, quantile_at: QuantileAt) -> Floats:
     """What each score's error exceeds with chance `tail`, shape (n,)."""
     if isinstance(covariance, SimulatedVariances):
         return covariance.reach(tail)
-    return np.asarray(-ndtri(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
+    return np.asarray(quantile_at(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
 
 
-def _separation(fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt) -> RankSeparation:
+def _separation(
+    fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt, quantile_at: QuantileAt
+) -> RankSeparation:
     """From differences of scores, or of many items from intervals that lie apart."""
     covariance = fit.covariance
     if isinstance(covariance, SimulatedVariances):
@@ -373,10 +386,10 @@ def _separation(fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt) ->
     spread[~(known[:, np.newaxis] & known)] = np.inf
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        sure = score_differences(fit.unshrunk) > -ndtri(tail) * spread
+        sure = score_differences(fit.unshrunk) > quantile_at(tail) * spread
         return np.asarray(sure & (score_differences(fit.scores) > 0))
 
-    return separate_pairs(fit.scores, better_at, ends_at)
+    return separate_pairs(fit.scores, better_at, ends_at, covariance)
 
 
 def win_totals(pairs: WeightedPairs) -> Floats:
