@@ -58,10 +58,10 @@ def verdict(
 ) -> Verdict | None:
     """The method to take, and why; None: there is no choice.
 
-    The one that is best at what is wanted; of several that two standard errors do not tell apart,
-    the one that `method: auto` takes, or the one with the smallest `plan_order`, which assumes
-    less. A method that names the best items and ranks no others is for jobs that ask for no more
-    than that.
+    The one that is best at what is wanted; of several that two standard errors of the difference do
+    not tell apart, the one that the job names or `method: auto` takes, or else the one with the
+    smallest `plan_order`, which assumes less. A method that names the best items and ranks no
+    others is for jobs that ask for no more than that.
 
     Args:
         config: the job.
@@ -78,13 +78,17 @@ def verdict(
     if len(tried) < 2 or not known:
         return None
     best = max(known, key=lambda each: sign * getattr(each[1], target.name))
-    margin = 2 * best[1].spread[target.name]
-    level = sign * getattr(best[1], target.name) - margin
-    close = [each for each in known if sign * getattr(each[1], target.name) >= level]
+    close = [each for each in known if _is_close(each[1], best[1], target.name)]
     chosen = min((each for each, _ in close), key=lambda each: _plan_order(each.method))
-    if config.method == AUTO and tried[0] in close:
+    if tried[0] in close:
         chosen = tried[0][0]
     return Verdict(chosen, _why(config, chosen, best[0], len(known), len(close)))
+
+
+def _is_close(one: Accuracy, other: Accuracy, name: str) -> bool:
+    """Whether two standard errors of the difference explain it."""
+    apart = abs(getattr(one, name) - getattr(other, name))
+    return bool(apart <= 2 * math.hypot(one.spread[name], other.spread[name]))
 
 
 def _why(config: SurveyConfig, chosen: Setting, best: Setting, known: int, close: int) -> str:
@@ -92,7 +96,7 @@ def _why(config: SurveyConfig, chosen: Setting, best: Setting, known: int, close
         return "no other method that is right for this design is measured by that"
     if chosen.method == best.method:
         return "best at what is wanted" if close == 1 else "as good as any here"
-    if config.method == AUTO:
+    if config.method in (AUTO, chosen.method):
         return f"{best.method} is not better than chance explains"
     return f"{best.method} is not better than chance explains, and assumes more"
 

@@ -33,8 +33,9 @@ _WITH_POINTS = (
 )
 _MOST_ANSWERS = (
     "how many answers of one person count at most, from how the survey was made and never counted"
-    " in the answers: 15 if everybody was asked 15 questions; fewer need less noise"
+    " in the answers"
 )
+_FEWER = "15 if everybody was asked 15 questions; fewer need less noise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +304,14 @@ def epsilon_question() -> Question:
     )
 
 
-def bound_question() -> Question:
-    """Ask how many answers of a person count."""
-    return Question(key="privacy.max_contributions", short="answers a person", asks=_MOST_ANSWERS)
+def bound_question(advice: str = _FEWER) -> Question:
+    """Ask how many answers of a person count.
+
+    Args:
+        advice: what a good number depends on.
+    """
+    asks = f"{_MOST_ANSWERS}: {advice}"
+    return Question(key="privacy.max_contributions", short="answers a person", asks=asks)
 
 
 def asked_question(n_items: int) -> Question:

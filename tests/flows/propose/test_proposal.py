@@ -128,9 +128,11 @@ def test_an_unfilled_proposal_names_its_lines():
         " numbers 0 to 5",
         "survey.yaml: privacy.epsilon: line 26 is marked CHOOSE and has no value yet;"
         " smaller protects more; 1 is strong, 2 to 4 is usual",
-        "survey.yaml: privacy.max_contributions: line 27 is marked CHOOSE and has no value yet; how"
+        "survey.yaml: privacy.max_contributions: line 29 is marked CHOOSE and has no value yet; how"
         " many answers of one person count at most, from how the survey was made and never counted"
-        " in the answers: 15 if everybody was asked 15 questions; fewer need less noise",
+        " in the answers: 10 is within 15 % of the best error for nearly all surveys with this"
+        " noise; write fewer if people were asked fewer, and with noise: laplace the fewest that"
+        " anybody was asked",
     ]
 
 
@@ -144,6 +146,8 @@ def test_a_filled_proposal_is_valid(tmp_path):
     assert config.input.paths == (f"{tmp_path}/answers.csv",)
     assert (config.name, config.output) == ("answers", tmp_path / "out/answers")
     assert (config.privacy.epsilon, config.ledger.epsilon) == (2.0, 10.0)
+    assert (config.privacy.noise, config.privacy.distinct_pairs) == ("gaussian", True)
+    assert (config.privacy.delta, config.ledger.delta) == (1e-6, 1e-5)
     assert "# refresh: monthly renews this total; lifetime_epsilon: 50 limits all" in proposal.text
 
 
@@ -182,11 +186,11 @@ def test_without_a_column_of_people_single_answers_can_be_protected():
     assert proposal.choices[0] == "the column user"
     line = next(line for line in proposal.text.splitlines() if line.startswith("    user:"))
     assert line.endswith(
-        "Does no column say so? Remove this line and max_contributions, and write unit: comparison,"
-        " which protects single answers and not people"
+        "Does no column say so? Remove this line, max_contributions and distinct_pairs, and write"
+        " unit: comparison, which protects single answers and not people"
     )
     text = proposal.text.replace(line + "\n", "").replace("unit: user", "unit: comparison")
-    text = re.sub(r"  max_contributions:.*\n", "", text)
+    text = re.sub(r"  (max_contributions|distinct_pairs):.*\n", "", text)
     TARGET.write_text(choose(text, {"design": "any", "items": "{names: [x, y]}", "epsilon": "1"}))
     assert load_config(TARGET).comparison_columns().user is None
 

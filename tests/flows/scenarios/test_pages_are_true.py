@@ -163,7 +163,8 @@ CHOICES = {
     r"^items: .*": f"items: {{names: [{', '.join(CITIES)}]}}",
     r"design: +# CHOOSE.*": "design: balanced",
     r"ties: drop": "ties: split",
-    r"max_contributions: +# CHOOSE.*": "max_contributions: 15\\n  distinct_pairs: true",
+    r"noise: gaussian.*\n  delta:.*": "noise: laplace",
+    r"max_contributions: +# CHOOSE.*": "max_contributions: 15",
     r"look: 0.02": "look: 0.05",
 }
 
