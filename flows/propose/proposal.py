@@ -17,6 +17,12 @@ from pathlib import Path
 from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
+from hushrank.flows.propose.forms import (
+    columns_of_pairs,
+    recorded_form,
+    unread_column,
+    unread_table,
+)
 from hushrank.flows.propose.groups import group_column
 from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.propose.names import meaning_of
@@ -115,6 +121,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    _refuse_unread(source, head, guess)
     if isinstance(guess, RankingGuess):
         _refuse_counts(source, head)
     unclear = guess is None
@@ -149,6 +156,20 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if compared.sides is not None:
         return compared
     return guess_rankings(columns, rows) or guess_long(columns, rows)
+
+
+def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
+    """Refuse a form that is not read, unless comparisons with a result were found in it."""
+    columns, rows = head.columns, head.rows
+    told = recorded_form(columns) or columns_of_pairs(columns, rows)
+    known = {} if guess is None else guess.known()
+    compared = isinstance(guess, ColumnGuess) and bool({"outcome", "winner"} & known.keys())
+    if told is None and not compared:
+        told = unread_table(columns, rows)
+    if told is None and (guess is None or isinstance(guess, ColumnGuess)) and not compared:
+        told = unread_column(columns, rows)
+    if told is not None:
+        raise ConfigError(f"{source}: {told}. Nothing was written")
 
 
 def _refuse_counts(source: Source, head: Head) -> None:
