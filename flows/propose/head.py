@@ -78,6 +78,7 @@ class Head:
         encoding, decimal, header_rows: of a CSV file, as `input` calls them.
         questions: text of the row below the names, for each column, if that row is no answer.
         folders: columns that names of folders tell, except for one of dates.
+        is_csv: whether the file is CSV, or another text with columns.
         format: the value that `input.format` needs because the ending does not tell; None: none.
     """
 
@@ -92,6 +93,7 @@ class Head:
     header_rows: int = 1
     questions: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    is_csv: bool = False
     format: FileFormat | None = None
 
 
@@ -135,6 +137,7 @@ def read_head(source: Source) -> Head:
         decimal=_decimal_of(rows) if delimiter != "," else ".",
         header_rows=first.header_rows,
         questions=questions,
+        is_csv=first.format is FileFormat.CSV,
         format=format_,
     )
     if isinstance(source, str):
