@@ -856,9 +856,7 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
 
 
-def check_asked(
-    certificate: Document, released: Document, facts: Document, say: Findings
-) -> None:
+def check_asked(certificate: Document, released: Document, facts: Document, say: Findings) -> None:
     """That the pairs which alone have counts are those that are stated to be public."""
     rows, items = released.get("asked"), released.get("items")
     stated = certificate["rows"]["settings"].get("pairs")

@@ -25,6 +25,7 @@ NUMBERS: tuple[Reading, ...] = (  # what 1, 0 and -1 may mean
     {"left": ("1",), "right": ("-1",), "tie": ("0",)},
 )
 
+_NOT_RANKED = ("0", "99", "999", "-", "--", ".", "N/A", "NaN", "none", "x")
 _ITEMS = ("items", "items.names")  # keys whose answer is a list of items
 _OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may be another one than the choices
 _WITH_POINTS = (
@@ -431,19 +432,8 @@ def empty_winner_question(column: str, ties: Sequence[str]) -> Question:
     )
 
 
-def best_question(markers: Collection[str]) -> Question:
-    """Ask which number of a ranking is the best.
-
-    Args:
-        markers: texts among the ranks that may mean that an item was not ranked.
-    """
-    because = ""
-    if markers:
-        seen = " and ".join(sorted(markers))
-        because = (
-            f"the ranks that were read hold {seen}: 0 and 99 count as numbers, a row with another"
-            " text is set aside; if it means not ranked, name it in input.not_ranked"
-        )
+def best_question() -> Question:
+    """Ask which number of a ranking is the best."""
     return Question(
         key="input.best",
         short="which rank is the best",
@@ -452,7 +442,49 @@ def best_question(markers: Collection[str]) -> Question:
             Choice("lowest", "if 1 is the first place"),
             Choice("highest", "if the largest number is the best, as of points"),
         ),
-        because=because,
+    )
+
+
+def not_ranked_question(markers: Collection[str]) -> Question:
+    """Ask which cells say that an item was not ranked, beside empty ones.
+
+    Args:
+        markers: texts among the ranks that were read that may say so.
+    """
+    seen = " and ".join(sorted(markers))
+    return Question(
+        key="input.not_ranked",
+        short="which rank means not ranked",
+        asks="which cells say that an item was not ranked, beside empty ones and NA? Any other"
+        " number is a rank, 0 too",
+        choices=(
+            Choice("none", "if no other cell does", "[]"),
+            *(Choice(mark, "if such a cell does", flow([mark])) for mark in ("0", "99", "-")),
+            Choice("all", "if each of them does", flow(_NOT_RANKED)),
+        ),
+        because=f"the ranks that were read hold {seen}" if markers else "",
+    )
+
+
+def lines_question(why: str) -> Question:
+    """Ask whether cells of a CSV file hold line breaks.
+
+    Args:
+        why: what in the header or the first rows speaks for it.
+    """
+    return Question(
+        key="input.multiline",
+        short="whether cells hold line breaks",
+        asks="do quoted cells hold line breaks?",
+        choices=(
+            Choice(
+                "true",
+                "if so, though a row with an open quote then swallows rows of others, which no"
+                " noise covers",
+            ),
+            Choice("false", "if not; a row with a line break is then set aside"),
+        ),
+        because=why,
     )
 
 

@@ -28,6 +28,7 @@ from hushrank.flows.propose.questions import (
     epsilon_question,
     items_question,
     missing_question,
+    not_ranked_question,
     unlisted_question,
 )
 from hushrank.flows.propose.rankings import RankingGuess
@@ -258,7 +259,8 @@ def rankings_lines(
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
-    best = None if in_file or guess.layout == "list" else best_question(guess.markers)
+    in_ranks = not in_file and guess.layout != "list"
+    numbers = (best_question(), not_ranked_question(guess.markers)) if in_ranks else ()
     items: tuple[Question, ...] = ()
     if guess.empty:
         items = (doubtful_items_question(ranked, guess.empty),)
@@ -275,7 +277,7 @@ def rankings_lines(
             *(("  columns:",) if known or renamed else ()),
             *_role_lines(_RANKING_ROLES, guess.known(), roles),
             *renamed,
-            *(each.line for each in _any(best)),
+            *(each.line for each in numbers),
             *((line("  ties", ties, meaning),) if guess.layout != "list" else ()),
             *(each.line for each in _any(unlisted)),
         ),
@@ -283,7 +285,7 @@ def rankings_lines(
         privacy=tuple(_trusted_lines(epsilon, owned="user" in known)),
         budget="10",
         delta=_TOTAL_DELTA,
-        questions=(*roles, *_any(best), *_any(unlisted), *items, epsilon),
+        questions=(*roles, *numbers, *_any(unlisted), *items, epsilon),
     )
 
 

@@ -85,7 +85,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         self, batch: pa.RecordBatch, place: int, split: Split
     ) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
-        pseudonyms, naming = keyed_hash, Naming.NUMBERS
+        pseudonyms, naming = keyed_hash, Naming.BARE
         if self._people is not None:
             pseudonyms, naming = self._people.keyed_hash, self._people.naming
         found = _encoded(batch, job, pseudonyms, naming)

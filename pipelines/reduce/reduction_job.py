@@ -125,7 +125,7 @@ class NightOfStream:
     night: int
     attempt: str
     before: str = ""
-    naming: Naming = Naming.NUMBERS
+    naming: Naming = Naming.BARE
 
     @property
     def results(self) -> str:
