@@ -209,7 +209,7 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
             *(each.line for each in (*_any(missing), *_any(booklets))),
         ),
         items=_item_lines(items) if items else tuple(_sheet_items(guess)),
-        privacy=tuple(_noise_lines(epsilon, bound, guess.user)),
+        privacy=tuple(_privacy_lines(epsilon, bound, guess.user)),
         budget="10",
         delta="1.0e-5",
         questions=(
@@ -224,13 +224,12 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
     )
 
 
-def _noise_lines(epsilon: Question, bound: Question, user: UserGuess | None) -> Iterator[str]:
+def _privacy_lines(epsilon: Question, bound: Question, user: UserGuess | None) -> Iterator[str]:
     """The guarantee of a test, in which one person moves many counts a little."""
     yield _unit_line(user)
     yield _ADJACENCY
     yield epsilon.line
-    yield line("  noise", "gaussian", "a person moves many counts a little; or laplace")
-    yield line("  delta", "1.0e-6", "chance that the promise fails: far below one in the people")
+    yield from _noise_lines("a person moves many counts a little; or laplace, without delta")
     yield bound.line
     yield _look_line()
 
