@@ -31,6 +31,11 @@ def measurement_sensitivity(
     most 2 a. So l1 = l2^2 in every case. On the complete graph both are reached: v is right where u
     was wrong and the other way round.
 
+    With booklets the graph holds the pairs that share one, and K is at most the number of items of
+    the largest booklet. Which booklet a person had is protected too: replacing u by v of another
+    booklet moves the ones of both tables, again 2 a at most. What a blank means changes nothing
+    here, because a sheet has at most K answers, given or filled in.
+
     [NZ] Lemma 4.1 lets every entry move: its l2^2 is 2 |E|, m (m - 1) on the complete graph, about
     twice what is needed there. Erratum E6: the lemma prints the noise variance with the square root
     of that number; its proof needs the number itself.

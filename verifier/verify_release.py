@@ -184,13 +184,14 @@ FORMAT = 1  # `hushrank_certificate`: of certificate.json, release.json and the 
 FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
-    ranking=[line*n] top_k?=[item] top?=count privacy=privacy look?=look stream?=stream
-    effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+    ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
+    stream?=stream effects?=[effect*q] ties?=ties released=<released> groups?=[group]
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
+errors: centre=[number*n] covariance=[[number]*n]
 group: name=text own=number informative=bool ranking=[line*n] released=<released>
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
@@ -208,7 +209,7 @@ privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
 win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
-pair-counts: kind=text row_weight=count items=items wins=[[number*n]*n]
+pair-counts: kind=text row_weight=count items=items wins=[[number*n]*n] asked?=[[size]*n]~
 outcome-counts: kind=text row_weight=count items=items pairs=[[size]*n]~ compared=[[size]*n]~
     wins=[[int]*n]~
 tie-counts: kind=text items=items wins=[[int*n]*n] ties=[[int*n]*n]
@@ -240,7 +241,7 @@ parameters of scores: constants=text public_graph=bool public_graph_statement?=t
 parameters of scores-and-effects: covariates=text share_of_effects=number *optimum
 parameters of top-list: k=count
 parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
-    graph_chosen_because?=text
+    graph_chosen_because?=text booklets?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
     pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
     delta_after_shuffling?=number people?=count
@@ -269,7 +270,7 @@ nights: stream=text night=count nights=count participations=count gap=count wind
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
-    ties?=text tie_model?=text
+    ties?=text tie_model?=text pairs?=count
 roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_values?=outcome_words~
     loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
 outcome_words: left?=[text] right?=[text] tie?=[text]
@@ -279,8 +280,9 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
-answer_roles: user?=text item?=text~ correct?=text~ order?=text~
-answer_words: right?=[text] wrong?=[text]
+    missing?=text~ booklets?={[text]}~
+answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~
+answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
 cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
 law: kind=text scale=fraction step=fraction
@@ -741,6 +743,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
+    if kind == "pair-counts" and released.get("asked") is not None:
+        entries = 2 * sum(map(len, released["asked"]))
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -843,6 +847,7 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
             wrong="exposures are published without noise, and are not the public numbers that the"
             " certificate names",
         )
+    check_asked(certificate, released, facts, say)
     effects = [each["name"] for each in release.get("effects") or ()]
     known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
     unknown = [each for each in facts if each not in known]
@@ -851,12 +856,34 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
 
 
+def check_asked(certificate: Document, released: Document, facts: Document, say: Findings) -> None:
+    """That the pairs which alone have counts are those that are stated to be public."""
+    rows, items = released.get("asked"), released.get("items")
+    stated = certificate["rows"]["settings"].get("pairs")
+    digest = facts.get(ASKED_PAIRS, {}).get("sha256")
+    found = None
+    if rows is not None:
+        named = sorted(sorted((items[i], items[j])) for i, row in enumerate(rows) for j in row)
+        text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
+        found = len(named), hashlib.sha256(text.encode()).hexdigest()
+    say.check(
+        (None, None) == (stated, digest) if found is None else found == (stated, digest),
+        wrong="counts are of some pairs alone, and these are not the public pairs that the"
+        " certificate names",
+    )
+
+
 NAMELESS = "each ranking in the input is another person's"
 STATED_NUMBERS = (
     "how often items or pairs are compared: a file of public numbers, of which this is the digest"
     " (sorted pairs of item and number, as JSON)"
 )
+ASKED_PAIRS = (
+    "the pairs that were asked about, of which this is the digest (sorted pairs of sorted names, as"
+    " JSON)"
+)
 FACTS_STATED = {
+    ASKED_PAIRS,
     "the items, none of which was made from the answers",
     "the groups that have rankings of their own",
     "how many people there are",
@@ -887,7 +914,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["units_of_a_comparison"] = released["row_weight"] if weighted else None
         found["max_weight"] = bounds["max_weight"] and fraction(bounds["max_weight"])
     if kind in ("pair-counts", "tie-counts"):
-        found["pairs"] = pairs
+        asked = released.get("asked")
+        found["pairs"] = pairs if asked is None else sum(map(len, asked))
     if kind == "tie-counts":
         found["tie_model"] = release["ties"]["model"]
     if kind == "outcome-counts" and released["pairs"] is not None:
@@ -896,6 +924,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["k"] = len(released["items"])
     if kind == "right-wrong-counts":
         found["pairs"] = graph_sizes(released["pairs"])[0] or pairs
+        booklets = certificate["rows"]["settings"].get("booklets")
+        found["booklets"] = booklets and len(booklets)
     if kind in ("scores", "scores-and-effects"):
         found |= parameters_of_optimum(by_name[DERIVATION_OF[kind]], release)
         paid = {"exposures_sensitivity": "exposures"}
@@ -1117,9 +1147,22 @@ def not_counts(certificate: Document, release: Document) -> Iterator[str]:
                 yield f"released.{name}"
 
 
+def counted_off(wins: list[list[float]], met: set[tuple[int, int]]) -> Iterator[str]:
+    """A matrix of wins with a number for a pair that nobody was asked about."""
+    cells = ((i, j) for i, row in enumerate(wins) for j, count in enumerate(row) if count)
+    if any((min(cell), max(cell)) not in met for cell in cells):
+        yield "released.wins"
+
+
 def counted_nowhere(released: Document) -> Iterator[str]:
     """Tables with numbers on a diagonal, below it, or off a public graph, where none belong."""
-    kind, pairs = released["kind"], released.get("pairs")
+    kind, pairs, asked = released["kind"], released.get("pairs"), released.get("asked")
+    if asked is not None:
+        size = len(released["items"])
+        if any(not i < j < size for i, row in enumerate(asked) for j in row):
+            yield "released.asked"
+        met = {(i, j) for i, row in enumerate(asked) for j in row}
+        yield from counted_off(released["wins"], met)
     graph = None if pairs is None else [{*row} for row in pairs]
 
     def empty(name: str, counts: Callable[[int, int], bool]) -> Iterator[str]:
@@ -2714,6 +2757,51 @@ def check_order(release: Document, say: Findings) -> None:
     )
 
 
+SURE = 1.5  # standard errors that lie between two items in a sure order, at least
+
+
+def check_errors(release: Document, say: Findings) -> None:
+    """That the covariance of scores is one, and that no order is sure which it leaves open."""
+    errors = release.get("errors")
+    if errors is None:
+        return
+    centre, rows = errors["centre"], errors["covariance"]
+    n = len(centre)
+    whole = all(len(row) == line for line, row in enumerate(rows, start=1)) and n == len(rows)
+    if whole:
+        own = [row[-1] for row in rows]
+        whole = all(
+            row[-1] >= 0 and all(x * x <= 1.0001 * own[i] * row[-1] for i, x in enumerate(row))
+            for row in rows
+        )
+    say.check(
+        whole,
+        "errors: every line ends at the diagonal, and no covariance exceeds its variances",
+        "release.json: errors: these are not the lower lines of a covariance",
+    )
+    if not whole:
+        return
+    unsure = []
+    for above, line in enumerate(release["ranking"]):
+        for below in lines_in(line.get("surely_above") or ""):
+            one, other = sorted((above, below))
+            variance = rows[one][-1] + rows[other][-1] - 2 * rows[other][one]
+            if centre[above] - centre[below] < SURE * math.sqrt(max(variance, 0)):
+                unsure.append(f"{line['item']} and {release['ranking'][below]['item']}")
+    say.check(
+        not unsure,
+        "errors: items in a sure order lie apart by their errors",
+        f"release.json: errors: too large for the sure order of {', '.join(unsure[:3])}",
+    )
+
+
+def lines_in(text: str) -> Iterator[int]:
+    """Lines of a ranking, counted from 0, that `3..7 9` names."""
+    for run in text.split():
+        first, _, last = run.partition("..")
+        yield from range(int(first) - 1, int(last or first))
+
+
 MOST_WRONG = 3  # differences of a table that are told
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
@@ -3082,6 +3170,11 @@ central user by_weights: All answers of each person count, at most one on each p
     are: together they move the counts by no more, as a vector, than {L} answers could.
 central user -by_weights -stream -lists: At most {L} answers of each person count, chosen at
     random{distinct}{cap}; the rest of a person's answers are not used.
+right-wrong-counts booklets: A sheet belongs to one of the test's public booklets; one that fits
+    none, or several, does not count.
+right-wrong-counts missing_unseen: An item that a person left out is taken as not asked, by chance.
+right-wrong-counts missing_wrong: An item that a person left out counts as a wrong answer.
+right-wrong-counts missing_set-aside: The sheet of a person who left an item out does not count.
 stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
     the rest of a person's answers are not used.
 """
@@ -3200,6 +3293,8 @@ net-sums: item's sum of items below it less items above it (sums of squares and 
 place-counts: count of places (in how many rankings an item is at a place)
 right-wrong-counts complete: count of people who were right on one item and wrong on another, both
     ways on every pair of items
+right-wrong-counts booklets: count of people who were right on one item and wrong on another, both
+    ways on each of {edges:,} pairs of items that share one of the test's public booklets
 right-wrong-counts: count of people who were right on one item and wrong on another, both ways on
     each of the graph's {edges:,} pairs, a public graph that was drawn without looking at an answer
 [computed]
@@ -3516,6 +3611,8 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
         "longest": longest < domain["items"],
         "complete": released.get("pairs") is None,
+        "booklets": settings.get("booklets") is not None,
+        f"missing_{settings.get('missing') or 'unseen'}": "missing" in settings,
         "squares": released.get("squares") is not None,
     }
     return {name for name, on in flags.items() if on}
@@ -3791,6 +3888,7 @@ RULES = (  # how bytes become rows, in words
     "A row that breaks a rule stops the run before anything is drawn or spent.",
     "What a row means follows from its own bytes and from the settings above alone; no other row,"
     " and no file besides the catalogue, changes it.",
+    "A row on a pair that was not asked about breaks a rule.",
     "Rows of one user, pair and event count once; contradicting ones never.",
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered.",
@@ -3871,6 +3969,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "files": lambda: check_digests(files, certificate, say),
         "scores": lambda: check_scores(release, say),
         "ranks": lambda: check_order(release, say),
+        "errors": lambda: check_errors(release, say),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),
         "not_proved": lambda: say_what_is_open(certificate, release, say),

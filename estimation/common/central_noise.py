@@ -171,9 +171,14 @@ def release_win_loss(
 
 
 def release_pair_counts(
-    counts: PairCounts, calibration: Calibration, bits: RandomBits
+    counts: PairCounts,
+    calibration: Calibration,
+    bits: RandomBits,
+    asked: NDArray[np.bool_] | None = None,
 ) -> PairCounts:
     """Add noise to every entry off the diagonal, zeros too; nothing is counted on the diagonal.
+
+    Nothing is counted, and nothing drawn, for pairs that nobody was asked about, either.
 
     Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
     enforced, if `bits.safe`.
@@ -182,16 +187,19 @@ def release_pair_counts(
         counts: confidential pair counts.
         calibration: of `calibrate_pair_counts`, for these items and this weight of a row.
         bits: `system_bits()` in a release.
+        asked: the pairs that rows may be of, public, symmetric, of shape (n, n); None: all.
 
     Returns:
         Counts that may be published.
 
     Raises:
-        ValueError: `counts` had noise added already.
+        ValueError: `counts` had noise added already, or hold a pair that was not asked about.
     """
     _check_without_noise(counts)
-    pairs = ~np.eye(counts.n_items, dtype=bool)
+    pairs = ~np.eye(counts.n_items, dtype=bool) if asked is None else asked
     wins = integers_of(counts.dense())
+    if wins[~pairs].any():
+        raise ValueError("counts hold rows on pairs that were not asked about: filter them before")
     noisy = np.zeros_like(wins)
     noisy[pairs] = add_noise(wins[pairs], calibration.law, bits)
     return PairCounts(noisy, counts.row_weight, confidential=False)

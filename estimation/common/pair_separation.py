@@ -3,17 +3,34 @@
 `uncertainty.separate_ranks` does it in O(n log n) where the margin follows from the two values;
 here a covariance matrix or two intervals say how far each difference may be off.
 
+What is said of all items at once, every score and every order, is to be true together. Its tail
+chances go down in steps ([RW05]): an order that is sure can no longer be wrongly rejected, so the
+next step tests only those that are left, at a larger tail chance. How large it may be follows from
+the joint law of all errors (`joint_tails`), or from the number of orders that are left (Bonferroni)
+where that is larger or the law is not known.
+
 References:
-    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
+    [RW05] Romano, Wolf. Exact and approximate stepdown methods for multiple hypothesis testing.
+        2005.
+    [MRSW] Mogstad, Romano, Shaikh, Wilhelm. Inference for ranks. 2024.
+    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008. §2, where two
+        errors are correlated.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import chdtrc, ndtr, ndtri
 
+from hushrank.estimation.common.chances import ScoreErrors, normal_draws
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.pairwise import score_differences
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     MOST_PAIRED,
@@ -22,11 +39,17 @@ from hushrank.estimation.common.uncertainty import (
     Counts,
     EndsAt,
     RankSeparation,
-    every_pair_tail,
     every_score_tail,
     far_tail,
     ranks_alone,
 )
+
+MOST_JOINT = 300  # items; with more the joint law gains little and takes long
+MOST_DIRECTIONS, FEWEST_DIRECTIONS, CELLS_OF_ALL = 2_000, 500, 16_000_000
+CELLS = 1_000_000  # differences that are looked at together
+LEAST_VARIANCE = 1e-9  # of the largest one: less is rounding
+STANDARD_ERRORS = 3.0  # of a simulated chance that are added to it
+SMALLEST, FURTHEST, CLOSE = 0.5, 12.0, 1e-5  # standard errors between which a limit is sought
 
 BetterAt = Callable[[float], NDArray[np.bool_]]  # at a tail chance
 
@@ -38,21 +61,34 @@ def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def apart(
-    centre: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+    errors: ScoreErrors, below: Floats, above: Floats, quantiles: Floats | float
 ) -> NDArray[np.bool_]:
-    """The pairs (i, j) of which i is shown to be better, shape (n, n), from intervals of each item.
+    """The pairs (i, j) of which i is shown to be better, shape (n, n), by curves that are not lines.
 
-    Intervals lie apart, or the difference of the centres exceeds the root of the sum of squares of
-    the two half-widths between them ([ZD08]).
+    The difference of the centres exceeds q times the root of a^2 + b^2 - 2 r a b, where r is the
+    correlation of the two errors, a is the standard deviation of the one times its stretch below,
+    and b that of the other times its stretch above ([ZD08]).
+
+    Args:
+        errors: of the scores, with a covariance of shape (n, n).
+        below, above: shape (n,), how much further an interval of that item alone reaches than its
+            error would by the slope at the score; may be infinite.
+        quantiles: q, for all pairs or shape (n, n).
     """
+    deviation = np.sqrt(np.maximum(np.diagonal(errors.covariance), 0))
+    a, b = below * deviation, above * deviation
     with np.errstate(invalid="ignore"):
-        margin = np.sqrt(np.add.outer((centre - low) ** 2, (high - centre) ** 2))
-        sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
-    return np.asarray(sure | np.greater.outer(low, high))
+        shared = errors.covariance * np.multiply.outer(below, above)
+        square = np.maximum(np.add.outer(a**2, b**2) - 2 * shared, 0)
+        ahead: NDArray[np.bool_] = score_differences(errors.centre) > quantiles * np.sqrt(square)
+    return ahead
 
 
 def separate_pairs(
-    values: NDArray[np.float64], better_at: BetterAt, ends_at: EndsAt
+    values: NDArray[np.float64],
+    better_at: BetterAt,
+    ends_at: EndsAt,
+    covariance: NDArray[np.float64] | None = None,
 ) -> RankSeparation:
     """Rank intervals and groups from the pairs that can be told apart; see `RankSeparation`.
 
@@ -61,6 +97,8 @@ def separate_pairs(
         better_at: of a tail chance, shape (n, n): True at (i, j) where item i is shown to be better
             than item j, which only an item of a larger value may be.
         ends_at: of a tail chance, the ends of an interval around each score.
+        covariance: shape (n, n), of the errors of the scores, of which no more than correlations
+            counts; None: their joint law is not known.
 
     Returns:
         Rank intervals that contain the rank by `values`, and groups, greedily from the top.
@@ -69,7 +107,6 @@ def separate_pairs(
         ValueError: an item is said to be better than one whose value is not smaller.
     """
     n = len(values)
-    low, high = ends_at(every_score_tail(n))
     not_larger = values[:, np.newaxis] <= values
 
     def checked(tail: float) -> NDArray[np.bool_]:
@@ -82,13 +119,116 @@ def separate_pairs(
         better = checked(tail)
         return better.sum(axis=0), better.sum(axis=1)
 
-    far = int(checked(far_tail(n * (n - 1), SPENT_ON_FAR)).sum())
-    tail = every_pair_tail(n, n * (n - 1) // 2 - far)
-    sure = _transitive(checked(tail) | (low[:, np.newaxis] > high))
+    tails = joint_tails(n, covariance)
+    low, high = ends_at(tails.of_scores)
+    far = checked(far_tail(n * (n - 1), SPENT_ON_FAR))
+    open_ = ~np.eye(n, dtype=np.bool_) & ~far.T  # orders that are not sure, and may seem so
+    sure = np.zeros_like(open_)
+    while True:
+        found = _transitive(sure | checked(tails.of_orders(open_)) | (low[:, np.newaxis] > high))
+        if (found == sure).all():
+            break
+        sure, open_ = found, open_ & ~found
     at_once = AllAtOnce(low, high, *_rank_ends(sure), sure)
     first, last = ranks_alone(n, counts_at)
     first, last = np.maximum(first, at_once.rank_low), np.minimum(last, at_once.rank_high)
     return RankSeparation(first, last, _groups(values, sure), at_once)
+
+
+@dataclass(frozen=True, slots=True)
+class JointTails:
+    """Tail chances of one error at which all that is said at once misses with 5 %.
+
+    Errors are taken to depend on each other as normal ones of their covariance do, whatever the law
+    of each (a Gaussian copula). A normal vector is a direction times an independent length, so the
+    chance that one of its parts exceeds z is the mean, over directions, of the chance of a length
+    [Deák 1980]: the directions are `normal_draws`, the same ones always, and three standard errors
+    of that mean are added to it.
+
+    Attributes:
+        n_items: n.
+        of_scores: of one side of one score's interval.
+        directions: shape (draws, n), errors of the scores of each direction; None: not known.
+        deviation: shape (n, n), standard deviation of each difference.
+        length: degrees of freedom of the squared length.
+        scores_miss: shape (draws,), the length at which a score interval misses.
+    """
+
+    n_items: int
+    of_scores: float
+    directions: NDArray[np.float64] | None = None
+    deviation: NDArray[np.float64] | None = None
+    length: int = 0
+    scores_miss: NDArray[np.float64] | None = None
+
+    def of_orders(self, open_: NDArray[np.bool_]) -> float:
+        """Tail chance of one order, of those that are open, shape (n, n)."""
+        tail = (LEVEL / 2 - SPENT_ON_FAR) / max(int(open_.sum()), 1)
+        if self.directions is None or self.deviation is None or not open_.any():
+            return tail
+        better, worse = np.nonzero(open_)
+        furthest = np.zeros(len(self.directions))
+        rows = max(CELLS // len(better), 1)
+        for start in range(0, len(furthest), rows):
+            errors = self.directions[start : start + rows]
+            apart = (errors[:, better] - errors[:, worse]) / self.deviation[open_]
+            furthest[start : start + rows] = apart.max(axis=1)
+        assert self.scores_miss is not None
+        return max(tail, _joint_tail(furthest, self.length, LEVEL - SPENT_ON_FAR, self.scores_miss))
+
+
+def joint_tails(n_items: int, covariance: NDArray[np.float64] | None) -> JointTails:
+    """Tail chances for n items whose errors have this covariance, shape (n, n), or any (None).
+
+    They are never smaller than without the covariance, and the same for more than `MOST_JOINT`
+    items, or if some error is not known.
+    """
+    plain = JointTails(n_items, every_score_tail(n_items))
+    if covariance is None or not 2 <= n_items <= MOST_JOINT or not np.isfinite(covariance).all():
+        return plain
+    variances, vectors = np.linalg.eigh(covariance)
+    kept = variances > LEAST_VARIANCE * max(float(variances[-1]), 0.0)
+    deviation = np.sqrt(difference_variance(covariance))
+    np.fill_diagonal(deviation, 1.0)
+    own = np.sqrt(np.maximum(np.diagonal(covariance), 0))
+    if not (kept.any() and (own > 0).all() and (deviation > 0).all()):
+        return plain
+    root = vectors[:, kept] * np.sqrt(variances[kept])
+    draws = min(MOST_DIRECTIONS, max(FEWEST_DIRECTIONS, CELLS_OF_ALL // n_items**2))
+    normal = normal_draws(draws, n_items) @ vectors[:, kept]  # whatever signs a solver gives them
+    normal = normal / np.linalg.norm(normal, axis=1, keepdims=True)
+    directions, length = normal @ root.T, int(kept.sum())
+    furthest = np.abs(directions / own).max(axis=1)
+    never = np.full(draws, np.inf)
+    of_scores = max(plain.of_scores, _joint_tail(furthest, length, LEVEL / 2, never))
+    missed = -ndtri(of_scores) / furthest
+    return JointTails(n_items, of_scores, directions, deviation, length, missed)
+
+
+def _joint_tail(
+    furthest: NDArray[np.float64], length: int, chance: float, missed: NDArray[np.float64]
+) -> float:
+    """The tail chance of one error at which the largest of all, or `missed`, comes with `chance`.
+
+    Args:
+        furthest: largest error of each direction, in standard errors, for a length of 1.
+        length: degrees of freedom of the squared length.
+        chance: at most.
+        missed: length from which something else goes wrong in that direction.
+    """
+
+    def excess(z: float) -> float:
+        with np.errstate(divide="ignore"):
+            beyond = np.minimum(np.where(furthest > 0, z / furthest, np.inf), missed)
+        each = chdtrc(length, beyond**2)
+        error = float(each.std()) / math.sqrt(len(each))
+        return float(each.mean()) + STANDARD_ERRORS * error - chance
+
+    if excess(FURTHEST) > 0:  # what is missed already leaves nothing
+        return 0.0
+    if excess(SMALLEST) <= 0:
+        return float(ndtr(-SMALLEST))
+    return float(ndtr(-brentq(excess, SMALLEST, FURTHEST, xtol=CLOSE)))
 
 
 def _transitive(better: NDArray[np.bool_]) -> NDArray[np.bool_]:

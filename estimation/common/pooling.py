@@ -307,7 +307,7 @@ def _estimate(found: _Posterior, drawn: float, higher: Floats, reach: float) -> 
         def better_at(tail: float) -> NDArray[np.bool_]:
             return np.asarray((apart > _quantile(tail, drawn) * spread) & (apart > 0))
 
-        separation = separate_pairs(scores, better_at, ends_at)
+        separation = separate_pairs(scores, better_at, ends_at, full)
     low, high = _ends(scores, errors, found.own, higher)
     low, high = np.clip(low, -reach, reach), np.clip(high, -reach, reach)
     return estimate_of(scores, low, high, separation, errors=ScoreErrors(scores, found.covariance))

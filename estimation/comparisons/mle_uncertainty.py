@@ -97,7 +97,7 @@ def rank_by_scores(
     def better_at(tail: float) -> NDArray[np.bool_]:
         return _better(scores, errors, mechanism, tail)
 
-    separation = separate_pairs(scores, better_at, ends_at)
+    separation = separate_pairs(scores, better_at, ends_at, errors.covariance)
     return estimate_of(
         scores,
         np.minimum(errors.low, scores),

@@ -40,12 +40,14 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
+from hushrank.estimation.common.uncertainty import quantile
 from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
 from hushrank.estimation.comparisons.pairs_in_groups import fit_pairs_in_groups
@@ -57,14 +59,17 @@ from hushrank.estimation.fit.pair_fit import (
     require_fittable,
     sandwich_fit,
 )
-from hushrank.estimation.fit.pair_meetings import met_otherwise
+from hushrank.estimation.fit.pair_meetings import clear_of_noise, met_otherwise, shows_schedule
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
+Mask = NDArray[np.bool_]
 CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
+FREE = 0.02  # least ridge c where few pairs met: a stronger one would bend a long chain
+FEWEST = 5  # items of which a few pairs may be a schedule
 LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
 
 
@@ -74,7 +79,7 @@ class NoisyPairsFit:
 
     Attributes:
         fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
-        n_pairs: pairs of items, n (n - 1) / 2.
+        n_pairs: pairs of items that may have met: n (n - 1) / 2, or those that were asked about.
         n_left_out: those whose total was too near its noise to be used.
         noise_share: shape (n,), share of privacy noise in the variance of what moves each score.
     """
@@ -105,19 +110,32 @@ class RankedPairs:
     is_minimum: bool
 
 
-def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPairs:
+def rank_noisy_pairs(
+    counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None = None
+) -> RankedPairs:
     """Rank items by noisy counts, in the way that suits their design.
 
     Args:
         counts: noisy counts of at least 2 items.
         law: law of the noise in one entry, in the counts' own integer units.
         link: F.
+        asked: the pairs that people were asked about, a public matrix, symmetric, of shape (n, n);
+            the others have no count, and no noise. None: it is not known which.
 
     Raises:
         ValueError: the counts are confidential, or of fewer than 2 items.
         ConvergenceError: no fit was found.
     """
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
+    if asked is not None or _shows_schedule(counts, law):
+        found = fit_noisy_pairs(counts, law, link, asked=asked, few=True)
+        return RankedPairs(
+            estimate=replace(estimate_from(found.fit), noise_share=found.noise_share),
+            by_chance=False,
+            n_pairs=found.n_pairs,
+            n_left_out=found.n_left_out,
+            is_minimum=found.fit.is_minimum,
+        )
     if (estimate := _by_chance(counts, law, link)) is not None:
         return RankedPairs(
             estimate=estimate, by_chance=True, n_pairs=n_pairs, n_left_out=0, is_minimum=True
@@ -127,13 +145,27 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
     else:
         found = fit_noisy_pairs(counts, law, link)
         fit, noise_share, left_out = found.fit, found.noise_share, found.n_left_out
+
+    def quantile_at(tail: float) -> float:
+        """Quantile by the law of an item's noise, which is a sum of two draws for each opponent."""
+        draws = 2 * (counts.n_items - 1)
+        return float(quantile(np.max(noise_share), tail, law.kind, draws))
+
     return RankedPairs(
-        estimate=replace(estimate_from(fit), noise_share=noise_share),
+        estimate=replace(estimate_from(fit, quantile_at), noise_share=noise_share),
         by_chance=False,
         n_pairs=n_pairs,
         n_left_out=left_out,
         is_minimum=fit.is_minimum,
     )
+
+
+def _shows_schedule(counts: PairCounts, law: NoiseLaw) -> bool:
+    """Whether the noisy counts show which few pairs met; see `shows_schedule`."""
+    if law.scale == 0 or counts.n_items < FEWEST or counts.confidential:
+        return False
+    wins = counts.dense() / counts.row_weight
+    return shows_schedule(wins + wins.T, 2 * law.variance / counts.row_weight**2)
 
 
 def _in_groups_fit(
@@ -169,7 +201,13 @@ def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
 
 
 def fit_noisy_pairs(
-    counts: PairCounts, law: NoiseLaw, link: Link, ridge: float | None = None
+    counts: PairCounts,
+    law: NoiseLaw,
+    link: Link,
+    ridge: float | None = None,
+    asked: Mask | None = None,
+    *,
+    few: bool = False,
 ) -> NoisyPairsFit:
     """Fit scores to noisy counts, whatever their design.
 
@@ -179,6 +217,8 @@ def fit_noisy_pairs(
         link: F.
         ridge: c, finite and > 0: it also carries items of which no pair is clear of its noise.
             None: by the noise.
+        asked: the pairs that enter, symmetric, of shape (n, n); None: all may.
+        few: few pairs met, so pairs in the noise are left out, and the least ridge is small.
 
     Returns:
         The fit; look at `fit.is_minimum` when the link is not logistic.
@@ -193,16 +233,18 @@ def fit_noisy_pairs(
     wins = counts.dense() / counts.row_weight  # in comparisons, and so is all that follows
     variance = law.variance / counts.row_weight**2
     totals = wins + wins.T
-    pairs = _pair_weights(totals, variance)
+    bar = CLEAR_PAIR if asked is not None or not few else clear_of_noise(len(totals), law.kind)
+    pairs = _pair_weights(totals, variance, asked, bar)
     if ridge is None:
         ridge = _ridge_of(totals, pairs, variance, link)
+        ridge = max(FREE, ridge - 1 / 2) if few else max(RIDGE, ridge)
     objective, solution = _solved(pairs, wins - wins.T, link, ridge)
 
     def moments_at(scores: Floats) -> tuple[Floats, Floats]:
         curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
         return curvature, sampling + noise
 
-    n_pairs = counts.n_items * (counts.n_items - 1) // 2
+    n_pairs = counts.n_items * (counts.n_items - 1) // 2 if asked is None else int(asked.sum()) // 2
     fit = sandwich_fit(objective, solution, moments_at)
     _, sampling, noise = _expected_moments(totals, pairs, variance, fit.unshrunk, link)
     return NoisyPairsFit(
@@ -253,9 +295,7 @@ def _ridge_of(totals: Floats, pairs: _PairWeights, variance: float, link: Link) 
     )
     information, gradient = np.trace(curvature), np.trace(sampling) + np.trace(noise)
     from_noise = gradient - information
-    if information <= 0:
-        return RIDGE
-    return max(RIDGE, (1 + float(from_noise / information)) / 2)
+    return (1 + float(from_noise / information)) / 2 if information > 0 else RIDGE
 
 
 def _solved(
@@ -302,17 +342,23 @@ class _PairWeights:
         return float(either.sum() / self.used.sum() ** 2)
 
 
-def _pair_weights(totals: Floats, variance: float) -> _PairWeights:
-    """All pairs, or those clear of their noise, whichever promises the smaller errors."""
-    pairs = 1.0 - np.eye(len(totals))
-    everything = _PairWeights(pairs, np.zeros_like(totals), totals)
+def _pair_weights(
+    totals: Floats, variance: float, asked: Mask | None = None, bar: float = CLEAR_PAIR
+) -> _PairWeights:
+    """All pairs, or those clear of their noise, whichever promises the smaller errors.
+
+    Pairs that were not asked about never enter. A bar above `CLEAR_PAIR` says that few pairs met:
+    then those clear of their noise enter.
+    """
+    pairs = 1.0 - np.eye(len(totals)) if asked is None else asked.astype(np.float64)
+    everything = _PairWeights(pairs, np.zeros_like(totals), pairs * totals)
     if variance == 0:
         return everything
-    deviation = math.sqrt(2 * variance)
-    kept = np.clip((totals / deviation - CLEAR_PAIR) / (WHOLE_TOTAL - CLEAR_PAIR), 0, 1)
-    slope = ((kept > 0) & (kept < 1)) / ((WHOLE_TOTAL - CLEAR_PAIR) * deviation)
+    deviation, ramp = math.sqrt(2 * variance), WHOLE_TOTAL - CLEAR_PAIR
+    kept = pairs * np.clip((totals / deviation - bar) / ramp, 0, 1)
+    slope = ((kept > 0) & (kept < 1)) / (ramp * deviation)
     clear = _PairWeights(kept, slope, totals * kept - 2 * variance * slope)
-    if totals.sum() <= 0 or clear.used.sum() <= 0:
+    if totals.sum() <= 0 or clear.used.sum() <= 0 or bar > CLEAR_PAIR:
         return clear
     return min(everything, clear, key=lambda pairs: pairs.error(totals, variance))
 

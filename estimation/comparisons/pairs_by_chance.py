@@ -136,26 +136,32 @@ def _estimate(problem: Problem, at: Point) -> Estimate:
         low, high = intervals_at(tail)
         return np.minimum(low, at.scores), np.maximum(high, at.scores)
 
-    centre = intervals.centre()
+    known = known_of_scores(problem, at)
+    covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
+    unshrunk = at.scores + covariance @ at.scores / problem.spread**2
+    errors, centre = ScoreErrors(unshrunk, covariance), intervals.centre()
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray(apart(centre, *intervals_at(tail)) & (score_differences(at.scores) > 0))
+        low, high = intervals_at(tail)
+        q = -float(ndtri(tail))
+        with np.errstate(invalid="ignore"):
+            halves = centre - low, high - centre
+        reach = q * intervals.deviation
+        below, above = (np.where(np.isnan(half), np.inf, half) / reach for half in halves)
+        return np.asarray(apart(errors, below, above, q) & (score_differences(at.scores) > 0))
 
     # Chance alone bounds one of many items: what counts is an interval that holds for all at once.
     low, high = ends_at(LEVEL / 2 / len(at.scores))
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(at.scores)
     low, high = ends_at(LEVEL / 2)
-    known = known_of_scores(problem, at)
-    covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
-    unshrunk = at.scores + covariance @ at.scores / problem.spread**2
-    separation = separate_pairs(at.scores, better_at, ends_at)
+    separation = separate_pairs(at.scores, better_at, ends_at, covariance)
     return estimate_of(
         at.scores,
         low,
         high,
         separation,
-        errors=ScoreErrors(unshrunk, covariance),
+        errors=errors,
         noise_share=intervals.noise_share,
     )
 
@@ -174,6 +180,7 @@ class _Intervals:
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
         noise_share: of the part of V that an item's own counts make, the noise's share.
+        deviation: of each score by the slope of its curve, were it known how often it was compared.
     """
 
     scores: Floats
@@ -184,6 +191,7 @@ class _Intervals:
     fixed: Floats
     exposure_variance: Floats
     noise_share: Floats
+    deviation: Floats
 
     @classmethod
     def of(cls, problem: Problem, at: Point) -> _Intervals:
@@ -219,6 +227,7 @@ class _Intervals:
             information - from_chance + others,
             np.asarray(exposure),
             1 - from_chance / np.maximum(information, np.finfo(float).tiny),
+            np.sqrt(information + others) / np.maximum(information, np.finfo(float).tiny),
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:

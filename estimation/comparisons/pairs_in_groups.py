@@ -35,7 +35,7 @@ from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.pair_fit import RIDGE, DebiasedFit, sandwich_fit
+from hushrank.estimation.fit.pair_fit import RIDGE, DebiasedFit, sandwich_fit, unknown_covariance
 from hushrank.estimation.fit.pair_meetings import PairMeetings, pair_meetings
 from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
@@ -109,7 +109,8 @@ def _free(
     half = solve(curvature + rest, noise, assume_a="pos")
     covariance = solve(curvature + rest, half.T, assume_a="pos")
     covariance = covariance - covariance.mean(axis=0)
-    return unshrunk, np.asarray(covariance - covariance.mean(axis=1, keepdims=True))
+    covariance = covariance - covariance.mean(axis=1, keepdims=True)
+    return unshrunk, np.asarray(covariance + unknown_covariance(curvature, 2 * REST * FREE))
 
 
 def _noise(

@@ -26,7 +26,10 @@ term holds the chance of who wins and, where partners meet by chance, of whom an
 other items' errors comes the share that their scores have in C_i. So where an exposure does not
 stand clear of its noise, no pull contradicts any score, and the interval is infinite.
 
-Two items are told apart by their intervals at the tail chance of a pair (`pair_separation.apart`).
+Two items are told apart by the error of their difference: its standard deviation, of the joint
+covariance of all scores, times its own quantile, for it sums up more draws of noise than one score.
+How much further than that an interval of one item reaches, on the side of the other item, stretches
+that item's part of the error: where curves are flat, or an exposure is hardly known.
 
 References:
     [F54] Fieller. Some problems in interval estimation. 1954.
@@ -152,13 +155,18 @@ def rank_around(
         return np.minimum(low, scores), np.maximum(high, scores)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        sure = apart(intervals.centre, *intervals_at(tail))
+        low, high = intervals_at(tail)
+        reach = intervals.reach(tail)
+        with np.errstate(invalid="ignore"):
+            halves = intervals.centre - low, high - intervals.centre
+        below, above = (np.where(np.isnan(half), np.inf, half) / reach for half in halves)
+        sure = apart(errors, below, above, intervals.of_differences(tail))
         return np.asarray(sure & (score_differences(scores) > 0))
 
     low, high = ends_at(LEVEL / 2)
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(scores)
-    separation = separate_pairs(scores, better_at, ends_at)
+    separation = separate_pairs(scores, better_at, ends_at, errors.covariance)
     return estimate_of(scores, low, high, separation, errors=errors)
 
 
@@ -251,6 +259,7 @@ class _Intervals:
         pulls, scores, others: what they are made of.
         centre: shape (n,), the score that gives the pull.
         noise_part: shape (n,), of V_i at the scores: the privacy noise in the pull.
+        deviation: shape (n,), of each score by the slope of its curve at the scores.
     """
 
     pulls: Pulls
@@ -258,6 +267,7 @@ class _Intervals:
     others: _Opponents
     centre: Floats
     noise_part: Floats
+    deviation: Floats
 
     @classmethod
     def of(cls, pulls: Pulls, scores: Floats, others_variance: Floats) -> _Intervals:
@@ -265,7 +275,20 @@ class _Intervals:
         _, variance = _expected(pulls, scores, others)
         noise_part = pulls.noise_variance / np.maximum(variance, np.finfo(float).tiny)
         centre = _crossing(pulls, scores, others, np.zeros(len(scores)))
-        return cls(pulls, scores, others, centre, np.clip(noise_part, 0, 1))
+        slopes = np.maximum(pulls.chances_and_slopes(scores)[1].sum(axis=1), np.finfo(float).tiny)
+        deviation = np.sqrt(variance) / slopes
+        return cls(pulls, scores, others, centre, np.clip(noise_part, 0, 1), deviation)
+
+    def reach(self, tail: float) -> Floats:
+        """What each score's error exceeds with chance `tail` if its curve is a line, shape (n,)."""
+        pulls = self.pulls
+        return quantile(self.noise_part, tail, pulls.kind, pulls.draws) * self.deviation
+
+    def of_differences(self, tail: float) -> Floats:
+        """What the error of each difference exceeds, in standard deviations, shape (n, n)."""
+        noise, whole = self.noise_part * self.deviation**2, self.deviation**2
+        share = np.add.outer(noise, noise) / np.add.outer(whole, whole)
+        return quantile(share, tail, self.pulls.kind, 2 * self.pulls.draws)
 
     def at(self, tails: Sequence[float]) -> tuple[Floats, Floats]:
         """The intervals' two ends, shape (tails, n)."""

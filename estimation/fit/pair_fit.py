@@ -34,7 +34,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
+from scipy.linalg import eigh, solve
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
@@ -59,9 +59,11 @@ from hushrank.estimation.fit.solve import Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex, smallest_curvature
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 
+QuantileAt = Callable[[float], float]  # of a tail chance: an error's quantile, in standard errors
 RIDGE = 1.0  # c
 KEPT = 0.1  # of the ridge, in `unshrunk`
 LEAST_KNOWN = 2.0  # times the ridge's curvature: below it, a score is mostly the ridge's
+UNKNOWN = 1e6  # variance of a score, a square of log odds, that stands for no knowledge at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,14 +223,40 @@ def sandwich(scores: Floats, ridge: float, moments_at: MomentsAt) -> ShrunkScore
     unshrunk = scores + _taken_off(curvature, ridge, scores)
     stiff = curvature + KEPT * ridge * np.eye(n)
     pull = _pull(unshrunk, ridge) * (np.eye(n) - 1 / n)
+    pull = pull + (KEPT * ridge) ** 2 * np.outer(unshrunk, unshrunk)
     half = solve(stiff, noise + pull, assume_a="pos")
+    covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
     return ShrunkScores(
         scores=scores,
         unshrunk=unshrunk,
-        covariance=np.asarray(solve(stiff, half.T, assume_a="pos")),
+        covariance=covariance + unknown_covariance(curvature, KEPT * ridge),
         information=np.diagonal(curvature).copy(),
         ridge=ridge / 2,
     )
+
+
+def unknown_covariance(curvature: Floats, ridge: float) -> Floats:
+    """Covariance, shape (n, n), of what the comparisons do not tell and the ridge alone decides.
+
+    Where items fall into groups that never meet, or hardly ever, the curvature is about zero along
+    the direction that moves one group against another. Scores in that direction are the ridge's,
+    so they get the variance `UNKNOWN` times n. Differences within a group stay as well known as
+    before: the items of a group move together.
+
+    Args:
+        curvature: expected Hessian of the likelihood, without the ridge.
+        ridge: curvature of the ridge that is left in the scores.
+    """
+    covariance = np.zeros_like(curvature)
+    met = np.flatnonzero(np.diagonal(curvature) > LEAST_KNOWN * ridge)  # others are open anyway
+    if not len(met):
+        return covariance
+    among = curvature[np.ix_(met, met)]
+    # The constant vector is not unknown, as scores sum to zero: it gets the mean curvature.
+    whole = among + np.trace(among) / len(met) ** 2
+    _, weak = eigh(whole, subset_by_value=(-np.inf, LEAST_KNOWN * ridge))
+    covariance[np.ix_(met, met)] = UNKNOWN * len(met) * weak @ weak.T
+    return covariance
 
 
 def _taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
@@ -296,28 +324,42 @@ def require_fittable(n_items: int, ridge: float) -> None:
         raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
 
 
-def estimate_from(fit: ShrunkScores) -> Estimate:
+def normal_quantile(tail: float) -> float:
+    """What a normal error exceeds with chance `tail`, in standard errors."""
+    return -float(ndtri(tail))
+
+
+def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
     Intervals are around the unshrunk scores, and stretched where they would not hold the scores.
 
     An item of which the likelihood knows less than the ridge, by a factor, has a score that is
-    mostly the ridge's: its interval is infinite and its rank open.
+    mostly the ridge's: its interval is infinite and its rank open. So is the interval where the
+    comparisons do not join the item to the others, but it may be better than items that it met.
+
+    Args:
+        fit: the scores and their covariance.
+        quantile_at: what an error exceeds with a chance, in standard errors; errors whose
+            covariance was simulated go by the law that was simulated.
     """
     known = fit.information > LEAST_KNOWN * 2 * fit.ridge
     covariance = fit.covariance
     if not isinstance(covariance, SimulatedVariances):
         known = known & (np.diagonal(covariance) > 0)  # noise beyond all measure rounds to below
+    bounded = known
+    if not isinstance(covariance, SimulatedVariances):
+        bounded = known & (np.diagonal(covariance) < UNKNOWN / 100)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        half_width = np.where(known, _reach(covariance, tail), np.inf)
+        half_width = np.where(bounded, _reach(covariance, tail, quantile_at), np.inf)
         low, high = fit.unshrunk - half_width, fit.unshrunk + half_width
         return np.minimum(low, fit.scores), np.maximum(high, fit.scores)
 
     return estimate_of(
         fit.scores,
         *ends_at(LEVEL / 2),
-        _separation(fit, known, ends_at),
+        _separation(fit, known, ends_at, quantile_at),
         informative=bool(known.any()),
         errors=ScoreErrors(
             fit.unshrunk,
@@ -326,14 +368,16 @@ def estimate_from(fit: ShrunkScores) -> Estimate:
     )
 
 
-def _reach(covariance: Floats | SimulatedVariances, tail: float) -> Floats:
+def _reach(covariance: Floats | SimulatedVariances, tail: float, quantile_at: QuantileAt) -> Floats:
     """What each score's error exceeds with chance `tail`, shape (n,)."""
     if isinstance(covariance, SimulatedVariances):
         return covariance.reach(tail)
-    return np.asarray(-ndtri(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
+    return np.asarray(quantile_at(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
 
 
-def _separation(fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt) -> RankSeparation:
+def _separation(
+    fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt, quantile_at: QuantileAt
+) -> RankSeparation:
     """From differences of scores, or of many items from intervals that lie apart."""
     covariance = fit.covariance
     if isinstance(covariance, SimulatedVariances):
@@ -342,10 +386,10 @@ def _separation(fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt) ->
     spread[~(known[:, np.newaxis] & known)] = np.inf
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        sure = score_differences(fit.unshrunk) > -ndtri(tail) * spread
+        sure = score_differences(fit.unshrunk) > quantile_at(tail) * spread
         return np.asarray(sure & (score_differences(fit.scores) > 0))
 
-    return separate_pairs(fit.scores, better_at, ends_at)
+    return separate_pairs(fit.scores, better_at, ends_at, covariance)
 
 
 def win_totals(pairs: WeightedPairs) -> Floats:

@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, lambertw, ndtri
 
 from hushrank.estimation.common.links import Floats
 from hushrank.privacy.units import NoiseKind
@@ -40,6 +40,10 @@ OUTSIDE = 1.05  # times the radius of the semicircle
 LEAST = 0.02  # of what chance has it, that a pair met
 NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
 MISSED = 4.5  # and by which an item's sum of totals must
+CLEAR = 4.0  # standard deviations of its noise, above which a total is that of a pair that met
+FALSE_PAIR = 0.01  # chance that noise makes any pair that never met look as if it did
+MASS = 0.75  # share of all comparisons that clear pairs must have, to be the whole schedule
+SPARSE = 0.75  # share of the pairs above which a schedule is not called sparse
 TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 
 
@@ -140,6 +144,39 @@ def _likeliest(likelihood: Floats) -> Floats:
         weights = chance.sum(axis=0) + PRIOR
         weights /= weights.sum()
     return np.asarray(weights)
+
+
+def shows_schedule(totals: Floats, noise_variance: float) -> bool:
+    """Whether few pairs met, and the noisy totals show which.
+
+    A ladder, a ring or a grid has few pairs of many comparisons each: nearly all comparisons are
+    in pairs whose totals stand clear of their noise.
+
+    Args:
+        totals: shape (n, n), symmetric; each has the noise of two entries.
+        noise_variance: of a total, > 0.
+    """
+    n_pairs = len(totals) * (len(totals) - 1) // 2
+    clear = totals[np.triu_indices(len(totals), 1)]
+    whole = clear.sum() + math.sqrt(n_pairs * noise_variance)
+    clear = clear[clear > CLEAR * math.sqrt(noise_variance)]
+    return bool(len(clear) <= SPARSE * n_pairs and clear.sum() > MASS * whole)
+
+
+def clear_of_noise(n_items: int, kind: NoiseKind) -> float:
+    """Standard deviations of its noise that no total of a pair that never met exceeds, with 99 %.
+
+    Law: a sum of two Laplace draws of scale b, of standard deviation 2 b, exceeds u b with chance
+    (1 + u / 2) exp(-u) / 2; solved for u by Lambert's W.
+
+    Args:
+        n_items: items of all pairs, n >= 2.
+        kind: law of the noise in one of the two entries of a pair.
+    """
+    tail = FALSE_PAIR / (n_items * (n_items - 1) / 2)
+    if kind is NoiseKind.GAUSSIAN:
+        return float(-ndtri(tail))
+    return float(-lambertw(-4 * tail * math.exp(-2), -1).real / 2 - 1)
 
 
 def met_otherwise(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:

@@ -107,7 +107,7 @@ def bradley_terry_estimate(evidence: NetEvidence, ridge: float = RIDGE) -> Drawn
     estimate = estimate_of(
         scores,
         *ends_at(LEVEL / 2),
-        separate_pairs(scores, better_at, ends_at),
+        separate_pairs(scores, better_at, ends_at, undrawn.covariance),
         informative=bool(undrawn.known.any()),
         errors=ScoreErrors(undrawn.scores, undrawn.covariance),
     )

@@ -134,7 +134,7 @@ def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
     estimate = estimate_of(
         scores,
         *ends_at(LEVEL / 2),
-        separate_pairs(undrawn, better_at, ends_at),
+        separate_pairs(undrawn, better_at, ends_at, covariance),
         rank=mean_ranks(undrawn),
         informative=known,
         errors=ScoreErrors(undrawn, covariance),

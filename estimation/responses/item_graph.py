@@ -10,6 +10,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +85,35 @@ class ItemGraph:
 def complete_graph(n_items: int) -> ItemGraph:
     """The `dense` graph: every pair of items."""
     return ItemGraph(n_items, _all_pairs(n_items))
+
+
+def booklet_graph(n_items: int, booklets: Sequence[Sequence[int]]) -> ItemGraph:
+    """Every pair of items that are in a booklet together: nobody can answer another pair.
+
+    Args:
+        n_items: m, at least 2.
+        booklets: codes of the items of each; together they connect all items.
+
+    Raises:
+        ValueError: a code is out of range, or the booklets do not connect all items.
+    """
+    return ItemGraph(n_items, np.argwhere(np.triu(shared_booklets(n_items, booklets), 1)))
+
+
+def shared_booklets(n_items: int, booklets: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """In how many booklets two items are together, shape (m, m); zero on the diagonal.
+
+    Raises:
+        ValueError: a code is out of range.
+    """
+    if not all(0 <= item < n_items for items in booklets for item in items):
+        raise ValueError(f"items of booklets must be codes between 0 and {n_items - 1}")
+    member = np.zeros((len(booklets), n_items), np.int64)
+    for booklet, items in enumerate(booklets):
+        member[booklet, list(items)] = 1
+    shared = member.T @ member
+    np.fill_diagonal(shared, 0)
+    return shared
 
 
 def connecting_probability(n_items: int) -> float:

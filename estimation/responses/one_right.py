@@ -10,6 +10,10 @@ is there because two hard items, or two easy ones, are seldom answered different
 an easy one often. What T shows beyond that pattern is kept as far as it stands clear of the noise
 (a relative spread common to all pairs, [M83]), so without noise T stays as it is.
 
+Where the test has booklets the pattern is multiplied by how often the two items were asked of one
+person, in proportion: how many people had a booklet with both. Those numbers are fitted to sums of
+T over each booklet's pairs, so nobody has to know who had which booklet.
+
 References:
     [M83] Morris. Parametric empirical Bayes inference. 1983.
 """
@@ -17,6 +21,7 @@ References:
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
 from hushrank.estimation.common.links import Floats
 
@@ -26,10 +31,17 @@ SCALINGS = 30  # of the fit of h
 LARGEST_C = 1.0
 LEAST_REST = 1e-9  # of the sums, of items that are answered by not all
 LARGEST_EXPONENT = 3.0
+CLEAR = 5.0  # standard deviations by which a sum of squares must exceed that of noise
 SMALLEST = float(np.finfo(float).tiny)  # of a sum that something is divided by
 
 
-def expected_totals(totals: Floats, mask: Floats, variance: float, scores: Floats) -> Floats:
+def expected_totals(
+    totals: Floats,
+    mask: Floats,
+    variance: float,
+    scores: Floats,
+    asked: Floats | None = None,
+) -> Floats:
     """T of the module's text for all pairs, at least 0; off the graph the pattern alone.
 
     Args:
@@ -37,12 +49,41 @@ def expected_totals(totals: Floats, mask: Floats, variance: float, scores: Float
         mask: shape (m, m), 1 on the edges of the graph, else 0.
         variance: of the noise in one entry of Y.
         scores: shape (m,), difficulties as far as they are known; zeros where nothing is.
+        asked: shape (m, m), how often two items were asked of one person, in proportion; None: all
+            pairs alike.
 
     Returns:
         Symmetric, shape (m, m), zero diagonal.
     """
-    sums, product = _item_sums(totals, mask, variance), np.outer(scores, scores)
-    c, everywhere = 0.0, _pattern(sums, mask, product, 0.0)
+    everywhere = _fitted_pattern(totals, mask, variance, scores, asked)
+    beyond = mask * (totals - everywhere)
+    kept = _kept(beyond, mask * everywhere, mask, variance)
+    return np.asarray(np.maximum(everywhere + kept * beyond, 0))
+
+
+def uneven_share(totals: Floats, mask: Floats, variance: float, scores: Floats) -> float:
+    """Relative spread of T around its pattern, if it stands clear of the noise; else 0.
+
+    It is near 0 where all items are asked of everybody, or gaps come by chance, and near 1 or above
+    where people have booklets: most pairs are then never answered by one person.
+
+    Args:
+        totals, mask, variance, scores: as for `expected_totals`.
+    """
+    pattern = mask * _fitted_pattern(totals, mask, variance, scores, None)
+    n_pairs, noise = float(mask.sum()) / 2, 2 * variance
+    excess = float(np.square(mask * totals - pattern).sum()) / 2 - noise * n_pairs
+    if excess <= CLEAR * noise * np.sqrt(2 * n_pairs):
+        return 0.0
+    return float(np.sqrt(2 * excess / max(float(np.square(pattern).sum()), SMALLEST)))
+
+
+def _fitted_pattern(
+    totals: Floats, mask: Floats, variance: float, scores: Floats, asked: Floats | None
+) -> Floats:
+    asked = np.ones_like(mask) if asked is None else asked
+    sums, product = _item_sums(totals, mask, variance, asked), np.outer(scores, scores)
+    c, everywhere = 0.0, _pattern(sums, mask, product, 0.0, asked)
     for _ in range(STEPS if scores.any() else 0):
         pattern = mask * everywhere
         slope = _without_item_effects(pattern * product, pattern)
@@ -50,10 +91,8 @@ def expected_totals(totals: Floats, mask: Floats, variance: float, scores: Float
         if size == 0:
             break
         c = float(np.clip(c - (slope * (totals - pattern)).sum() / size, 0, LARGEST_C))
-        everywhere = _pattern(sums, mask, product, c)
-    beyond = mask * (totals - everywhere)
-    kept = _kept(beyond, mask * everywhere, mask, variance)
-    return np.asarray(np.maximum(everywhere + kept * beyond, 0))
+        everywhere = _pattern(sums, mask, product, c, asked)
+    return everywhere
 
 
 def third_answer_shares(totals: Floats, max_answers: int) -> Floats:
@@ -78,10 +117,34 @@ def third_answer_shares(totals: Floats, max_answers: int) -> Floats:
     return np.asarray(np.clip(factor * often, 0, 1))
 
 
-def _item_sums(totals: Floats, mask: Floats, variance: float) -> Floats:
-    """Sums over each item's pairs, drawn to their mean as far as noise explains their spread."""
-    n_pairs = mask.sum(axis=1)
-    even = totals.sum() / n_pairs.sum() * n_pairs
+def booklet_shares(totals: Floats, variance: float, members: Floats) -> Floats:
+    """How many people had each booklet, in proportion; shape (booklets,), at least 0, mean 1.
+
+    Args:
+        totals: shape (m, m), symmetric, Y + its transpose, noisy and of any sign.
+        variance: of the noise in one entry of Y.
+        members: shape (booklets, m), 1 where an item is in a booklet, else 0.
+    """
+    size = members.sum(axis=1)
+    overlap = members @ members.T
+    together = overlap * (overlap - 1)  # entries of one booklet that another has, too
+    sums = np.einsum("bi,ij,bj->b", members, totals, members, optimize=True)
+    even = np.ones(len(size)) * sums.sum() / max(float(together.sum()), SMALLEST)
+    if (even <= 0).any():
+        return np.ones(len(size))
+    found, _ = nnls(together, sums)
+    # Drawn to equal numbers as far as noise explains how they differ.
+    inverse = np.linalg.pinv(together)
+    of_noise = 4 * variance * float(np.trace(inverse))  # the sums' covariance is 4 v `together`
+    kept = _clear_share(float(np.square(found - even).sum()), of_noise)
+    shares = even + kept * (found - even)
+    return np.asarray(shares / shares.mean())
+
+
+def _item_sums(totals: Floats, mask: Floats, variance: float, asked: Floats) -> Floats:
+    """Sums over each item's pairs, drawn to what is asked as far as noise explains the rest."""
+    n_pairs, times = mask.sum(axis=1), (mask * asked).sum(axis=1)
+    even = totals.sum() / times.sum() * times
     apart = totals.sum(axis=1) - even
     kept = _clear_share(float(np.square(apart).sum()), 2 * variance * float(n_pairs.sum()))
     return np.asarray(np.maximum(even + kept * apart, LEAST_SHARE * np.maximum(even, 0)))
@@ -105,14 +168,14 @@ def _clear_share(squares: float, of_noise: float) -> float:
     return max(0.0, 1 - of_noise / squares) if squares > 0 else 0.0
 
 
-def _pattern(sums: Floats, mask: Floats, product: Floats, c: float) -> Floats:
-    """h_i h_j exp(-c s_i s_j) for all pairs, with these sums over each item's on the graph.
+def _pattern(sums: Floats, mask: Floats, product: Floats, c: float, asked: Floats) -> Floats:
+    """The pattern of all pairs, with these sums over each item's pairs on the graph.
 
     An item's sum is lowered to that of its neighbours, where only noise can have made it larger: no
     pattern has such sums, and h would grow without end.
     """
     sums = np.minimum(sums, mask @ sums)
-    everywhere = np.exp(-np.clip(c * product, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    everywhere = asked * np.exp(-np.clip(c * product, -LARGEST_EXPONENT, LARGEST_EXPONENT))
     np.fill_diagonal(everywhere, 0)
     factor = mask * everywhere
     h = np.sqrt(np.maximum(sums, SMALLEST))

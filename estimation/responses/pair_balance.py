@@ -32,6 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.common.crossing import scores_of_pulls
@@ -93,7 +94,7 @@ class BalancedFit:
     """Difficulties and their errors.
 
     Attributes:
-        scores: shape (m,), drawn to 0 by the ridge; they sum to zero.
+        scores: shape (m,), drawn to 0 by the ridge; those of the limited items sum to zero.
         unbiased: shape (m,), without the ridge's pull.
         noise, sampling: shape (m, m), covariance of the errors of `unbiased`.
         kept: share of the scores that the ridge leaves, in (0, 1]: their slope on `unbiased`.
@@ -130,7 +131,12 @@ class BalancedFit:
 
 
 def fit_balance(
-    y: Floats, graph: ItemGraph, variance: float, covariance: BalanceCovariance
+    y: Floats,
+    graph: ItemGraph,
+    variance: float,
+    covariance: BalanceCovariance,
+    limited: NDArray[np.bool_] | None = None,
+    asked: Floats | None = None,
 ) -> BalancedFit:
     """Solve the module's equations.
 
@@ -139,30 +145,37 @@ def fit_balance(
         graph: the public graph.
         variance: v, of what is no sampling error in one entry.
         covariance: what u varies by, given counts and difficulties.
+        limited: shape (m,), items whose mean is the zero of the scale; None: all. An item that
+            everybody gets right may lie anywhere far down; if it moved the zero, its error would be
+            in every other item's interval.
+        asked: as in `expected_totals`.
 
     Raises:
         ConvergenceError: no balance was found, however strong the ridge.
     """
     mask = graph.mask().astype(np.float64)
     totals, nothing = y + y.T, np.zeros(len(y))
-    pattern = expected_totals(totals, mask, variance, nothing)
+    pattern = expected_totals(totals, mask, variance, nothing, asked)
     state = PairState(y, _weights(pattern, mask, variance), pattern, nothing)
     ridge = _ridge(state, covariance)
     scores, ridge = _balanced(state, ridge)
-    ahead = _at(state, mask, variance, scores)
+    ahead = _at(state, mask, variance, scores, asked)
     step = _step(_inverse(ahead.stiffness, ridge), ridge, scores)
-    halfway = _at(state, mask, variance, scores + step / 2)
+    halfway = _at(state, mask, variance, scores + step / 2, asked)
     stiffness = halfway.stiffness
     inverse = _inverse(stiffness, ridge)
     unbiased = scores + _step(inverse, ridge, scores)
-    noise, sampling = (inverse @ part @ inverse for part in covariance(halfway))
-    size = float(unbiased @ unbiased)
+    on = np.ones(len(y)) if limited is None else limited.astype(np.float64)
+    centre = np.eye(len(y)) - on / on.sum()
+    inverse, scores, unbiased = centre @ inverse, centre @ scores, centre @ unbiased
+    noise, sampling = (inverse @ part @ inverse.T for part in covariance(halfway))
+    size = float(on * unbiased @ unbiased)
     return BalancedFit(
         scores=scores,
         unbiased=unbiased,
         noise=noise,
         sampling=sampling,
-        kept=float(np.clip(scores @ unbiased / size, 0, 1)) if size > 0 else 1.0,
+        kept=float(np.clip(on * scores @ unbiased / size, 0, 1)) if size > 0 else 1.0,
         state=PairState(y, state.weights, halfway.totals, unbiased),
         stiffness=stiffness,
     )
@@ -175,8 +188,10 @@ def _weights(totals: Floats, mask: Floats, variance: float) -> Floats:
     return weights / weights.max() if weights.any() else mask
 
 
-def _at(state: PairState, mask: Floats, variance: float, scores: Floats) -> PairState:
-    totals = expected_totals(state.y + state.y.T, mask, variance, scores)
+def _at(
+    state: PairState, mask: Floats, variance: float, scores: Floats, asked: Floats | None
+) -> PairState:
+    totals = expected_totals(state.y + state.y.T, mask, variance, scores, asked)
     return PairState(state.y, state.weights, totals, scores)
 
 

@@ -31,7 +31,11 @@ from hushrank.estimation.common.pair_separation import difference_variance, sepa
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
-from hushrank.estimation.responses.one_right import third_answer_shares
+from hushrank.estimation.responses.one_right import (
+    booklet_shares,
+    third_answer_shares,
+    uneven_share,
+)
 from hushrank.estimation.responses.pair_balance import (
     BalanceCovariance,
     BalancedFit,
@@ -58,31 +62,40 @@ class SpectralEstimate:
     """Difficulties of m items, and what they rest on.
 
     Attributes:
-        estimate: scores are difficulties, so rank 1 is the hardest item.
+        estimate: scores are difficulties, so rank 1 is the hardest item. Their zero is the mean of
+            the items that the counts limit on both sides; where there are none, of all items.
         covariance: shape (m, m), of the errors of the difficulties without the ridge's pull.
         connection: items whose difficulty the counts do not limit on one side; their intervals are
             infinite there.
         kept: share of the difficulties that the ridge leaves, in (0, 1].
+        uneven: as of `one_right.uneven_share`; 0 where booklets are known.
     """
 
     estimate: Estimate
     covariance: NDArray[np.float64]
     connection: Connection
     kept: float
+    uneven: float = 0.0
 
 
 def estimate_difficulties(
-    measurements: DifferentialMeasurements, law: NoiseLaw, max_answers: int
+    measurements: DifferentialMeasurements,
+    law: NoiseLaw,
+    max_answers: int,
+    booklets: Sequence[Sequence[int]] = (),
 ) -> SpectralEstimate:
     """Difficulties from released measurements ([NZ] Algorithm 2), with intervals.
 
     The sampling error assumes the Rasch model, and that every person answers `max_answers` items,
-    chosen without regard to abilities, some items perhaps more often than others.
+    chosen without regard to abilities, some items perhaps more often than others. With booklets
+    every person answers the items of one of them, or `max_answers` of those by chance; people with
+    different booklets may differ in ability.
 
     Args:
         measurements: released counts.
         law: of the noise in one entry.
         max_answers: K, answers of one person.
+        booklets: codes of the items of each; empty: there are none.
 
     Returns:
         Difficulties; not `informative` where the sum of all counts does not stand clear of noise.
@@ -98,16 +111,49 @@ def estimate_difficulties(
     graph, y = measurements.graph, measurements.y.astype(np.float64)
     fewest_entries = int(np.bincount(graph.edges.ravel()).min())  # that weigh on one item
     n_draws = min(fewest_entries, NEARLY_NORMAL)
+    people, asked = None, None
+    if booklets:
+        members = np.zeros((len(booklets), graph.n_items))
+        for booklet, items in enumerate(booklets):
+            members[booklet, list(items)] = 1
+        people = booklet_shares(y + y.T, law.variance, members)
+        asked = (members.T * people) @ members
 
     def covariance(state: PairState) -> tuple[Vector, Vector]:
-        third = third_answer_shares(state.totals, max_answers)
         noise = noise_covariance(law.variance, state.weights, state.chance)
+        if people is not None and asked is not None:
+            return noise, _sampling_of_booklets(state, booklets, people, asked, max_answers)
+        third = third_answer_shares(state.totals, max_answers)
         return noise, sampling_covariance(state.totals, state.scores, state.weights, third)
 
     def error_quantile(noise_share: Vector, tail: float) -> Vector:
         return quantile(noise_share, tail, law.kind, n_draws)
 
-    return _estimated(y, graph, law.variance, covariance, error_quantile)
+    found = _estimated(y, graph, law.variance, covariance, error_quantile, asked)
+    if booklets or not found.estimate.informative:
+        return found
+    mask = graph.mask().astype(np.float64)
+    return replace(found, uneven=uneven_share(y + y.T, mask, law.variance, found.estimate.scores))
+
+
+def _sampling_of_booklets(
+    state: PairState,
+    booklets: Sequence[Sequence[int]],
+    people: Vector,
+    asked: Vector,
+    max_answers: int,
+) -> Vector:
+    """Covariance of the balances from the sampling of people, added up over booklets."""
+    covariance = np.zeros(asked.shape)
+    share = np.divide(state.totals, asked, out=np.zeros_like(asked), where=asked > 0)
+    for items, number in zip(booklets, people, strict=True):
+        part = np.ix_(items, items)
+        kept = min(1.0, (max_answers - 2) / max(len(items) - 2, 1))
+        third = np.full(len(items), kept)
+        covariance[part] += sampling_covariance(
+            number * share[part], state.scores[list(items)], state.weights[part], third
+        )
+    return covariance
 
 
 def estimate_randomized(
@@ -152,9 +198,13 @@ def _estimated(
     variance: float,
     covariance: BalanceCovariance,
     error_quantile: Quantile,
+    asked: Vector | None = None,
 ) -> SpectralEstimate:
     entry_sd = math.sqrt(variance)
-    linked, fit = connection(y, graph, entry_sd), fit_balance(y, graph, variance, covariance)
+    linked = connection(y, graph, entry_sd)
+    limited = ~(linked.no_lower_limit | linked.no_upper_limit)
+    centre = limited if limited.any() else None
+    fit = fit_balance(y, graph, variance, covariance, centre, asked)
     if y.sum() <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * graph.n_edges):
         estimate = nothing_learned(np.zeros(len(y)), rank=mean_ranks(fit.scores))
     else:

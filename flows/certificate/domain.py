@@ -20,6 +20,7 @@ OWN_BYTES = (
     "What a row means follows from its own bytes and from the settings above alone; no other row,"
     " and no file besides the catalogue, changes it."
 )
+ASKED = "A row on a pair that was not asked about breaks a rule."
 ONE_LINE = "Of CSV files a record ends where its line ends, so a damaged row is damaged alone."
 SPANS_LINES = (
     "Of CSV files a quoted field may span lines: a row with an open quote swallows the rows after"
@@ -89,7 +90,9 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
 
 def rows_of(config: SurveyConfig) -> Rows:
     """How the input is read; where it lies is left out, for a path may name what is private."""
-    settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths"})
+    settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths", "pairs"})
+    if (asked := config.asked_design()) is not None:
+        settings["pairs"] = len(asked.items)
     if config.items.first_code is not None:
         settings["first_code"] = config.items.first_code
     schedule: dict[str, Any] = config.schedule.model_dump(
@@ -112,6 +115,8 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
     if isinstance(rows, InputConfig):
         if spelled := rows.spelled_out(config.items.catalogue().names):
             yield f"{spelled[0].upper()}{spelled[1:]}."
+        if rows.asked() is not None:
+            yield ASKED
         if rows.columns.event is not None:
             yield "Rows of one user, pair and event count once; contradicting ones never."
     if config.privacy.max_contributions is not None:
@@ -143,6 +148,13 @@ def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
             fact="how often items or pairs are compared: a file of public numbers, of which this"
             " is the digest (sorted pairs of item and number, as JSON)",
             sha256=hashlib.sha256(numbers.encode()).hexdigest(),
+        )
+    if (asked := config.asked_design()) is not None:
+        text = json.dumps(asked.named(), ensure_ascii=False, separators=(",", ":"))
+        yield PublicFact(
+            fact="the pairs that were asked about, of which this is the digest (sorted pairs of"
+            " sorted names, as JSON)",
+            sha256=hashlib.sha256(text.encode()).hexdigest(),
         )
     if config.nightly:
         yield PublicFact(fact="which nights are ranked, and on which days files arrived")

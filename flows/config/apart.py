@@ -44,6 +44,7 @@ USES = {  # every place that a YAML file can name, by dotted key
     "items.file": Use.READ,
     "privacy.epsilon_table": Use.READ,
     "model.exposures": Use.READ,
+    "input.pairs": Use.READ,
     "report.audit": Use.READ,
     "ledger.signing_key": Use.READ,
     "collect.texts": Use.READ,
@@ -135,7 +136,8 @@ def named_places(config: object, survey: Path | None = None) -> list[NamedPlace]
         if use is Use.INPUT and isinstance(value, tuple):
             found += [NamedPlace(key, use, text) for text in value]
         elif isinstance(value, tuple):
-            found += [NamedPlace(key, use, place) for place in value]
+            paths = (place for place in value if isinstance(place, Path | CloudPath))
+            found += [NamedPlace(key, use, place) for place in paths]
         elif isinstance(value, str):
             found += [NamedPlace(key, use, place) for place in _places_of_anchor(value)]
         elif isinstance(value, Path | CloudPath):

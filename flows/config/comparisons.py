@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 
 from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.config.places import LocalPath, local_path
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import (
     BadRows,
@@ -23,6 +32,7 @@ from hushrank.flows.config.section import (
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.plain_text import hidden_character
+from hushrank.transforms.common.public_design import PublicDesign, read_asked_pairs
 from hushrank.transforms.common.schema import Feature, Ties, Words
 
 MOST_WORDS = 3  # that a message lists of one meaning
@@ -125,6 +135,25 @@ class ColumnsConfig(ColumnRoles):
         return self.left, self.right
 
 
+def _file_or_pairs(value: object, info: ValidationInfo) -> object:
+    """A file beside the YAML file, or pairs of names."""
+    if isinstance(value, str | Path):
+        return local_path(value, info)
+    if isinstance(value, list | tuple) and value and all(map(_is_pair, value)):
+        return tuple((str(left).strip(), str(right).strip()) for left, right in value)
+    refuse(("", "must be a file, or a list of pairs of items such as [[London, Paris]]"))
+    return None
+
+
+def _is_pair(value: object) -> bool:
+    names = value if isinstance(value, list | tuple) else ()
+    known = (isinstance(name, str | int) and not isinstance(name, bool) for name in names)
+    return len(names) == 2 and all(known)
+
+
+AskedPairs = Annotated[LocalPath | tuple[tuple[str, str], ...], BeforeValidator(_file_or_pairs)]
+
+
 class FeatureConfig(Section):
     """How much more of something the left item of a comparison has than the right one.
 
@@ -168,6 +197,10 @@ class InputConfig(RowFiles):
         design: which pairs were asked about, which the operator states and nobody checks in the
             rows: `balanced`, every pair equally often; `random`, some items more often than others,
             but chance decided who met whom; `any`, none of these or unknown.
+        pairs: the pairs that people were asked about, if these are not all: a CSV file with the
+            columns `left` and `right`, or a list of pairs of items. They are public: of a schedule,
+            never made from the rows. A row on another pair breaks a rule, and only these pairs get
+            noise and are fitted; of method `noisy-pairs`.
         words: of the column `outcome`: what its words stand for, instead of 1, -1 and 0; true and
             false are words too. Of the column `winner`: further words beside the names of the
             items and of their two columns, and tie. A row with another word is set aside.
@@ -188,6 +221,7 @@ class InputConfig(RowFiles):
     design: Annotated[Design, Field(strict=False)] = Field(
         default=Design.ANY, examples=["balanced"]
     )
+    pairs: AskedPairs | None = Field(default=None, examples=["pairs.csv"])
     words: OutcomeWords | None = Field(
         default=None, examples=["{left: [model_a], right: [model_b], tie: [tie, both_bad]}"]
     )
@@ -196,6 +230,24 @@ class InputConfig(RowFiles):
     )
     ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
     tie_model: Annotated[TieModel, Field(strict=False)] = TieModel.DAVIDSON
+
+    _asked: PublicDesign | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _read_pairs(self) -> Self:
+        if isinstance(self.pairs, Path):
+            try:
+                self._asked = read_asked_pairs(self.pairs)
+            except ValueError as error:
+                refuse(("pairs", f"{self.pairs}: {error}"))
+        elif self.pairs is not None:
+            places = tuple(range(1, len(self.pairs) + 1))
+            self._asked = PublicDesign(places, self.pairs, (1.0,) * len(places))
+        return self
+
+    def asked(self) -> PublicDesign | None:
+        """The pairs that people were asked about, as they were read with the configuration."""
+        return self._asked
 
     @property
     def covariates(self) -> tuple[tuple[str, float | None], ...]:

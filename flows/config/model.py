@@ -91,6 +91,7 @@ class GraphKind(StrEnum):
     DENSE = "dense"  # all of them
     SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at any answer
     EVEN = "even"  # drawn without looking at any answer; every item in equally many pairs
+    BOOKLETS = "booklets"  # pairs that share one of `input.booklets`
 
 
 class SpectralConfig(Section):
@@ -101,6 +102,7 @@ class SpectralConfig(Section):
             them (`even`), or those of an Erdős–Rényi graph (`sparse`, as in the paper). The last
             two are drawn without looking at any answer. `auto` takes `even` if that halves the
             variance of the noise, by public numbers, otherwise `dense`; see the page on choosing.
+            With `input.booklets` it is `booklets`, the pairs of items that share a booklet.
         debiased: for `spectral-rr`: undo the flips; false is the paper's baseline.
         edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
         degree: how many pairs each item has in an even graph, an even number; by default 6, or as

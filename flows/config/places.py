@@ -44,7 +44,7 @@ COUNTED = "counted"  # another: takes each absolute path that does not count as 
 SURVEY = "survey"  # another: the YAML file itself
 
 
-def _local_path(value: object, info: ValidationInfo) -> object:
+def local_path(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str):
         return value
     if not value:
@@ -69,7 +69,7 @@ def _place(value: object, info: ValidationInfo) -> object:
     if not is_cloud(value):
         if "://" in value:
             refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
-        return _local_path(value, info)
+        return local_path(value, info)
     try:
         path = CloudPath.parse(value)
     except ValueError as error:
@@ -81,7 +81,7 @@ def _place(value: object, info: ValidationInfo) -> object:
 
 def _anchor(value: object, info: ValidationInfo) -> object:
     if isinstance(value, str) and value.startswith(GIT_PREFIX):
-        return f"{GIT_PREFIX}{_local_path(value.removeprefix(GIT_PREFIX), info)}"
+        return f"{GIT_PREFIX}{local_path(value.removeprefix(GIT_PREFIX), info)}"
     return str(_place(value, info))
 
 
@@ -278,5 +278,5 @@ AnyPlace = Annotated[
     WithJsonSchema({"type": "string", "format": "path"}),
 ]
 AnchorPlace = Annotated[str, BeforeValidator(_anchor)]
-LocalPath = Annotated[Path, BeforeValidator(_local_path)]
+LocalPath = Annotated[Path, BeforeValidator(local_path)]
 InputPath = Annotated[str, BeforeValidator(_input_path), StringConstraints(min_length=1)]

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Context
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from hushrank.flows.config.places import AnchorPlace, AnyPlace, LocalPath
 from hushrank.flows.config.problems import refuse
@@ -207,6 +207,12 @@ class PrivacyConfig(Section):
     pairs: int | None = Field(default=None, ge=1, le=MOST_PAIRS, examples=["1"])
     hide: Annotated[Hide, Field(strict=False)] = Field(default=Hide.ORDER, examples=["items"])
 
+    _asked: int | None = PrivateAttr(default=None)
+
+    def bound_by_pairs(self, n_pairs: int) -> None:
+        """Tell that people are asked about so many pairs, so distinct ones are no more."""
+        self._asked = n_pairs
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         local = self.unit is Unit.LOCAL
@@ -279,7 +285,13 @@ class PrivacyConfig(Section):
         return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
 
     def params(self) -> PrivacyParams:
-        """The guarantee in the form that mechanisms take; what a look costs is set aside."""
+        """The guarantee in the form that mechanisms take; what a look costs is set aside.
+
+        With `distinct_pairs` a person has at most as many rows as there are public pairs.
+        """
+        rows = self.max_contributions or 1
+        if self._asked is not None and self.distinct_pairs:
+            rows = min(rows, self._asked)
         whole = PrivacyParams(
             unit=self.unit,
             adjacency=self.adjacency,
@@ -287,7 +299,7 @@ class PrivacyConfig(Section):
             delta=self.delta,
             rho=self.rho,
             noise=self.noise,
-            max_contributions=self.max_contributions or 1,
+            max_contributions=rows,
             per_item_cap=self.per_item_cap,
             distinct_pairs=self.distinct_pairs,
             bounding=self.bounding,

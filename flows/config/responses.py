@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import permutations
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
+from hushrank.flows.config.items import ItemName
 from hushrank.flows.config.section import (
     ColumnRoles,
     RowFiles,
@@ -17,7 +22,11 @@ from hushrank.flows.config.section import (
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import NOT_ANSWERED
+from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 
+MOST_BOOKLETS = 1000
+Booklet = Annotated[tuple[ItemName, ...], Field(strict=False)]
 _NO_ORDER = (
     "{} needs columns.order (a time or the number of the attempt): the rows of a set of files have"
     " no order of their own. Name that column, or set duplicates: refuse"
@@ -32,12 +41,15 @@ class ResponseColumnsConfig(ColumnRoles):
         item: for layout `long`: the test item, by name or by position in the catalogue.
         correct: for layout `long`: 1, right; 0, wrong.
         order: time or number of the attempt, by which `duplicates` chooses.
+        booklet: which of `input.booklets` the person had; without it a sheet belongs to the one
+            booklet that has all items that the person answered.
     """
 
     user: Text = Field(default="user", examples=["user"])
     item: Text | None = Field(default=None, examples=["item"])
     correct: Text | None = Field(default=None, examples=["correct"])
     order: Text | None = Field(default=None, examples=["time"])
+    booklet: Text | None = Field(default=None, examples=["booklet"])
 
 
 class AnswerWords(WordsSection):
@@ -46,12 +58,14 @@ class AnswerWords(WordsSection):
     Attributes:
         right: words for a right answer.
         wrong: words for a wrong answer.
+        blank: words for no answer, such as a dot, beside the empty cell and NA.
     """
 
     right: WordList = Field(min_length=1, examples=["[right]"])
     wrong: WordList = Field(min_length=1, examples=["[wrong]"])
+    blank: WordList = Field(default=(), examples=['["."]'])
 
-    meanings: ClassVar[dict[str, int]] = {"right": 1, "wrong": 0}
+    meanings: ClassVar[dict[str, int]] = {"right": 1, "wrong": 0, "blank": NOT_ANSWERED}
 
 
 class ResponsesConfig(RowFiles):
@@ -66,6 +80,13 @@ class ResponsesConfig(RowFiles):
             An empty cell or NA was not answered.
         duplicates: if one person answers an item several times, `first` or `last` counts, by
             `columns.order`; `refuse` sets all of them aside.
+        missing: what a blank means, an item of the sheet without an answer. `unseen`: it was not
+            asked, by chance; `wrong`: it counts as a wrong answer; `set-aside`: the sheet does not
+            count. Left out, it is `unseen`. With the other two an answer that breaks a rule sets
+            its whole sheet aside.
+        booklets: the items of each booklet of the test, a public design; which booklet a person had
+            may be secret. A sheet that belongs to none, or to several, is set aside, and noise and
+            fit use only pairs of items that share a booklet.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])
@@ -76,6 +97,13 @@ class ResponsesConfig(RowFiles):
     )
     words: AnswerWords | None = Field(default=None, examples=["{right: [right], wrong: [wrong]}"])
     duplicates: Annotated[Duplicates, Field(strict=False)] = Duplicates.REFUSE
+    missing: Annotated[Missing, Field(strict=False)] | None = Field(
+        default=None, examples=["wrong"]
+    )
+    booklets: dict[ItemName, Booklet] | None = Field(
+        default=None,
+        examples=["{A: [q1, q2, q3], B: [q3, q4, q5]}"],
+    )
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:
@@ -88,7 +116,78 @@ class ResponsesConfig(RowFiles):
                         "a wide table has a column for each item instead; remove this line, or set"
                         " layout: long",
                     )
+        if self.booklets is not None and not 2 <= len(self.booklets) <= MOST_BOOKLETS:
+            yield (
+                "booklets",
+                f"must be 2 to {MOST_BOOKLETS:,}, got {len(self.booklets)}; remove it if everybody"
+                " was asked all items",
+            )
+        for name, items in (self.booklets or {}).items():
+            if len(items) < 2:
+                yield "booklets", f"{name} needs at least two items: one has nothing beside it"
+        if self.columns.booklet is not None and not self.booklets:
+            yield "booklets", "missing; columns.booklet names one of them in each row"
         yield from super()._problems()
+
+    def problems_of_booklets(self, catalogue: Catalogue, most: int) -> Iterable[tuple[str, str]]:
+        """Key and text of the rules that booklets break beside the items and the bound.
+
+        Args:
+            catalogue: the items of the job.
+            most: privacy.max_contributions.
+        """
+        booklets = {name: set(items) for name, items in (self.booklets or {}).items()}
+        known, asked = set(catalogue.names), set[str]().union(*booklets.values())
+        for name, items in (self.booklets or {}).items():
+            if other := sorted(set(items) - known):
+                yield "booklets", f"{name} has {other[0]}, which is not one of items; correct one"
+            if len(set(items)) < len(items):
+                yield "booklets", f"{name} has an item twice; remove one"
+        if left_out := [name for name in catalogue.names if name not in asked]:
+            yield (
+                "booklets",
+                f"no booklet has {left_out[0]}; add it to one, or remove it from items",
+            )
+        for (name, items), (other_name, more) in permutations(booklets.items(), 2):
+            if self.columns.booklet is None and items <= more:
+                yield (
+                    "booklets",
+                    f"all items of {name} are in {other_name} too, so nobody can tell which of the"
+                    " two a sheet belongs to; name the column that says so in columns.booklet",
+                )
+                break
+        if asked == known and not _connected(list(booklets.values())):
+            yield (
+                "booklets",
+                "fall into parts without a common item, whose difficulties cannot be compared; rank"
+                " each part by a job of its own",
+            )
+        largest = max(map(len, booklets.values()))
+        if most > largest:
+            yield (
+                "booklets",
+                f"the largest has {largest} items, but privacy.max_contributions is {most}: nobody"
+                f" can answer so many, and the noise would be for them; write {largest} there",
+            )
+
+    def sheet_rules(self, catalogue: Catalogue) -> SheetRules | None:
+        """Which sheets count as a whole; None: all, and a blank was not asked."""
+        missing = self.missing or Missing.UNSEEN
+        if missing is Missing.UNSEEN and self.booklets is None:
+            return None
+        named = self.columns.booklet is not None
+        return SheetRules(
+            n_items=len(catalogue),
+            missing=missing,
+            booklets=self.booklet_codes(catalogue),
+            names=tuple(self.booklets or ()) if named else None,
+        )
+
+    def booklet_codes(self, catalogue: Catalogue) -> tuple[tuple[int, ...], ...]:
+        """The codes of the items of each booklet, ascending; empty where there are none."""
+        code = {name: number for number, name in enumerate(catalogue.names)}
+        booklets = (self.booklets or {}).values()
+        return tuple(tuple(sorted(code[item] for item in items)) for items in booklets)
 
     def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
         """The columns to read."""
@@ -96,7 +195,11 @@ class ResponsesConfig(RowFiles):
         words = None if self.words is None else self.words.words()
         if self.layout == "wide":
             return WideColumns(
-                user=columns.user, items=catalogue.names, order=columns.order, words=words
+                user=columns.user,
+                items=catalogue.names,
+                order=columns.order,
+                words=words,
+                booklet=columns.booklet,
             )
         return ResponseColumns(
             user=columns.user,
@@ -104,4 +207,10 @@ class ResponsesConfig(RowFiles):
             correct=columns.correct or "correct",
             order=columns.order,
             words=words,
+            booklet=columns.booklet,
         )
+
+
+def _connected(booklets: list[set[str]]) -> bool:
+    shares = np.array([[bool(one & other) for other in booklets] for one in booklets])
+    return int(connected_components(csr_array(shares), directed=False)[0]) == 1

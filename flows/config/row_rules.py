@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 
 from hushrank.flows.config.comparisons import InputConfig
@@ -18,6 +20,8 @@ from hushrank.transforms.common.schema import Ties
 
 TIE_MODEL = "input.tie_model"
 STREAM = "schedule.stream"
+ASKED = "input.pairs"
+MOST_ASKED = 2_000  # items of which a list of pairs is a matrix
 NO_FACTORS = (
     "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
     " compares noise alone, and these weights change the signal too)"
@@ -32,6 +36,7 @@ def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> 
     yield from problems_of_weights(config, own)
     yield from _problems_of_covariates(config, own, methods)
     yield from problems_of_ties(config, own, methods)
+    yield from problems_of_asked(config, own, methods)
 
 
 def takes_extras(config: Sections, facts: MethodFacts) -> bool:
@@ -112,6 +117,37 @@ def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Pr
     ):
         if given:
             yield key, "does not go with ties: model; remove one of the two"
+
+
+def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+    """Pairs that were asked about, where the method takes all pairs or the list is none."""
+    if not isinstance(config.input, InputConfig) or (design := config.input.asked()) is None:
+        return
+    if not own.uses(ASKED):
+        users = " or ".join(name for name, each in methods.items() if each.uses(ASKED))
+        yield ASKED, f"is for method: {users}, got {own.name}; change one of the two"
+        return
+    if (n_items := len(config.items.catalogue())) > MOST_ASKED:
+        yield ASKED, f"is for at most {MOST_ASKED:,} items, got {n_items:,}; remove it"
+        return
+    try:
+        design.pairs(config.items.catalogue().names)
+    except ValueError as error:
+        text = str(error)
+        if not isinstance(config.input.pairs, Path):
+            text = text.replace("line ", "pair ", 1).replace("remove the line", "remove the pair")
+        yield ASKED, text
+    for key, given in (
+        ("model.exposures", config.model.exposures is not None),
+        ("groups", config.groups is not None),
+        ("privacy.public_graph", config.privacy.public_graph),
+        ("privacy.bounding", config.privacy.bounding is Bounding.WEIGHTS),
+        ("input.columns.weight", config.input.columns.weight is not None),
+        ("input.ties", config.input.ties is Ties.MODEL),
+        (STREAM, config.schedule.stream is not None),
+    ):
+        if given:
+            yield ASKED, f"does not go with {key}; remove one of the two"
 
 
 def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:

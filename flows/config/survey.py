@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
+import numpy as np
 from pydantic import (
     BeforeValidator,
     Field,
@@ -54,6 +55,7 @@ from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
+from hushrank.transforms.common.public_design import PublicDesign
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 
 
@@ -168,6 +170,8 @@ class SurveyConfig(Section):
         methods = methods_of(info)
         self._settled_design = methods[self.method].design or Design.ANY
         problems = list(problems_of_job(self, methods, (info.context or {}).get(SURVEY)))
+        if (asked := self.asked_design()) is not None and not problems:
+            self.privacy.bound_by_pairs(len(asked.items))
         if self.collect is not None:
             problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
         if problems:
@@ -193,6 +197,18 @@ class SurveyConfig(Section):
         if not isinstance(self.input, section):
             raise ConfigError(f"input.kind: must be {kind}, got {self.input.kind}")
         return self.input
+
+    def asked_design(self) -> PublicDesign | None:
+        """The public pairs that people were asked about; None: all of them, or no comparisons."""
+        return self.input.asked() if isinstance(self.input, InputConfig) else None
+
+    def asked_pairs(self) -> tuple[int, ...] | None:
+        """Keys of these pairs, as of `encode.pair_keys`, in rising order."""
+        if (design := self.asked_design()) is None:
+            return None
+        names = self.items.catalogue().names
+        left, right = np.nonzero(np.triu(design.pairs(names)))
+        return tuple((left * len(names) + right).tolist())
 
     def columns(self) -> Columns:
         """The columns to read, for every kind of input."""
@@ -307,6 +323,8 @@ class SurveyConfig(Section):
             content["privacy"]["epsilon_table"] = counted.get(table, table)
         if isinstance(self.input, InputConfig) and self.input.has_signs:
             del content["input"]["words"]
+        if (asked := self.asked_design()) is not None:
+            content["input"]["pairs"] = asked.named()
         _without_new_keys(content["input"], self._settled_design)
         look = content["privacy"]["look"]
         if look is not None and look["people"] is None:  # as in versions where it was a number
@@ -353,12 +371,20 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}
         for key in (key for key, default in of_ranks.items() if content[key] == default):
             del content[key]
+    if content["kind"] == "responses" and content["words"] and not content["words"]["blank"]:
+        del content["words"]["blank"]
+    if content.get("missing") == "unseen":  # what no key means
+        del content["missing"]
     new = (
         (content, "partitions"),
+        (content, "pairs"),
         (content, "multiline"),
         (content, "words"),
         (content, "features"),
         (content, "not_ranked"),
+        (content, "missing"),
+        (content, "booklets"),
+        (content["columns"], "booklet"),
     )
     columns = ((content["columns"], name) for name in names)
     for section, key in (*new, *columns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushrank.flows.guarantee.designs import design_sentences
 from hushrank.flows.guarantee.grouped import group_sentences
@@ -36,6 +36,7 @@ class CountWords:
         algorithm: where it is published, by unit.
         erratum_e1: the published algorithm for persons has erratum E1.
         errata: of the published algorithm, whatever is protected; None: none but `erratum_e1`.
+        rows: what rows count, at the end of the statement.
     """
 
     entry: str
@@ -43,6 +44,7 @@ class CountWords:
     algorithm: Mapping[Unit, str]
     erratum_e1: bool = False
     errata: str | None = None
+    rows: tuple[str, ...] = ()
 
 
 WIN_COUNTS = CountWords(
@@ -105,7 +107,7 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
         return stream_statement(words.entry, words.computed, mechanism, mechanism.stream)
     graph_statement = mechanism.public_graph_statement
     public = graph_statement is not None
-    return compose_statement(
+    composed = compose_statement(
         params,
         mechanism.guarantee,
         noise=(*graph_sentences(graph_statement), *_noise(words, mechanism)),
@@ -114,6 +116,7 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
         erratum=_erratum(params, law, mechanism.sensitivity) if words.erratum_e1 else words.errata,
         also_not_protected=GRAPH_NOT_PROTECTED if public else (),
     )
+    return replace(composed, sentences=(*composed.sentences, *words.rows))
 
 
 def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:

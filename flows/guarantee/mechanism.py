@@ -12,6 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hushrank.estimation.common.central_noise import Calibration, law_of_sum
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.sentences import Guarantee
@@ -53,6 +56,7 @@ class CountMechanism:
         squares_divisor: K of `privacy.row_weights`, by which the sum of squared weights is divided
             before it gets noise; None where rows have no weights, so that none is released.
         groups: the public groups that have counts of their own; None: there are none.
+        asked: keys of the public pairs that have counts, as of `encode.pair_keys`; None: all pairs.
     """
 
     params: PrivacyParams
@@ -65,6 +69,7 @@ class CountMechanism:
     stream: Stream | None = None
     squares_divisor: int | None = None
     groups: Groups | None = None
+    asked: tuple[int, ...] | None = None
 
     @classmethod
     def of(
@@ -98,6 +103,15 @@ class CountMechanism:
             squares_divisor=squares_divisor,
             groups=groups,
         )
+
+    @property
+    def asked_matrix(self) -> NDArray[np.bool_] | None:
+        """Whether each pair was asked about, shape (n, n), symmetric; None: nothing says so."""
+        if self.asked is None:
+            return None
+        places, matrix = np.array(self.asked), np.zeros((self.n_items, self.n_items), np.bool_)
+        matrix[places // self.n_items, places % self.n_items] = True
+        return np.asarray(matrix | matrix.T)
 
     @property
     def law(self) -> NoiseLaw:

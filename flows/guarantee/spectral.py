@@ -6,15 +6,37 @@ from hushrank.estimation.responses.item_graph import ItemGraph
 from hushrank.flows.guarantee.counts import CountWords
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Unit
+from hushrank.transforms.responses.whole_sheets import Missing
 
+BLANKS = {  # what a blank means
+    Missing.UNSEEN: "An item that a person left out is taken as not asked, by chance.",
+    Missing.WRONG: "An item that a person left out counts as a wrong answer.",
+    Missing.SET_ASIDE: "The sheet of a person who left an item out does not count.",
+}
+OF_BOOKLETS = (
+    "A sheet belongs to one of the test's public booklets; one that fits none, or several, does not"
+    " count."
+)
 NZ = "Nguyen and Zhang, Optimal and private learning from human response data (2023)"
 
 
-def measurement_words(graph: ItemGraph, sensitivity: Sensitivity) -> CountWords:
-    """The words for counts on `graph`, whose sensitivity is the one that was used."""
+def measurement_words(
+    graph: ItemGraph, sensitivity: Sensitivity, missing: Missing, *, of_booklets: bool
+) -> CountWords:
+    """The words for counts on `graph`, whose sensitivity is the one that was used.
+
+    Args:
+        graph: the public graph.
+        sensitivity: of the counts.
+        missing: what a blank means.
+        of_booklets: whether its pairs are those that share a booklet.
+    """
     every_pair = graph.complete
     pairs = "every pair of items" if every_pair else f"each of the graph's {graph.n_edges:,} pairs"
     drawn = "" if every_pair else ", a public graph that was drawn without looking at an answer"
+    if of_booklets:
+        pairs = f"each of {graph.n_edges:,} pairs"
+        drawn = " of items that share one of the test's public booklets"
     n_pairs = graph.n_items * (graph.n_items - 1)
     theirs = f"m (m - 1) = {n_pairs:,}" if every_pair else f"2 |E| = {2 * graph.n_edges:,}"
     return CountWords(
@@ -37,4 +59,5 @@ def measurement_words(graph: ItemGraph, sensitivity: Sensitivity) -> CountWords:
             f" move {theirs} counts; the bound used here is {sensitivity.l2_squared:,} counts,"
             " each by one."
         ),
+        rows=(*((OF_BOOKLETS,) if of_booklets else ()), BLANKS[missing]),
     )

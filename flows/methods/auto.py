@@ -34,8 +34,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.config.method import MethodFacts
-from hushrank.flows.config.row_rules import TIE_MODEL, problems_of_ties, problems_of_weights
+from hushrank.flows.config.method import MethodFacts, Problems
+from hushrank.flows.config.row_rules import (
+    ASKED,
+    TIE_MODEL,
+    problems_of_asked,
+    problems_of_ties,
+    problems_of_weights,
+)
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
@@ -49,11 +55,19 @@ NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may 
 PAIRS = NoisyPairs()
 CANDIDATES = (PAIRS, NoisyCounts(), WinLoss(), MLE)
 DOUBTED = " (and chance in how often an item was shown, which it does not see)"
+UNKNOWN_MEETINGS = (
+    "any leaves open which items met, and intervals need to know it: list the pairs that were asked"
+    " in input.pairs, or say in model.exposures how often items or pairs are compared, or write"
+    " design: random if chance decided who met whom"
+)
 BECAUSE = {
     Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
     Design.RANDOM: "chance decided which items met (input.design: random)",
     Design.ANY: "nothing is known of which items met (input.design: any)",
 }
+
+
+LISTED = "input.pairs lists the pairs that were asked about"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,7 @@ class Auto(Method):
             "privacy.public_graph",
             "input.columns.weight",
             TIE_MODEL,
+            ASKED,
         ),
     )
 
@@ -104,7 +119,7 @@ class Auto(Method):
         if not found:
             raise refused or ConfigError("method: auto found none; name one")
         best = _best(found)
-        return Choice(best.method, _reason(best, found, config.comparisons.design))
+        return Choice(best.method, _reason(best, found, config))
 
 
 def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
@@ -113,6 +128,8 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
         *facts.rules(config),
         *problems_of_weights(config, facts),
         *problems_of_ties(config, facts, known),
+        *problems_of_asked(config, facts, known),
+        *_problems_of_chance(config, facts),
     )
     problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
@@ -122,6 +139,13 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
     counted = method.facts.design is Design.BALANCED
     return Candidate(method, variance, _chance_in_totals(config) if counted else 0.0)
+
+
+def _problems_of_chance(config: SurveyConfig, facts: MethodFacts) -> Problems:
+    """Intervals that take partners to have met by chance, where nobody says that they did."""
+    if facts.name == MLE.facts.name and config.comparisons.design is Design.ANY:
+        if config.model.exposures is None:
+            yield "input.design", UNKNOWN_MEETINGS
 
 
 def _best(found: list[Candidate]) -> Candidate:
@@ -146,13 +170,15 @@ def _chance_in_totals(config: SurveyConfig) -> float:
     return others * left_out / max(n_pairs - 1, 1)
 
 
-def _reason(best: Candidate, found: list[Candidate], design: Design) -> str:
+def _reason(best: Candidate, found: list[Candidate], config: SurveyConfig) -> str:
+    design, listed = config.comparisons.design, config.asked_design()
     noise = ", ".join(
         f"{math.sqrt(each.variance):.3g} with {each.method.facts.name}"
         + DOUBTED * (each.doubt > 0 and each is not best)
         for each in sorted(found, key=lambda each: (each is not best, each.variance))
     )
-    return f"{BECAUSE[design]}; noise in an item's wins: {noise}"
+    because = BECAUSE[design] if listed is None else LISTED
+    return f"{because}; noise in an item's wins: {noise}"
 
 
 METHODS = (Auto(),)

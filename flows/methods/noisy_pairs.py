@@ -29,7 +29,7 @@ from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.method import MethodFacts
-from hushrank.flows.config.row_rules import TIE_MODEL
+from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.counts import (
@@ -85,7 +85,7 @@ class NoisyPairs(GroupedMethod):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS, TIE_MODEL),
+        reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS, TIE_MODEL, ASKED),
         streams=True,
     )
     mechanism = CountMechanism
@@ -115,7 +115,8 @@ class NoisyPairs(GroupedMethod):
             return CountMechanism.of(params, calibration, n_items, ties, stated)
         n_groups = 1 if groups is None else len(groups)
         calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
-        return CountMechanism.of(params, calibration, n_items, ties, groups=groups)
+        found = CountMechanism.of(params, calibration, n_items, ties, groups=groups)
+        return replace(found, asked=config.asked_pairs())
 
     def words_of(self, mechanism: CountMechanism) -> CountWords:
         """Of pairs, or of their outcomes with ties."""
@@ -129,6 +130,8 @@ class NoisyPairs(GroupedMethod):
             "on who won, in each pair that was compared"
             if _is_public(mechanism)
             else "on every entry of the matrix of wins"
+            if mechanism.asked is None
+            else "on both counts of every pair that was asked about"
         )
         return terms_of(mechanism, where)
 
@@ -141,7 +144,8 @@ class NoisyPairs(GroupedMethod):
             return release_outcomes(counts, mechanism.calibration, bits).arrays()
         if (night := invented_night(integers_of(counts.dense()), mechanism, bits)) is not None:
             return night
-        noisy = release_pair_counts(counts, mechanism.calibration, bits).dense()
+        asked = mechanism.asked_matrix
+        noisy = release_pair_counts(counts, mechanism.calibration, bits, asked).dense()
         return {"wins": noisy, **drawn_squares(exact, mechanism, bits)}
 
     def conclude_counts(
@@ -157,7 +161,8 @@ class NoisyPairs(GroupedMethod):
         link = link_named(config.model.link)
         entries = counts.n_items * (counts.n_items - 1)
         ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
-        ranked = rank_noisy_pairs(replace(counts, row_weight=ranked_by), cells.law, link)
+        asked = mechanism.asked_matrix
+        ranked = rank_noisy_pairs(replace(counts, row_weight=ranked_by), cells.law, link, asked)
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
             "link": link.name,
@@ -170,7 +175,7 @@ class NoisyPairs(GroupedMethod):
         return Conclusion(
             estimate=estimate,
             privacy=count_record(PAIR_COUNTS, mechanism, parameters),
-            released=ReleasedPairs.of(counts, config.items.catalogue().names),
+            released=ReleasedPairs.of(counts, config.items.catalogue().names, asked),
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(_warnings(ranked, estimate.informative, private)),
         )
@@ -190,11 +195,14 @@ class NoisyPairs(GroupedMethod):
         return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
 
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
-        """Of (wins - losses) / 2 against n - 1 opponents."""
+        """Of (wins - losses) / 2 against n - 1 opponents, or the mean number that it was asked."""
         # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
         cells = 4 if _is_public(mechanism) else 2
         variance = mechanism.shown_variance / mechanism.row_weight**2
-        return variance * (mechanism.n_items - 1) * cells / 4
+        opponents = mechanism.n_items - 1.0
+        if mechanism.asked is not None:
+            opponents = 2 * len(mechanism.asked) / mechanism.n_items
+        return variance * opponents * cells / 4
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism

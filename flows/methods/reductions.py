@@ -86,6 +86,7 @@ class CountedMethod(PlannedMethod[B]):
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
             groups=None if config.groups is None else config.groups.groups(),
+            asked=config.asked_pairs(),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
@@ -155,6 +156,7 @@ def reduce_test(
         fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
         people_vote=local is None and config.privacy.params().look > 0,
         local=local,
+        sheets=responses.sheet_rules(catalogue),
     )
 
 
@@ -175,7 +177,7 @@ def problems_of_unknown_partners(config: Sections) -> Problems:
         yield (
             "input.design",
             f"method: {config.method} takes chance to have decided which items met: write random"
-            " (or balanced) if that is so, else set method: perturbed-mle",
+            " (or balanced) if that is so, else set method: noisy-pairs",
         )
 
 

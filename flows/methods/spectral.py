@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.responses.item_graph import (
     ItemGraph,
+    booklet_graph,
     complete_graph,
     connecting_probability,
     even_graph,
@@ -24,8 +25,9 @@ from hushrank.estimation.responses.private_measurements import (
 )
 from hushrank.estimation.responses.public_graph import degree_for, noise_ratio
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
-from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.model import GraphKind, SpectralConfig
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism
@@ -43,10 +45,17 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
 MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
+UNEVEN = 0.5  # relative spread of how often two items were answered together; above: a warning
+SYSTEMATIC_GAPS = (
+    "Some pairs of items were answered by one person far more often than others, by the released"
+    " counts, as where people have booklets. The intervals take gaps to come by chance and hold"
+    " less than 95 % so: name the booklets in input.booklets."
+)
 EDGES = "edges"  # of a sparse graph, beside what was drawn on it
 NO_ANSWERS = (
     "Nothing can be learned from this release: nobody was right on one item and wrong on another."
@@ -65,6 +74,7 @@ class GraphChoice:
         seed: of a graph that is drawn, in hex: the job's identity, so anybody may draw it again.
         degree: of an even graph; else None.
         reason: why this one, in words, where the job leaves that open.
+        booklets: codes of the items of each booklet of the test; empty: there are none.
     """
 
     kind: GraphKind
@@ -74,11 +84,12 @@ class GraphChoice:
     seed: str
     degree: int | None = None
     reason: str = ""
+    booklets: tuple[tuple[int, ...], ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether all pairs are compared, and no graph is drawn."""
-        return self.edge_probability is None and self.degree is None
+        """Whether all pairs are compared."""
+        return self.edge_probability is None and self.degree is None and not self.booklets
 
     def graph(self) -> ItemGraph:
         """Draw it: the same whenever the same code is asked.
@@ -86,7 +97,10 @@ class GraphChoice:
         Raises:
             ValueError: another code drew another graph when the noise was calibrated.
         """
-        graph = _graph_of(self.n_items, self.edge_probability, self.degree, self.seed)
+        if self.booklets:
+            graph = booklet_graph(self.n_items, self.booklets)
+        else:
+            graph = _graph_of(self.n_items, self.edge_probability, self.degree, self.seed)
         if graph.n_edges != self.n_edges:
             raise ValueError(f"the graph has {graph.n_edges} pairs, not {self.n_edges} as stated")
         return graph
@@ -125,6 +139,24 @@ class MeasurementMechanism:
         return self.counts.spend
 
 
+def _problems_of_sections(config: Sections) -> Problems:
+    rows, settings = config.input, config.spectral or SpectralConfig()
+    if not isinstance(rows, ResponsesConfig):
+        return
+    if rows.booklets is None:
+        if settings.graph is GraphKind.BOOKLETS:
+            yield "spectral.graph", "booklets needs input.booklets; add them, or remove this line"
+        return
+    if settings.graph not in (GraphKind.AUTO, GraphKind.BOOKLETS):
+        yield (
+            "spectral.graph",
+            "not beside input.booklets, which say which pairs are counted; remove this line",
+        )
+    most = config.privacy.max_contributions or 0
+    for key, rule in rows.problems_of_booklets(config.items.catalogue(), most):
+        yield f"input.{key}", rule
+
+
 class Spectral(PlannedMethod[MeasurementMechanism]):
     """Counts of Nguyen and Zhang, Algorithm 2: see `estimation.responses.spectral_estimate`."""
 
@@ -134,6 +166,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         kind="responses",
         units=(Unit.USER,),
         reads=("spectral",),
+        rules=_problems_of_sections,
     )
     mechanism = MeasurementMechanism
 
@@ -200,9 +233,16 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         """Difficulties from the noisy counts."""
         graph, counts = mechanism.graph.stored(drawn), mechanism.counts
         measurements = DifferentialMeasurements(drawn["y"], graph, confidential=False)
-        found = estimate_difficulties(measurements, counts.law, counts.params.max_contributions)
+        found = estimate_difficulties(
+            measurements, counts.law, counts.params.max_contributions, mechanism.graph.booklets
+        )
         names = config.items.catalogue().names
-        words = measurement_words(graph, counts.sensitivity)
+        words = measurement_words(
+            graph,
+            counts.sensitivity,
+            config.responses.missing or Missing.UNSEEN,
+            of_booklets=bool(mechanism.graph.booklets),
+        )
         return Conclusion(
             estimate=found.estimate,
             privacy=count_record(words, counts, _parameters(mechanism.graph)),
@@ -213,7 +253,8 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Who was right on one item and wrong on another, in an invented test."""
-        return {"y": survey.right_wrong(replicate)}
+        booklets = config.responses.booklet_codes(config.items.catalogue())
+        return {"y": survey.right_wrong(replicate, booklets)}
 
 
 def _problems(config: SurveyConfig) -> Iterator[str]:
@@ -246,6 +287,15 @@ def graph_choice(config: SurveyConfig) -> GraphChoice:
     """
     settings, n_items, seed = _settings(config), len(config.items.catalogue()), config.job_hash()
     kind, reason = settings.graph, ""
+    if booklets := config.responses.booklet_codes(config.items.catalogue()):
+        return GraphChoice(
+            kind=GraphKind.BOOKLETS,
+            n_items=n_items,
+            n_edges=booklet_graph(n_items, booklets).n_edges,
+            edge_probability=None,
+            seed=seed,
+            booklets=booklets,
+        )
     if kind is GraphKind.AUTO:
         kind = GraphKind.EVEN if config.takes_even_graph() else GraphKind.DENSE
         reason = _reason(config, n_items)
@@ -300,6 +350,8 @@ def _parameters(choice: GraphChoice) -> dict[str, Parameter]:
         parameters["edge_probability"] = choice.edge_probability
     if choice.degree is not None:
         parameters["degree"] = choice.degree
+    if choice.booklets:
+        parameters["booklets"] = len(choice.booklets)
     if choice.reason:
         parameters["graph_chosen_because"] = choice.reason
     return parameters
@@ -328,6 +380,8 @@ def _warnings(
     ):
         if where.any():
             yield said.format(_named(names, where))
+    if found.uneven > UNEVEN:
+        yield SYSTEMATIC_GAPS
     if found.kept < MOSTLY_KEPT:
         yield (
             f"Noise is large, so the difficulties are drawn together, to {found.kept:.0%} of what"

@@ -22,6 +22,7 @@ from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, es
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.model import SpectralConfig
 from hushrank.flows.config.privacy import Budget
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.local import SHUFFLE_DELTA, WARNER
@@ -52,6 +53,7 @@ from hushrank.privacy.randomized_response import (
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
+from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 PARTS = 16  # of the people of an invented test
@@ -67,7 +69,15 @@ PLAIN = (
 
 
 def _problems_of_sections(config: Sections) -> Problems:
-    privacy = config.privacy
+    privacy, rows = config.privacy, config.input
+    if isinstance(rows, ResponsesConfig):
+        for key in ("missing", "booklets"):
+            if getattr(rows, key) not in (None, Missing.UNSEEN):
+                yield (
+                    f"input.{key}",
+                    "is for method: spectral: under unit: local which items a person answered is"
+                    " not hidden, and each answer counts by itself; remove it",
+                )
     if privacy.unit is not Unit.LOCAL:
         return
     if privacy.budget is not Budget.PER_USER and not privacy.already_private:

@@ -103,11 +103,11 @@ class World:
 
         In design `any`, the partners of an item have scores about one spread from its own.
         """
+        if self.exposed.pairs is not None:
+            return Meetings((), pairs=self.exposed.pairs)
         if self.design in (None, Design.BALANCED):
             return None
         matched = self.spread if self.design is Design.ANY and self.spread > 0 else None
-        if self.exposed.pairs is not None:
-            return Meetings((), pairs=self.exposed.pairs)
         if self.exposed.zipf is None:
             return Meetings.shown(self.exposed.shown, matched)
         return Meetings.zipf(n_items, self.exposed.zipf, matched)
@@ -134,7 +134,13 @@ def world_of(
             f"{given}: is for designs that are not balanced; add --design random (or any)"
         )
     stated = config.model.exposures if not given and design is not Design.BALANCED else None
-    if (public := exposures or stated) is not None:
+    if (asked := config.asked_design()) is not None:
+        if given:
+            raise ConfigError(f"{given}: input.pairs says which pairs are asked about; remove it")
+        pairs = asked.pairs(config.items.catalogue().names)
+        shown = tuple(pairs.sum(axis=1).tolist())
+        exposed = Exposed(zipf=None, shown=shown, pairs=pairs, source="input.pairs")
+    elif (public := exposures or stated) is not None:
         exposed = _exposed(config, public)
     else:
         exposed = Exposed(zipf=DEFAULT_ZIPF if zipf is None else zipf)

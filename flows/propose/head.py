@@ -24,7 +24,12 @@ from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.avro_rows import avro_schema, read_avro
-from hushrank.transforms.storage.csv_header import ENCODINGS, HEADER_BYTES, WINDOWS
+from hushrank.transforms.storage.csv_header import (
+    ENCODINGS,
+    HEADER_BYTES,
+    WINDOWS,
+    check_first_line,
+)
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -73,6 +78,7 @@ class Head:
         encoding, decimal, header_rows: of a CSV file, as `input` calls them.
         questions: text of the row below the names, for each column, if that row is no answer.
         folders: columns that names of folders tell, except for one of dates.
+        is_csv: whether the file is CSV, or another text with columns.
         format: the value that `input.format` needs because the ending does not tell; None: none.
     """
 
@@ -87,6 +93,7 @@ class Head:
     header_rows: int = 1
     questions: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    is_csv: bool = False
     format: FileFormat | None = None
 
 
@@ -130,6 +137,7 @@ def read_head(source: Source) -> Head:
         decimal=_decimal_of(rows) if delimiter != "," else ".",
         header_rows=first.header_rows,
         questions=questions,
+        is_csv=first.format is FileFormat.CSV,
         format=format_,
     )
     if isinstance(source, str):
@@ -163,13 +171,35 @@ def _check_names(path: str, columns: Sequence[str]) -> None:
 
 
 def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
-    """The file with its delimiter set, and the delimiter as the configuration calls it."""
+    """The file with its delimiter set, and the delimiter as the configuration calls it.
+
+    Raises:
+        InputError: the first line does not name columns.
+    """
     if file.format is not FileFormat.CSV:
         return file, ","
-    if not _is_utf8(file):
+    with open_file(file) as stream:
+        lines = stream.read(HEADER_BYTES).splitlines()[: HEAD_ROWS + 1]
+    check_first_line(file.path, b"\n".join(lines[:1]))
+    if not _is_utf8(lines):
         file = replace(file, encoding=WINDOWS)
     read = [(replace(file, delimiter=mark), name) for mark, name in _DELIMITERS]
-    return max(read, key=lambda each: _number_of_columns(each[0]))  # if equal, the first: a comma
+    best = max(read, key=lambda each: _number_of_columns(each[0]))  # if equal, the first: a comma
+    if _number_of_columns(best[0]) == 1 or _is_title(lines, best[0].delimiter):
+        below = [line for line in lines[1:] if line.strip()][:2]
+        marks = [mark.encode() for mark, _ in _DELIMITERS]
+        if len(below) == 2 and any(all(mark in line for line in below) for mark in marks):
+            raise ConfigError(
+                f"{file.path}: the first line seems to be a title, as the lines below it have more"
+                " columns. The first line must name the columns: delete the lines above that one"
+            )
+    return best
+
+
+def _is_title(lines: Sequence[bytes], delimiter: str) -> bool:
+    """Whether the first line has several cells, of which only the first is filled."""
+    cells = [cell.strip() for cell in lines[0].split(delimiter.encode())] if lines else []
+    return len(cells) > 2 and bool(cells[0]) and not any(cells[1:])
 
 
 def _number_of_columns(file: InputFile) -> int:
@@ -179,10 +209,8 @@ def _number_of_columns(file: InputFile) -> int:
         return 0
 
 
-def _is_utf8(file: InputFile) -> bool:
+def _is_utf8(lines: Sequence[bytes]) -> bool:
     """Whether the first lines are UTF-8; if they are not, Excel most likely wrote Windows-1252."""
-    with open_file(file) as stream:
-        lines = stream.read(HEADER_BYTES).splitlines()[: HEAD_ROWS + 1]
     try:
         b"\n".join(lines).decode()
     except UnicodeDecodeError:

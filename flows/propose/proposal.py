@@ -17,11 +17,17 @@ from pathlib import Path
 from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
+from hushrank.flows.propose.forms import (
+    columns_of_pairs,
+    recorded_form,
+    unread_column,
+    unread_table,
+)
 from hushrank.flows.propose.groups import group_column
 from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
-from hushrank.flows.propose.names import meaning_of
+from hushrank.flows.propose.names import meaning_of, words_of
 from hushrank.flows.propose.people import UserGuess
-from hushrank.flows.propose.questions import Question, answers_to, kind_question
+from hushrank.flows.propose.questions import Question, answers_to, kind_question, lines_question
 from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
 from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
 from hushrank.flows.propose.sections import (
@@ -49,6 +55,7 @@ _ONE_RESULT = (
 )
 _EXISTS = "{}: exists already and was not changed; remove it or name another file"
 _COUNTS = re.compile("freq|frequency|count|counts")
+_FREE_TEXTS = frozenset({"prompt", "conversation", "comment", "comments", "text", "completion"})
 _MARKED = "The lines marked CHOOSE need a value from you. "
 _NUMBERED = (
     'awk \'NR == 1 {{print "id," $0; next}} {{print NR - 1 "," $0}}\' {source} > numbered.csv'
@@ -115,6 +122,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    _refuse_unread(source, head, guess)
     if isinstance(guess, RankingGuess):
         _refuse_counts(source, head)
     unclear = guess is None
@@ -123,6 +131,9 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
     own = _lines_of(head, guess)
     if unclear:
         own = replace(own, questions=(kind_question(), *own.questions))
+    if why := _breaks_lines(head, guess):
+        asked = lines_question(why)
+        own = replace(own, input=(asked.line, *own.input), questions=(asked, *own.questions))
     text = "\n".join(_file_lines(source, target, own, head, unclear=unclear)) + "\n"
     summary = "\n".join(_summary(source, head, guess, unclear=unclear))
     return ConfigProposal(text, summary, own.questions, not isinstance(guess, RankingGuess))
@@ -149,6 +160,34 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if compared.sides is not None:
         return compared
     return guess_rankings(columns, rows) or guess_long(columns, rows)
+
+
+def _breaks_lines(head: Head, guess: Guess) -> str:
+    """Why cells of a CSV file may hold line breaks; empty: nothing speaks for it."""
+    if not head.is_csv:
+        return ""
+    for column in head.columns:
+        if any("\n" in text_of(row.get(column)) for row in head.rows):
+            return f"a cell of {scalar(column)} that was read holds one"
+    roles = guess.known().values()
+    free = [c for c in head.columns if c not in roles and _FREE_TEXTS & set(words_of(c))]
+    if texts := [column for column in free if not holds_numbers(head.rows, column)]:
+        return f"{scalar(texts[0])} may hold free text"
+    return ""
+
+
+def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
+    """Refuse a form that is not read, unless comparisons with a result were found in it."""
+    columns, rows = head.columns, head.rows
+    told = recorded_form(columns) or columns_of_pairs(columns, rows)
+    known = {} if guess is None else guess.known()
+    compared = isinstance(guess, ColumnGuess) and bool({"outcome", "winner"} & known.keys())
+    if told is None and not compared:
+        told = unread_table(columns, rows)
+    if told is None and (guess is None or isinstance(guess, ColumnGuess)) and not compared:
+        told = unread_column(columns, rows)
+    if told is not None:
+        raise ConfigError(f"{source}: {told}. Nothing was written")
 
 
 def _refuse_counts(source: Source, head: Head) -> None:
@@ -276,6 +315,9 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
             f"{len(names)} columns are taken for items, {names[0]} to"
             f" {names[-1]}: check that nothing else is among them."
         )
+        free = [each for each in head.columns if each not in {*names, *roles, *others}]
+        if isinstance(guess, ResponseGuess) and free:
+            yield f"Not among them: {short_list(free, MOST_COLUMNS)}."
         return
     seen = _items_seen(head, guess)
     yield (

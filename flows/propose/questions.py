@@ -25,7 +25,13 @@ NUMBERS: tuple[Reading, ...] = (  # what 1, 0 and -1 may mean
     {"left": ("1",), "right": ("-1",), "tie": ("0",)},
 )
 
+_NOT_RANKED = ("0", "99", "999", "-", "--", ".", "N/A", "NaN", "none", "x")
 _ITEMS = ("items", "items.names")  # keys whose answer is a list of items
+_OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may be another one than the choices
+_WITH_POINTS = (
+    "if all are: a sheet with a number above 1 is then set aside as a whole, those of the able more"
+    " often, unless input.words says otherwise: {right: [1, 2], wrong: [0]} if any point is right"
+)
 _MOST_ANSWERS = (
     "how many answers of one person count at most, from how the survey was made and never counted"
     " in the answers"
@@ -106,7 +112,7 @@ class Question:
         for each in self.choices:
             if text.lower() in (each.answer.lower(), each.written.lower()):
                 return each.written
-        if not text or (self.choices and self.key not in _ITEMS):
+        if not text or (self.choices and self.key not in _OPEN):
             return None
         if self.key in _ITEMS and not text.startswith(("{", "[")):
             return _items_of(text, listed=self.key == "items.names")
@@ -201,7 +207,12 @@ def design_question() -> Question:
         choices=(
             Choice("balanced", "if so"),
             Choice("random", "if people got pairs at random but some items more often than others"),
-            Choice("any", "if you do not know"),
+            Choice(
+                "any",
+                "if you do not know, or if the same pair was judged several times on purpose, or"
+                " items met by a schedule such as a league; list the pairs in input.pairs if few"
+                " were asked",
+            ),
         ),
     )
 
@@ -241,25 +252,48 @@ def codes_questions(done: str, column: str) -> tuple[Question, Question]:
     )
 
 
-def empty_columns_question(items: Sequence[str], empty: Collection[str]) -> Question:
-    """Ask whether columns without an answer in the rows that were read are items too.
+def doubtful_items_question(
+    items: Sequence[str],
+    empty: Collection[str] = (),
+    doubtful: Collection[str] = (),
+    points: Collection[str] = (),
+) -> Question:
+    """Ask whether more columns are items: empty ones, those named otherwise, those with points.
 
     Args:
         items: all columns that may be items, in the order of the file.
-        empty: those of them without an answer.
+        empty: those of them without an answer in the rows that were read.
+        doubtful: those of them that hold right and wrong, but are named unlike the others.
+        points: those of them that hold whole numbers above 1.
     """
-    with_them, without = (
-        f"{{names: [{', '.join(map(scalar, names))}]}}"
-        for names in (items, [each for each in items if each not in empty])
+    told = (
+        (empty, "the rows that were read hold no answer in {}"),
+        (doubtful, "the rows that were read hold right and wrong in {}, named unlike the others"),
+        (points, "the rows that were read hold numbers above 1 in {}: points, or codes of a blank"),
     )
-    named = ", ".join(scalar(each) for each in items if each in empty)
+    maybe, unsure = {*empty, *doubtful}, {*empty, *doubtful, *points}
+    choices = [("no", "if not", [each for each in items if each not in unsure])]
+    if maybe:
+        but = f", but for {_listed(items, points)}" if points else ""
+        choices.insert(0, ("yes", f"if so{but}", [each for each in items if each not in points]))
+    if points:
+        choices.append(("points", _WITH_POINTS, list(items)))
     return Question(
         key="items",
-        short="whether empty columns are items",
-        asks=f"is each of {named} an item too?",
-        choices=(Choice("yes", "if so", with_them), Choice("no", "if not", without)),
-        because=f"the rows that were read hold no answer in {named}",
+        short="which columns are items"
+        if doubtful or points
+        else "whether empty columns are items",
+        asks=f"is each of {_listed(items, unsure)} an item too?",
+        choices=tuple(
+            Choice(answer, effect, f"{{names: [{', '.join(map(scalar, names))}]}}")
+            for answer, effect, names in choices
+        ),
+        because="; ".join(text.format(_listed(items, some)) for some, text in told if some),
     )
+
+
+def _listed(items: Sequence[str], chosen: Collection[str]) -> str:
+    return ", ".join(scalar(each) for each in items if each in chosen)
 
 
 def epsilon_question() -> Question:
@@ -279,6 +313,68 @@ def bound_question(advice: str = _FEWER) -> Question:
     """
     asks = f"{_MOST_ANSWERS}: {advice}"
     return Question(key="privacy.max_contributions", short="answers a person", asks=asks)
+
+
+def asked_question(n_items: int) -> Question:
+    """Ask how many items of a sheet each person was asked."""
+    return Question(
+        key="privacy.max_contributions",
+        short="items a person",
+        asks=f"how many items was a person asked at most, by the design of the test and never"
+        f" counted in the answers? {n_items} if everybody was asked all; fewer need less noise",
+    )
+
+
+def missing_question(gaps: bool) -> Question:
+    """Ask what a blank of a sheet means.
+
+    Args:
+        gaps: whether the rows that were read have one.
+    """
+    return Question(
+        key="input.missing",
+        short="what a blank means",
+        asks="what does it mean if a person has no answer to an item?",
+        choices=(
+            Choice("unseen", "if the item was not asked, by chance or by the person's booklet"),
+            Choice("wrong", "if it was asked, and no answer counts as a wrong one"),
+            Choice("set-aside", "if a sheet with a blank must not count"),
+        ),
+        because="the rows that were read have blanks" if gaps else "",
+    )
+
+
+def booklets_question(items: Sequence[str]) -> Question:
+    """Ask which items were asked together, where people were asked different ones."""
+    one, two, three = (scalar(name) for name in (*items[:2], items[-1]))
+    return Question(
+        key="input.booklets",
+        short="the booklets",
+        asks="was each person asked the items of one of several booklets? Then list them, whoever"
+        f" had which: {{A: [{one}, {two}], B: [{two}, {three}]}};",
+        choices=(Choice("none", "if everybody was asked all items, or some by chance", "null"),),
+        because="the rows that were read have blanks",
+    )
+
+
+def blank_codes_question(codes: Sequence[str], right: str, wrong: str) -> Question:
+    """Ask whether codes among the answers stand for a blank.
+
+    Args:
+        codes: those that the rows hold, which this room knows.
+        right, wrong: the words for right and wrong.
+    """
+    words = f"right: {flow([right])}, wrong: {flow([wrong])}"
+    return Question(
+        key="input.words",
+        short="what a code means",
+        asks=f"does {' or '.join(map(scalar, codes))} in place of an answer mean a blank?",
+        choices=(
+            Choice("yes", "if so", f"{{{words}, blank: {flow(codes)}}}"),
+            Choice("no", "if not: a sheet with it is set aside", f"{{{words}}}"),
+        ),
+        because="the rows that were read hold it",
+    )
 
 
 def codes_of_result_question(
@@ -336,19 +432,8 @@ def empty_winner_question(column: str, ties: Sequence[str]) -> Question:
     )
 
 
-def best_question(markers: Collection[str]) -> Question:
-    """Ask which number of a ranking is the best.
-
-    Args:
-        markers: texts among the ranks that may mean that an item was not ranked.
-    """
-    because = ""
-    if markers:
-        seen = " and ".join(sorted(markers))
-        because = (
-            f"the ranks that were read hold {seen}: 0 and 99 count as numbers, a row with another"
-            " text is set aside; if it means not ranked, name it in input.not_ranked"
-        )
+def best_question() -> Question:
+    """Ask which number of a ranking is the best."""
     return Question(
         key="input.best",
         short="which rank is the best",
@@ -357,7 +442,49 @@ def best_question(markers: Collection[str]) -> Question:
             Choice("lowest", "if 1 is the first place"),
             Choice("highest", "if the largest number is the best, as of points"),
         ),
-        because=because,
+    )
+
+
+def not_ranked_question(markers: Collection[str]) -> Question:
+    """Ask which cells say that an item was not ranked, beside empty ones.
+
+    Args:
+        markers: texts among the ranks that were read that may say so.
+    """
+    seen = " and ".join(sorted(markers))
+    return Question(
+        key="input.not_ranked",
+        short="which rank means not ranked",
+        asks="which cells say that an item was not ranked, beside empty ones and NA? Any other"
+        " number is a rank, 0 too",
+        choices=(
+            Choice("none", "if no other cell does", "[]"),
+            *(Choice(mark, "if such a cell does", flow([mark])) for mark in ("0", "99", "-")),
+            Choice("all", "if each of them does", flow(_NOT_RANKED)),
+        ),
+        because=f"the ranks that were read hold {seen}" if markers else "",
+    )
+
+
+def lines_question(why: str) -> Question:
+    """Ask whether cells of a CSV file hold line breaks.
+
+    Args:
+        why: what in the header or the first rows speaks for it.
+    """
+    return Question(
+        key="input.multiline",
+        short="whether cells hold line breaks",
+        asks="do quoted cells hold line breaks?",
+        choices=(
+            Choice(
+                "true",
+                "if so, though a row with an open quote then swallows rows of others, which no"
+                " noise covers",
+            ),
+            Choice("false", "if not; a row with a line break is then set aside"),
+        ),
+        because=why,
     )
 
 

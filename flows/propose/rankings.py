@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hushrank.flows.propose.names import Row, only_with_meaning, sides_of
-from hushrank.flows.propose.people import UserGuess, guess_user, known_user
+from hushrank.flows.propose.names import Row, only_with_meaning, sides_of, words_of
+from hushrank.flows.propose.people import Sureness, UserGuess, guess_user, known_user
 from hushrank.flows.propose.values import holds_numbers, numbered_column, text_of, texts_of
 
 _ITEM = re.compile(
@@ -91,6 +91,9 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
     item, rank = only_with_meaning(columns, _ITEM), only_with_meaning(columns, _RANK)
     contest = only_with_meaning(columns, _CONTEST)
     user = guess_user(columns, rows, [name for name in (item, rank, contest) if name])
+    if user is None and contest is not None and "ballot" in words_of(contest):
+        # One ballot of each person, where nothing else says whose the rows are.
+        user, contest = UserGuess(contest, Sureness.GROUP), None
     if user is None or item is None or rank is None:
         return None
     markers = _markers(rows, [rank])

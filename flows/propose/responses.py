@@ -14,7 +14,7 @@ from hushrank.flows.propose.names import (
     words_of,
 )
 from hushrank.flows.propose.people import UserGuess, guess_user, known_user, repeats
-from hushrank.flows.propose.values import empty_columns, numbered_column, texts_of
+from hushrank.flows.propose.values import numbered_column, text_of, texts_of
 from hushrank.transforms.responses.responses import ANSWER_TEXTS, NOT_ANSWERED_TEXTS
 
 _ITEM = re.compile(
@@ -41,6 +41,8 @@ _RIGHT_AND_WRONG = (
 _ABOUT_PEOPLE = re.compile(
     "gender|sex|female|male|age|treatment|treated|control|group|consent|native|esl|finished|valid"
 )
+BLANK_CODES = {".", "*", "-", "--", "?", "n/a", "nan", "null", "none", "missing"}
+MOST_POINTS = 9  # of one item; larger numbers are no points
 LEAST_ITEMS = 3  # least items of a sheet; two columns of 0 and 1 may be anything
 _EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
 
@@ -54,9 +56,13 @@ class ResponseGuess:
     Attributes:
         layout: `wide` with `items`, or `long` with `item` and `correct`.
         items: columns of a sheet, in the order of the file.
-        left_out: more columns of a sheet that hold two values but do not seem to be items.
+        left_out: more columns of a sheet that hold two values but describe people.
         words: the words for right and for wrong; None: 1 and 0, or true and false.
+        doubtful: columns of a sheet that hold right and wrong, but are named unlike `items`.
+        points: columns that are named like items and hold whole numbers above 1.
         empty: columns of `items` without an answer in the rows that were read.
+        blanks: codes in the rows that were read that may mean a blank, such as a dot.
+        gaps: whether the rows that were read have a blank among their answers.
         coded: the column of items that holds whole numbers in place of names; None: none does.
         numbered: whether the items of a sheet form one series, such as E1 to E28.
     """
@@ -67,8 +73,12 @@ class ResponseGuess:
     correct: str | None = None
     items: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
     words: RightAndWrong | None = None
     empty: tuple[str, ...] = ()
+    blanks: tuple[str, ...] = ()
+    gaps: bool = False
     coded: str | None = None
     numbered: bool = False
 
@@ -103,21 +113,30 @@ def guess_sheet(
         key=lambda found: len(found[1]),
     )
     family = _family(marked, others, rows)
-    items = family or [
-        column for column in marked if not _ABOUT_PEOPLE.fullmatch(meaning_of(column))
-    ]
+    about = [column for column in marked if _ABOUT_PEOPLE.fullmatch(meaning_of(column))]
+    items = family or [column for column in marked if column not in about]
     if len(items) < least or (named is not None and repeats(rows, named.column)):
         return None
-    user = named or guess_user(columns, rows, {*items, *marked}, row_a_person=True, of_test=True)
-    empty = [] if family else empty_columns(rows, others)
+    points = _with_points(others, rows, items)
+    user = named or guess_user(
+        columns, rows, {*items, *marked, *points}, row_a_person=True, of_test=True
+    )
+    empty = [] if family else _unanswered(rows, others)
     items = [column for column in columns if column in items or column in empty]
+    asked = [*items, *(column for column in marked if column not in about)]
     return ResponseGuess(
         layout="wide",
         user=user,
         items=tuple(items),
-        left_out=tuple(column for column in marked if column not in items),
+        left_out=tuple(column for column in about if column not in items),
+        doubtful=tuple(c for c in marked if c not in items and c not in about),
+        points=tuple(points),
         words=words,
         empty=tuple(empty),
+        blanks=_blank_codes(asked, rows),
+        gaps=any(
+            text_of(row.get(c)).lower() in _EMPTY | BLANK_CODES for row in rows for c in asked
+        ),
         numbered=bool(family),
     )
 
@@ -143,8 +162,18 @@ def guess_long(
     row_a_person = item is not None and len(texts_of(rows, item)) > len(set(texts_of(rows, item)))
     user = guess_user(columns, rows, taken, row_a_person=row_a_person, of_test=True)
     coded = None if item is None else numbered_column(rows, [item])
+    marks = [] if correct is None else [correct]
     return ResponseGuess(
-        layout="long", user=user, item=item, correct=correct, words=words, coded=coded
+        layout="long",
+        user=user,
+        item=item,
+        correct=correct,
+        words=words,
+        coded=coded,
+        blanks=_blank_codes(marks, rows),
+        gaps=any(
+            text_of(row.get(c)).lower() in _EMPTY | BLANK_CODES for row in rows for c in marks
+        ),
     )
 
 
@@ -179,13 +208,42 @@ def _with_marks(
     return [
         column
         for column in columns
-        if (found := set(texts_of(rows, column)) - _EMPTY) and found <= marks
+        if (found := set(texts_of(rows, column)) - _EMPTY - BLANK_CODES) and found <= marks
     ]
+
+
+def _unanswered(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """The columns that hold nothing but blanks in the rows that were read."""
+    return [
+        column
+        for column in columns
+        if rows and not set(texts_of(rows, column)) - _EMPTY - BLANK_CODES
+    ]
+
+
+def _blank_codes(columns: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+    """The codes of a blank that these columns hold."""
+    seen = {text for column in columns for text in texts_of(rows, column)}
+    return tuple(sorted(seen & BLANK_CODES))
+
+
+def _with_points(columns: Sequence[str], rows: Sequence[Row], items: Sequence[str]) -> list[str]:
+    """Columns that are named like items and hold whole numbers, some of them above 1."""
+    first_words = {words_of(item)[0] for item in items if _number_of(item)}
+    found = []
+    for column in columns:
+        texts = set(texts_of(rows, column)) - _EMPTY - BLANK_CODES
+        numbers = [text.removesuffix(".0") for text in texts]
+        named = _number_of(column) and words_of(column)[0] in first_words
+        whole = named and bool(numbers) and all(text.isdecimal() for text in numbers)
+        if whole and 1 < max(map(int, numbers)) <= MOST_POINTS:
+            found.append(column)
+    return found
 
 
 def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
     """The columns of one series, such as E1 to E28, including those without a mark."""
-    unmarked = [column for column in columns if not set(texts_of(rows, column)) - _EMPTY]
+    unmarked = _unanswered(rows, columns)
     families: dict[tuple[str, ...], list[str]] = {}
     for column in columns:
         if _number_of(column) and (column in marked or column in unmarked):
@@ -195,7 +253,13 @@ def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) 
 
 
 def _stem_of(column: str) -> tuple[str, ...]:
-    return tuple(word for word in words_of(column) if not word.isdigit())
+    """The words of a name without its numbers, and without a letter that follows one: M101b."""
+    words = words_of(column)
+    return tuple(
+        word
+        for place, word in enumerate(words)
+        if not word.isdigit() and not (place and len(word) == 1 and words[place - 1].isdigit())
+    )
 
 
 def _number_of(column: str) -> bool:

@@ -14,16 +14,21 @@ from hushrank.flows.propose.names import TIES
 from hushrank.flows.propose.people import Sureness, UserGuess, may_name_people
 from hushrank.flows.propose.questions import (
     Question,
+    asked_question,
     best_question,
+    blank_codes_question,
+    booklets_question,
     bound_question,
     codes_of_result_question,
     codes_questions,
     column_question,
     design_question,
-    empty_columns_question,
+    doubtful_items_question,
     empty_winner_question,
     epsilon_question,
     items_question,
+    missing_question,
+    not_ranked_question,
     unlisted_question,
 )
 from hushrank.flows.propose.rankings import RankingGuess
@@ -169,11 +174,10 @@ def comparisons_lines(
 def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
     """Lines for a log of test answers; a sheet's items are its columns, which no answer changes."""
     wide = guess.layout == "wide"
-    most = line(
-        "  max_contributions", str(len(guess.items)), "a sheet has that many answers: all count"
-    )
-    bound = None if wide else bound_question()
-    free = [column for column in columns if column not in guess.items]
+    maybe = {*guess.items, *guess.doubtful, *guess.points}
+    sheet = [column for column in columns if column in maybe]
+    bound = asked_question(len(sheet)) if wide else bound_question()
+    free = [column for column in columns if column not in maybe]
     roles = _column_questions(
         _RESPONSE_ROLES,
         guess.unknown(),
@@ -182,8 +186,13 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
         may_name_people(free, guess.user),
     )
     items = () if wide else _items_questions("asked", guess.coded)
-    if guess.empty:
-        items = (empty_columns_question(guess.items, guess.empty),)
+    if guess.empty or guess.doubtful or guess.points:
+        items = (doubtful_items_question(sheet, guess.empty, guess.doubtful, guess.points),)
+    words = None
+    if guess.blanks:
+        words = blank_codes_question(guess.blanks, *(guess.words or ("1", "0")))
+    missing = missing_question(guess.gaps) if wide or guess.gaps else None
+    booklets = booklets_question(sheet) if wide and guess.gaps else None
     epsilon = epsilon_question()
     return KindLines(
         kind="responses",
@@ -194,21 +203,35 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
                 _RESPONSE_ROLES,
                 guess.known(),
                 roles,
-                worded="correct" if guess.words is not None else None,
+                worded="correct" if guess.words is not None or words is not None else None,
             ),
-            *_answer_words(guess),
+            *(_answer_words(guess) if words is None else (words.line,)),
+            *(each.line for each in (*_any(missing), *_any(booklets))),
         ),
         items=_item_lines(items) if items else tuple(_sheet_items(guess)),
-        privacy=(
-            _unit_line(guess.user),
-            _ADJACENCY,
-            epsilon.line,
-            most if bound is None else bound.line,
-            _look_line(),
-        ),
+        privacy=tuple(_privacy_lines(epsilon, bound, guess.user)),
         budget="10",
-        questions=(*roles, *items, epsilon, *_any(bound)),
+        delta=_TOTAL_DELTA,
+        questions=(
+            *roles,
+            *_any(words),
+            *_any(missing),
+            *_any(booklets),
+            *items,
+            epsilon,
+            bound,
+        ),
     )
+
+
+def _privacy_lines(epsilon: Question, bound: Question, user: UserGuess | None) -> Iterator[str]:
+    """The guarantee of a test, in which one person moves many counts a little."""
+    yield _unit_line(user)
+    yield _ADJACENCY
+    yield epsilon.line
+    yield from _noise_lines("a person moves many counts a little; or laplace, without delta")
+    yield bound.line
+    yield _look_line()
 
 
 def rankings_lines(
@@ -235,10 +258,11 @@ def rankings_lines(
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
-    best = None if in_file or guess.layout == "list" else best_question(guess.markers)
+    in_ranks = not in_file and guess.layout != "list"
+    numbers = (best_question(), not_ranked_question(guess.markers)) if in_ranks else ()
     items: tuple[Question, ...] = ()
     if guess.empty:
-        items = (empty_columns_question(ranked, guess.empty),)
+        items = (doubtful_items_question(ranked, guess.empty),)
     elif not in_file and not guess.items:
         items = _items_questions("ranked", guess.coded)
     unlisted = None if complete else unlisted_question()
@@ -252,7 +276,7 @@ def rankings_lines(
             *(("  columns:",) if known or renamed else ()),
             *_role_lines(_RANKING_ROLES, guess.known(), roles),
             *renamed,
-            *(each.line for each in _any(best)),
+            *(each.line for each in numbers),
             *((line("  ties", ties, meaning),) if guess.layout != "list" else ()),
             *(each.line for each in _any(unlisted)),
         ),
@@ -260,7 +284,7 @@ def rankings_lines(
         privacy=tuple(_trusted_lines(epsilon, owned="user" in known)),
         budget="10",
         delta=_TOTAL_DELTA,
-        questions=(*roles, *_any(best), *_any(unlisted), *items, epsilon),
+        questions=(*roles, *numbers, *_any(unlisted), *items, epsilon),
     )
 
 

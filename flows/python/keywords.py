@@ -56,11 +56,16 @@ class Keywords(TypedDict, total=False):
         already_private: under unit local: the answers were privatised at the source.
         method: how the ranking is computed.
         design: which pairs were asked about: balanced, random or any.
+        pairs: the pairs that people were asked about, if these are not all: a list of pairs of
+            items, or a CSV file with the columns left and right.
         best: which rank is the best: lowest (the default; 1 is the first place) or highest.
         ties: what becomes of ties.
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
             most ballots; by default unknown.
         not_ranked: cells in place of a rank that say that an item was not ranked.
+        missing: what a blank of a test means: unseen (the default), wrong or set-aside.
+        booklets: the items of each booklet of a test, as a dict of lists.
+        booklet: the column of the booklet that a person had.
         words: what the values of the result stand for, such as {"left": 1, "right": 0}; without a
             default where `outcome` is given.
         top_k: how many of the best items to name.
@@ -108,10 +113,14 @@ class Keywords(TypedDict, total=False):
     already_private: bool
     method: str
     design: str
+    pairs: PathLike | Sequence[Sequence[str]]
     ties: str
     unlisted: str
     not_ranked: Sequence[str | int]
     best: str
+    missing: str
+    booklets: Mapping[str, Sequence[str | int]]
+    booklet: str
     words: Mapping[str, Sequence[str]]
     top_k: int
     about: Mapping[str, Any]
@@ -131,13 +140,16 @@ class Keywords(TypedDict, total=False):
 
 _COLUMNS = (
     *("user", "left", "right", "winner", "outcome", "loser", "event", "weight", "item", "correct"),
-    *("ranking", "rank", "contest", "winner_values"),
+    *("ranking", "rank", "contest", "winner_values", "booklet"),
 )
 _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
     *("per_item_cap", "look", "mechanism", "already_private"),
 )
-_OF_INPUT = ("kind", "layout", "design", "best", "ties", "words", "unlisted", "not_ranked")
+_OF_INPUT = (
+    *("kind", "layout", "design", "pairs", "best", "ties", "words", "unlisted", "not_ranked"),
+    *("missing", "booklets"),
+)
 _PLACES = {"out": "output", "confidential": "confidential"}
 _ALONE = (
     *("name", "method", "top_k", "model", "spectral", "groups", "report", "schedule"),

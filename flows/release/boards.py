@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from operator import attrgetter
@@ -106,6 +107,12 @@ class RankedItem:
 FIELDS = tuple(field.name for field in fields(RankedItem))
 OPTIONAL_FIELDS = tuple(f.name for f in fields(RankedItem) if f.default is not MISSING)
 VALUES = attrgetter(*FIELDS)
+
+
+def open_intervals(lines: Sequence[RankedItem]) -> int:
+    """How many intervals have an open end, if those are more than half of all; else 0."""
+    found = sum(math.isinf(line.low) or math.isinf(line.high) for line in lines)
+    return found if 2 * found > len(lines) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from hushrank.flows.release.boards import (
     GroupRanking,
     RankedItem,
     group_ranking,
+    open_intervals,
     published_lines,
     ranked_items,
 )
@@ -50,7 +51,7 @@ from hushrank.flows.release.scale import (
 )
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.release.sure import chances_of, number_of_best
+from hushrank.flows.release.sure import ReleasedErrors, chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
@@ -64,6 +65,10 @@ NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: the noise that protects people is as large"
     " as all of the answers together. More people, fewer items, a larger epsilon or a smaller"
     " max_contributions would help."
+)
+MOSTLY_OPEN = (
+    "Nothing was learned about most items: {:,} of {:,} intervals have an open end. More people,"
+    " fewer items or a larger epsilon would help."
 )
 NOBODY_SEEN = (
     "Nothing useful can be learned from this release, and noise need not be the reason: {} Few"
@@ -88,7 +93,10 @@ NO_ELO = (
     "Elo ratings were asked for, but they need scores of a logistic link. These scores are on the"
     " scale of the method."
 )
-OPTIONAL = ("about", "top_k", "night", "unit", "top", "look", "stream", "effects", "ties", "groups")
+OPTIONAL = (
+    *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
+    *("ties", "groups"),
+)
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
@@ -106,6 +114,8 @@ class Release(Record):
         ranking: lines, best first.
         top_k: the best items, best first, if the job asked for them.
         top: k of `p_top` in the ranking.
+        errors: how far the scores may be off together; None: not known, of an earlier version, or
+            items are too many.
         look: what a noisy look at the rows saw before the rest was drawn; None: there was none.
         groups: a ranking of each group, where there are groups; `ranking` is of all together.
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
@@ -129,6 +139,7 @@ class Release(Record):
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
     top_k: tuple[str, ...] | None = None
     top: int | None = None
+    errors: ReleasedErrors | None = None
     privacy: PrivacyRecord
     look: LookRecord | None = None
     stream: StreamRecord | None = None
@@ -193,7 +204,10 @@ class Release(Record):
             of_group = {
                 name: getattr(group, name) for name in ("informative", "ranking", "released")
             }
-            yield group, self.model_copy(update={**of_group, "groups": None, "top_k": None})
+            yield (
+                group,
+                self.model_copy(update={**of_group, "groups": None, "top_k": None, "errors": None}),
+            )
 
     @property
     def noise_variance(self) -> float | None:
@@ -309,6 +323,8 @@ def on_scale(release: Release, scale: Scale) -> Release:
         return release
     changed: dict[str, Any] = {"scale": scale, "unit": UNITS[scale]}
     changed["ranking"] = tuple(line.moved(move) for line in release.ranking)
+    if release.errors is not None:
+        changed["errors"] = release.errors.moved(move(0.0), move(1.0) - move(0.0))
     if release.groups is not None:
         changed["groups"] = tuple(
             group.model_copy(update={"ranking": tuple(line.moved(move) for line in group.ranking)})
@@ -362,9 +378,12 @@ def build_release(
     seen = () if look is None else look.warnings
     if look is not None and look.hardly_any and NOT_INFORMATIVE in warnings:
         warnings = [NOBODY_SEEN.format(look.seen) if w == NOT_INFORMATIVE else w for w in warnings]
-    chances = chances_of(estimate, n_top)
+    chances, errors = chances_of(estimate, n_top), ReleasedErrors.of(estimate)
+    zero = float(published(scale, 0.0))
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     ranking = ranked_items(items, compared, scale, labels or {}, chances)
+    if estimate.informative and (number := open_intervals(ranking)):
+        warnings = [*warnings, MOSTLY_OPEN.format(number, len(ranking))]
     groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
     every = chain(ranking, *(group.ranking for group in groups))
     has_chances = any(line.p_top is not None for line in every)
@@ -385,6 +404,7 @@ def build_release(
         ranking=ranking,
         top_k=best,
         top=number_of_best(estimate.n_items, n_top) if has_chances else None,
+        errors=None if errors is None else errors.moved(zero, float(published(scale, 1.0)) - zero),
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
         stream=provenance.stream,

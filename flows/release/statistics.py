@@ -75,16 +75,21 @@ class ReleasedPairs(Record):
         items: in catalogue order; rows and columns are in this order.
         wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
             there is nothing to count. Whole numbers, but for what a night of a stream shows.
+        asked: row i holds the items j > i that people were asked to compare with i, which is
+            public; `wins` of other pairs are zero. Null: all pairs were, or nobody says.
     """
 
     kind: Literal["pair-counts"] = "pair-counts"
     row_weight: int = Field(ge=1)
     items: tuple[str, ...]
     wins: tuple[tuple[int | float, ...], ...]
+    asked: tuple[tuple[int, ...], ...] | None = None
 
     @classmethod
-    def of(cls, counts: PairCounts, items: Sequence[str]) -> Self:
-        """The record of noisy `counts`.
+    def of(
+        cls, counts: PairCounts, items: Sequence[str], asked: NDArray[np.bool_] | None = None
+    ) -> Self:
+        """The record of noisy `counts`, of all pairs or of those `asked` about, shape (n, n).
 
         Raises:
             ValueError: they are confidential, or of another number of items.
@@ -94,6 +99,9 @@ class ReleasedPairs(Record):
             row_weight=counts.row_weight,
             items=tuple(items),
             wins=tuple(map(tuple, counts.dense().tolist())),
+            asked=None
+            if asked is None
+            else tuple(tuple(np.flatnonzero(row).tolist()) for row in np.triu(asked)),
         )
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:

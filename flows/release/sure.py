@@ -8,17 +8,58 @@ one line for each item: `3..7 9` are lines of the ranking, counted from 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from hushrank.estimation.common.chances import RankChances, rank_chances
 from hushrank.estimation.common.estimate import Estimate
+from hushrank.flows.guarantee.record import Record
 
 MANY = 30  # from so many items on, the best few are more than FEW_TOP
 FEW_TOP, MANY_TOP = 3, 10
 CHANCE_DECIMALS = 4
 TO = ".."
+MOST_LISTED = 300  # items whose covariance is published: a file of 1 MB
+DIGITS = 6  # of a variance or covariance
+
+
+class ReleasedErrors(Record):
+    """How far the scores may be off, in the unit of the ranking; computed from what was drawn.
+
+    Attributes:
+        centre: what each score would be without being drawn towards the others, in the order of
+            the ranking.
+        covariance: of the errors of `centre`, line by line up to the diagonal, since it is
+            symmetric. Errors that are taken as independent have zeros beside the diagonal.
+    """
+
+    centre: tuple[float, ...] = Field(min_length=2)
+    covariance: tuple[tuple[float, ...], ...] = Field(min_length=2)
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Self | None:
+        """The errors of an estimate; None where they are not known or items are too many."""
+        errors, order = estimate.errors, estimate.order
+        if errors is None or not estimate.informative or len(order) > MOST_LISTED:
+            return None
+        whole = errors.covariance if errors.covariance.ndim == 2 else np.diag(errors.covariance)
+        if not (np.isfinite(whole).all() and np.isfinite(errors.centre).all()):
+            return None
+        rows = whole[order][:, order]
+        lower = (row[: position + 1] for position, row in enumerate(rows))
+        return cls(
+            centre=tuple(errors.centre[order].tolist()),
+            covariance=tuple(tuple(float(f"{each:.{DIGITS}g}") for each in row) for row in lower),
+        )
+
+    def moved(self, origin: float, unit: float) -> Self:
+        """The errors of scores that are `origin` more than `unit` times these."""
+        rows = (tuple(float(f"{unit**2 * x:.{DIGITS}g}") for x in row) for row in self.covariance)
+        centre = (origin + unit * each for each in self.centre)
+        return self.model_copy(update={"centre": tuple(centre), "covariance": tuple(rows)})
 
 
 def chances_of(estimate: Estimate, n_top: int | None) -> RankChances | None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.boards import RankedItem, open_intervals
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, ScaleWords
 from hushrank.flows.release.statistics import ReleasedList
@@ -46,6 +46,12 @@ def verdict(release: Release) -> str:
     if isinstance(release.released, ReleasedList):
         shown = release.shown()
         return f"Best, in this order: {', '.join(shown.get(i, i) for i in release.released.items)}."
+    unknown = "Nothing was learned about most items. " if open_intervals(release.ranking) else ""
+    return unknown + _order(release)
+
+
+def _order(release: Release) -> str:
+    """Who leads, who may be the best, and who comes last."""
     lines, words = release.ranking, WORDS[release.scale]
     candidates = [line for line in lines if line.sure_ranks[0] == 1]  # for the first rank
     likely = likely_best(candidates, words) if len(candidates) > 1 else ""

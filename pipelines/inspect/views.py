@@ -164,7 +164,8 @@ class ResponsesView(View[ResponsesKind]):
         return not isinstance(self.kind.job.columns, WideColumns)
 
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
-        return Shown(self._counted(found.rows.item))
+        items = found.rows.item
+        return Shown(self._counted(items[items < len(self.kind.job.catalogue)]))
 
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
         sheets = map(responses_of_blob, _blobs(parcels))

@@ -85,7 +85,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         self, batch: pa.RecordBatch, place: int, split: Split
     ) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
-        pseudonyms, naming = keyed_hash, Naming.NUMBERS
+        pseudonyms, naming = keyed_hash, Naming.BARE
         if self._people is not None:
             pseudonyms, naming = self._people.keyed_hash, self._people.naming
         found = _encoded(batch, job, pseudonyms, naming)
@@ -221,7 +221,8 @@ def _encoded(
     """The valid rows, with covariates if the job counts by them."""
     how = (job.columns, job.catalogue, keyed_hash)
     if not job.columns.n_covariates:
-        return encode_comparisons(batch, *how, groups=job.groups, naming=naming)
+        asked = None if job.asked is None else np.array(job.asked, np.int64)
+        return encode_comparisons(batch, *how, groups=job.groups, naming=naming, asked=asked)
     covariates = covariates_of(batch, job.columns, job.catalogue)
     found = encode_comparisons(batch, *how, covariates.rules, naming=naming)
     words = covariates.words if found.valid is None else covariates.words[found.valid]

@@ -66,7 +66,7 @@ class ResponsesKind(Kind[ReduceResponses]):
     def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
         """`Responses`, with votes beside them if people vote."""
         job = self.job
-        found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash)
+        found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash, job.sheets)
         if not job.people_vote:
             return found
         return with_votes(found, batch, job.columns.user, self.keyed_hash)
@@ -85,7 +85,9 @@ class ResponsesKind(Kind[ReduceResponses]):
             yield from pack_votes(rows, partitions, partitions, spill)
             rows = [each.rows for each in rows]
         answers = Responses.concatenated(rows)
-        for partition, blob in blobs_by_person(answers, len(self.job.catalogue), partitions):
+        sheets = self.job.sheets
+        n_codes = len(self.job.catalogue) if sheets is None else sheets.n_codes
+        for partition, blob in blobs_by_person(answers, n_codes, partitions):
             yield partition, (answers_in(blob), park(blob, spill))
 
     def bound(
@@ -105,6 +107,7 @@ class ResponsesKind(Kind[ReduceResponses]):
             job.duplicates,
             self.keyed_hash,
             blind=job.local is not None,
+            rules=job.sheets,
         )
         if job.local is None:
             yield Sifted(kept)

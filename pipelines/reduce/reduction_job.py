@@ -125,7 +125,7 @@ class NightOfStream:
     night: int
     attempt: str
     before: str = ""
-    naming: Naming = Naming.NUMBERS
+    naming: Naming = Naming.BARE
 
     @property
     def results(self) -> str:
@@ -145,6 +145,7 @@ class ReduceComparisons(Reduction):
         statistic: what to count.
         stream: the night that it is; None: it is no night of a stream.
         groups: the public groups in which rows are counted; None: there are none.
+        asked: keys of the public pairs that count, as of `encode.pair_keys`; None: all pairs.
 
     Raises:
         ValueError: a night of a stream without people whose rows are bounded, or with votes;
@@ -158,6 +159,7 @@ class ReduceComparisons(Reduction):
     statistic: Statistic
     stream: NightOfStream | None = None
     groups: Groups | None = None
+    asked: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if (self.columns.n_covariates > 0) != (self.statistic is Statistic.COVARIATE_COUNTS):

@@ -10,6 +10,7 @@ from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.whole_sheets import SheetRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +21,14 @@ class ReduceResponses(Reduction):
         max_answers: K, the most answers of one person that count.
         duplicates: which of several answers of one person to one item counts.
         local: randomise answers before they are counted; None: count them exactly.
+        sheets: which sheets count as a whole; None: all, and a blank was not asked.
     """
 
     columns: ResponseColumns | WideColumns
     max_answers: int
     duplicates: Duplicates
     local: LocalAnswers | None = None
+    sheets: SheetRules | None = None
 
     @property
     def bits(self) -> BitsUsed:

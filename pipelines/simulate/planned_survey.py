@@ -7,7 +7,7 @@ long as one of hundreds. The generators are numpy's; no release draws from here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -218,21 +218,31 @@ class PlannedSurvey:
         s = np.rint((np.where(upper, wins, 0) + noise) * UNITS).astype(np.int64)
         return np.stack((s, totals * UNITS))
 
-    def right_wrong(self, replicate: int) -> Counts:
+    def right_wrong(self, replicate: int, booklets: Sequence[Sequence[int]] = ()) -> Counts:
         """How many people were right on one item and wrong on another, shape (n, n).
+
+        Args:
+            replicate: number of the survey.
+            booklets: as for `sheets`.
 
         Raises:
             ValueError: a test of this size takes too long to simulate.
         """
         counts = np.zeros((self.n_items, self.n_items))
-        for answered, right in self.sheets(replicate):
+        for answered, right in self.sheets(replicate, booklets):
             counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
         return np.rint(counts).astype(np.int64)
 
-    def sheets(self, replicate: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    def sheets(
+        self, replicate: int, booklets: Sequence[Sequence[int]] = ()
+    ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         """Who answered what, and who was right: (answered, right), both shape (people, n).
 
         Yields a block of people at a time; each person answers `answers` items, drawn at random.
+
+        Args:
+            replicate: number of the survey.
+            booklets: items of each; people answer one of them, drawn at random, as a whole.
 
         Raises:
             ValueError: a test of this size takes too long to simulate.
@@ -244,9 +254,14 @@ class PlannedSurvey:
         at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, self.people, at_once):
             people = min(at_once, self.people - first)
-            keys = draw_distinct(np.full(people, self.answers), self.n_items, rng)
             answered = np.zeros((people, self.n_items), bool)
-            answered.flat[keys] = True
+            if booklets:
+                whose = rng.integers(len(booklets), size=people)
+                for booklet, items in enumerate(booklets):
+                    answered[np.ix_(np.flatnonzero(whose == booklet), items)] = True
+            else:
+                keys = draw_distinct(np.full(people, self.answers), self.n_items, rng)
+                answered.flat[keys] = True
             ability = rng.normal(0.0, self.ability_spread, people)
             right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
             yield answered, right
@@ -305,8 +320,9 @@ class PlannedSurvey:
 
 def _filled(shares: NDArray[np.float64], answers: int) -> NDArray[np.float64]:
     """min(1, c shares) with sum `answers`: pairs that are certain leave the rest to the others."""
-    if answers == len(shares):
-        return np.ones(len(shares))
+    met = shares > 0  # the others are asked of nobody
+    if answers >= met.sum():
+        return np.asarray(met, np.float64)
     chances = answers * shares / shares.sum()
     while (chances > 1).any():
         certain = chances >= WHOLE

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hushrank.estimation.responses.item_graph import even_graph
+from hushrank.estimation.responses.item_graph import booklet_graph, even_graph
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
@@ -29,6 +29,10 @@ def tables(n_items: int, max_answers: int) -> NDArray[np.int8]:
         for sheet in product((MISSING, WRONG, RIGHT), repeat=n_items)
         if sum(answer != MISSING for answer in sheet) <= max_answers
     ]
+    return tables_of(people)
+
+
+def tables_of(people: list[tuple[int, ...]]) -> NDArray[np.int8]:
     return np.array(
         [[[a == RIGHT and b == WRONG for b in sheet] for a in sheet] for sheet in people], np.int8
     )
@@ -76,6 +80,39 @@ def test_sparse_sensitivity_is_never_below_the_largest_move(max_answers: int, se
         closer = measurement_sensitivity(params(max_answers, adjacency), n_items, n_edges, degree)
         assert bound.l1 >= closer.l1 >= exact[0]
         assert bound.l2_squared >= closer.l2_squared >= exact[1]
+
+
+@pytest.mark.parametrize(
+    ("booklets", "max_answers"),
+    [
+        (((0, 1, 2), (2, 3, 4)), 3),
+        (((0, 1, 2, 3), (2, 3, 4, 5)), 4),
+        (((0, 1, 2, 3), (2, 3, 4, 5)), 3),  # one item of each booklet is not counted
+        (((0, 1, 2, 3, 4), (4, 5)), 5),
+        (((0, 1), (1, 2), (2, 3)), 2),
+    ],
+)
+@pytest.mark.parametrize("missing", [MISSING, WRONG])
+def test_sensitivity_with_booklets_is_the_largest_move(booklets, max_answers, missing) -> None:
+    """A sheet is of any booklet, which is secret; its blanks are not asked, or wrong."""
+    n_items = 1 + max(map(max, booklets))
+    sheets = set()
+    for items in booklets:
+        for answers in product({missing, WRONG, RIGHT}, repeat=len(items)):
+            for kept in combinations(range(len(items)), min(max_answers, len(items))):
+                sheet = [MISSING] * n_items
+                for place in kept:
+                    sheet[items[place]] = answers[place]
+                sheets.add(tuple(sheet))
+    graph = booklet_graph(n_items, booklets)
+    moves = tables_of(sorted(sheets))
+    assert not moves[:, ~graph.mask()].any()  # nobody moves another pair
+    added, replaced = largest_moves(moves)
+    for adjacency, exact in ((Adjacency.ADD_REMOVE, added), (Adjacency.REPLACE_ONE, replaced)):
+        bound = measurement_sensitivity(
+            params(max_answers, adjacency), n_items, graph.n_edges, graph.largest_degree
+        )
+        assert (bound.l1, bound.l2_squared) == exact
 
 
 @pytest.mark.parametrize("max_answers", range(2, 7))

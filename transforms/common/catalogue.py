@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,8 @@ class Catalogue:
     """Names of the items; an item's code is its position, 0 to n - 1.
 
     A row may name an item by its name, or by its position if no name is itself an integer. With
-    `names: [101, 205]` the integer 101 means that name. Blanks around a name do not count.
+    `names: [101, 205]` the integer 101 means that name. Blanks around a name do not count, nor
+    does it whether an accent is a character of its own, as in names of files on macOS.
 
     Attributes:
         names: of the items.
@@ -40,7 +42,7 @@ class Catalogue:
     def __post_init__(self) -> None:
         if len(self.names) < 2:
             raise ValueError(f"a ranking needs at least 2 items, got {len(self.names)}")
-        bare = [name.strip() for name in self.names]
+        bare = [_bare(name) for name in self.names]
         if not all(bare):
             raise ValueError("an item's name is empty")
         name, times = Counter(bare).most_common(1)[0]
@@ -62,9 +64,9 @@ class Catalogue:
         if pa.types.is_dictionary(column.type):
             return by_distinct(column, self.codes, np.int32(UNKNOWN))
         if is_text(column.type):
-            found = pc.index_in(to_text(column), value_set=self._texts, skip_nulls=True)
-            codes = to_numpy(pc.fill_null(found, UNKNOWN))
-            return np.where(codes >= len(self), codes - np.int32(len(self)), codes)
+            texts, codes = self._texts
+            found = pc.index_in(to_text(column), value_set=texts, skip_nulls=True)
+            return np.take(codes, to_numpy(pc.fill_null(found, -1)))  # -1: the last, UNKNOWN
         if column.null_count == 0:
             return self._codes_of_integers(to_numpy(column))
         codes = self._codes_of_integers(to_numpy(pc.fill_null(column, 0)))
@@ -107,12 +109,24 @@ class Catalogue:
         return len(values) in (0, len(self)) and bool((values == codes).all())
 
     @cached_property
-    def _texts(self) -> pa.Array:
-        """Every text that means an item: all names, and positions unless names are integers."""
-        codes = () if self.has_integers else range(self.first, self.first + len(self))
-        positions = tuple(map(str, codes))
-        bare = tuple(name.strip() for name in self.names)
-        return pa.array(bare + positions, pa.large_string())
+    def _texts(self) -> tuple[pa.Array, Codes]:
+        """Every text that means an item, and its code; after the last code, `UNKNOWN`.
+
+        These are all names, with an accent in one character or as one of its own, and positions
+        unless names are integers.
+        """
+        codes = {_bare(name): code for code, name in enumerate(self.names)}
+        for name, code in list(codes.items()):
+            codes.setdefault(unicodedata.normalize("NFD", name), code)
+        for code in () if self.has_integers else range(len(self)):
+            codes.setdefault(str(self.first + code), code)
+        return pa.array(list(codes), pa.large_string()), np.array(
+            [*codes.values(), UNKNOWN], np.int32
+        )
+
+
+def _bare(name: str) -> str:
+    return unicodedata.normalize("NFC", name.strip())
 
 
 def _is_integer(name: str) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
 from hushrank.transforms.common.groups import OUTSIDE, GroupCodes, Groups
-from hushrank.transforms.common.names import Naming, integers_in
+from hushrank.transforms.common.names import Naming, bare, integers_in
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     Words,
@@ -120,7 +120,8 @@ def encode_comparisons(
     keyed_hash: KeyedHash | None,
     rules: Rules = (),
     groups: Groups | None = None,
-    naming: Naming = Naming.NUMBERS,
+    naming: Naming = Naming.BARE,
+    asked: NDArray[np.int64] | None = None,
 ) -> Sifted[Comparisons]:
     """Encode one batch.
 
@@ -132,6 +133,8 @@ def encode_comparisons(
         rules: further rules that rows must keep.
         groups: the public groups; needed where `columns` names a column of them.
         naming: how names of users and events are hashed.
+        asked: the pairs that people were asked about, which are public, as `pair_keys` names them;
+            a row on another pair breaks a rule. None: all pairs.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
@@ -148,10 +151,21 @@ def encode_comparisons(
     if columns.weight is not None:
         weight = weights_of(batch[columns.weight], columns.most_units)
     rows = Comparisons(left, right, outcome, user, event, group, weight)
+    if asked is not None:
+        not_asked = ~np.isin(pair_keys(left, right, len(catalogue)), asked)
+        unknown = (left == UNKNOWN) | (right == UNKNOWN) | (left == right)
+        if (not_asked & ~unknown).any():
+            rules = [*rules, ("pair is not one of input.pairs", not_asked & ~unknown)]
     if not rules and _all_valid(batch, columns, rows):
         return Sifted(rows)
     valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])
     return Sifted(rows.take(valid), rejects, valid)
+
+
+def pair_keys(left: Codes, right: Codes, n_items: int) -> NDArray[np.int64]:
+    """One integer for each unordered pair of codes, shape (m,)."""
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    return low.astype(np.int64) * n_items + high
 
 
 def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
@@ -234,7 +248,8 @@ def missing(batch: pa.RecordBatch, name: str | None) -> Mask:
 
 
 def _is_empty(texts: pa.Array) -> Mask:
-    return to_numpy(pc.fill_null(pc.equal(pc.binary_length(texts), 0), False))
+    lengths = pc.binary_length(bare(texts.cast(pa.large_binary())))
+    return to_numpy(pc.fill_null(pc.equal(lengths, 0), False))
 
 
 def _outcomes(
@@ -307,24 +322,24 @@ def _outcomes_of_winners(
     return outcome
 
 
-def pseudonyms(column: pa.Array, keyed_hash: KeyedHash, naming: Naming = Naming.NUMBERS) -> Hashes:
+def pseudonyms(column: pa.Array, keyed_hash: KeyedHash, naming: Naming = Naming.BARE) -> Hashes:
     """128-bit keyed hash of each name; that of a null means nothing (its row is set aside).
 
     A name is one value whatever its type (`transforms.common.names`): integers of every width, and
     the texts and bytes that are their canonical decimals, have one hash. All other texts have the
-    hash of their bytes. Blanks stay: if two names differ by a blank, they are two people.
+    hash of their bytes. ASCII blanks around a text do not count, but for streams that began so.
 
-    The map from names to inputs of the hash is injective. Each text of digits that `integers_in`
-    finds is the only one of its integer, so as a number it is the input of no other text; all other
-    texts stay what they are. Inputs of the hash have a kind, so an integer, a text and a tuple are
-    never the same one. Modulo 2^64 an integer above 2^63 - 1 equals a negative one, so it is
-    hashed again, in a tuple. With `Naming.TEXTS` the input is the text itself: an integer has one
-    decimal, and int64 and uint64 write the same one.
+    The map from bare names to inputs of the hash is injective. Each text of digits that
+    `integers_in` finds is the only one of its integer, so as a number it is the input of no other
+    text; all other texts stay what they are. Inputs of the hash have a kind, so an integer, a text
+    and a tuple are never the same one. Modulo 2^64 an integer above 2^63 - 1 equals a negative one,
+    so it is hashed again, in a tuple. With `Naming.TEXTS` the input is the text itself: an integer
+    has one decimal, and int64 and uint64 write the same one.
 
     Args:
         column: integers, texts or bytes, plain or with a dictionary.
         keyed_hash: the run's or the stream's.
-        naming: `TEXTS` for streams that began so.
+        naming: `NUMBERS` or `TEXTS` for streams that began so.
     """
     if pa.types.is_dictionary(column.type):
         return by_distinct(
@@ -336,6 +351,8 @@ def pseudonyms(column: pa.Array, keyed_hash: KeyedHash, naming: Naming = Naming.
     if not is_text(column.type):
         return hashes_by_type(column, keyed_hash)
     texts = pc.fill_null(column.cast(pa.large_binary()), b"")
+    if naming is Naming.BARE:
+        texts = bare(texts)
     hashes = np.empty((len(texts), 2), np.uint64)
     for first in range(0, len(texts), AT_ONCE):
         some, into = texts.slice(first, AT_ONCE), hashes[first : first + AT_ONCE]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask, Rules
 from hushrank.transforms.common.local_files import UnfitFile, open_to_read
-from hushrank.transforms.common.names import integers_in, integers_of_floats
+from hushrank.transforms.common.names import bare, integers_in, integers_of_floats
 from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import (
     TOO_LARGE,
@@ -153,7 +153,7 @@ def read_epsilon_table(path: str) -> EpsilonTable:
             " when you write the file."
         )
     if is_text(users.type):
-        users = users.cast(pa.large_binary())  # counting has no kernel for views
+        users = _as_bytes(users)  # counting has no kernel for views
     if users.null_count or pc.count_distinct(users).as_py() != len(users):
         raise InputError(
             f"{path}: a person occurs twice in column user, or a row names nobody. Give each person"
@@ -219,9 +219,9 @@ def rules_of_epsilons(broken: NDArray[np.int8]) -> Rules:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Names of people as bytes; integers as their digits."""
+    """Names of people as bytes, without blanks around them; integers as their digits."""
     text = column if is_text(column.type) else column.cast(pa.large_string())
-    return text.cast(pa.large_binary())
+    return bare(text.cast(pa.large_binary()))
 
 
 def _as_int64(people: pa.Array) -> pa.Array:

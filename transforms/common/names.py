@@ -1,7 +1,7 @@
 """Names of people and events: one name is one value, whatever the type of its column.
 
-The name of an integer is its canonical decimal text: 7, 7.0 and "7" are one name; "07", "+7", " 7",
-"7.0" and "-0" are texts and other names. Pure.
+The name of an integer is its canonical decimal text: 7, 7.0 and "7" are one name; "07", "+7", "7.0"
+and "-0" are texts and other names. Blanks around a text are no part of the name. Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Mask = NDArray[np.bool_]
 class Naming(StrEnum):
     """Which form of a name is hashed, where a number and a text are one name."""
 
-    NUMBERS = "numbers"  # the number: a text that writes an integer is hashed as the integer
+    BARE = "bare"  # the number: a text that writes an integer is hashed as it; without blanks
+    # As BARE, but blanks around a text stay. Only for streams that an earlier version began.
+    NUMBERS = "numbers"
     # The text: an integer is hashed as its text. Only for streams that an earlier version began and
     # whose people were named by text: it hashed texts as texts, and integers as integers.
     TEXTS = "texts"
@@ -115,6 +117,11 @@ def _fitting(
 
 def _are_digits(octets: NDArray[np.uint8]) -> Mask:
     return (octets >= _ZERO) & (octets <= _NINE)
+
+
+def bare(texts: pa.Array) -> pa.Array:
+    """Texts, large binary and perhaps no UTF-8, without the ASCII blanks around them."""
+    return pc.ascii_trim_whitespace(texts.view(pa.large_string())).view(pa.large_binary())
 
 
 def integers_of_floats(column: pa.Array) -> tuple[pa.Array, Mask]:

@@ -2,6 +2,7 @@
 
     item,exposure            in how many comparisons each item takes part
     left,right,comparisons   how often each pair is compared; pairs that are not there: never
+    left,right               which pairs people are asked about; the others: never
 
 Numbers are public: of a schedule or of questions asked, never counted in the answers. Messages may
 show them.
@@ -52,6 +53,10 @@ class PublicDesign:
     def comparisons(self) -> float:
         """In all."""
         return self.factor * sum(self.numbers) / (1 if self.of_pairs else 2)
+
+    def named(self) -> list[list[str]]:
+        """The items of each row: those of a row in their order, and the rows in theirs."""
+        return sorted(sorted(items) for items in self.items)
 
     def of_size(self, comparisons: float) -> Self:
         """The same design with another number of comparisons."""
@@ -127,6 +132,25 @@ class PublicDesign:
             )
 
 
+def read_asked_pairs(path: Path) -> PublicDesign:
+    """The pairs that the CSV file at `path` names in its columns `left` and `right`.
+
+    Each pair has the number 1.
+
+    Raises:
+        ValueError: it cannot be read, has other columns or no row; the text gives the rule and the
+            fix.
+    """
+    header, rows = _rows_of(path)
+    if not {"left", "right"} <= header or not rows:
+        raise ValueError("needs rows, under the header left,right")
+    return PublicDesign(
+        tuple(line for line, _ in rows),
+        tuple(tuple((row[name] or "").strip() for name in ("left", "right")) for _, row in rows),
+        (1.0,) * len(rows),
+    )
+
+
 def read_public_design(path: Path) -> PublicDesign:
     """The rows of the file at `path`.
 
@@ -134,16 +158,7 @@ def read_public_design(path: Path) -> PublicDesign:
         ValueError: it cannot be read, has other columns or no row, or a number is none; the text
             gives the rule and the fix.
     """
-    try:
-        opened = open_to_read(path, MostBytes.LIST)
-        with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            header = set(reader.fieldnames or ())
-            rows = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError("is no CSV file in UTF-8; save it as that") from None
+    header, rows = _rows_of(path)
     columns = next((each for each in (ITEMS, PAIRS) if set(each) <= header), None)
     if columns is None or not rows:
         raise ValueError(f"needs rows, under the header {','.join(ITEMS)} or {','.join(PAIRS)}")
@@ -156,6 +171,20 @@ def read_public_design(path: Path) -> PublicDesign:
     if not any(design.numbers):
         raise ValueError(f"every {counted} is 0; write how often items are compared")
     return design
+
+
+def _rows_of(path: Path) -> tuple[set[str], list[tuple[int, dict[str, str | None]]]]:
+    """Columns of the CSV file, and each row with its line."""
+    try:
+        opened = open_to_read(path, MostBytes.LIST)
+        with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            header = set(reader.fieldnames or ())
+            return header, [(reader.line_num, row) for row in reader]
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError("is no CSV file in UTF-8; save it as that") from None
 
 
 def _number(text: str | None, where: str) -> float:

@@ -10,7 +10,7 @@ partition at a time.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -22,6 +22,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.schema import to_numpy
 from hushrank.transforms.common.slices import hold
+from hushrank.transforms.responses.whole_sheets import SheetRules, judge_sheets
 
 MAX_ITEMS = 1 << 15  # item and answer share 16 bits in the shuffle
 REPEATED = "the same person answered this item again, and it is not clear which answer counts"
@@ -90,7 +91,8 @@ def blobs_by_person(
 
     Args:
         answers: of one batch.
-        n_items: size of the catalogue, at most `MAX_ITEMS`.
+        n_items: codes that a sheet may hold (of the items, or `SheetRules.n_codes`), at most
+            `MAX_ITEMS`.
         n_partitions: at most 2^15.
 
     Raises:
@@ -128,6 +130,7 @@ def bound_sheets(
     keyed_hash: KeyedHash,
     *,
     blind: bool = False,
+    rules: SheetRules | None = None,
 ) -> Generator[Sifted[None], None, Responses]:
     """Keep at most `max_answers` answers of each person, a uniform sample of the items answered.
 
@@ -140,41 +143,88 @@ def bound_sheets(
         keyed_hash: the run's secret hash.
         blind: set answers of the same place in the order aside even where they agree, so that which
             items count never depends on who was right. Local privacy does not hide which they are.
+        rules: which sheets count as a whole, and what their blanks mean; None: every sheet counts,
+            and a blank means that the item was not asked.
 
     Returns:
         What was refused of each slice is yielded; the answers kept are returned, sorted by person,
         then item: nobody answers an item twice.
     """
 
+    n_items = len(catalogue)
+    n_codes = n_items if rules is None else rules.n_codes
+
     def settled(answers: Responses) -> Sifted[Responses]:
-        answers = _by_person(answers, len(catalogue))
-        kept, refused = _one_answer_an_item(answers, len(catalogue), duplicates, blind=blind)
+        answers = _by_person(answers, n_codes)
+        marks = answers.item >= n_items  # what `whole_sheets` says of a sheet: copies say the same
+        kept, refused = _one_answer_an_item(answers, n_codes, duplicates, blind=blind)
+        if marks.any():
+            first = _starts(answers.person * n_codes + answers.item)
+            kept, refused = np.where(marks, first, kept), refused & ~marks
         tally = {
-            "answers_with_person": len(answers),
-            "repeated_answers": len(answers) - int(kept.sum()) - int(refused.sum()),
+            "answers_with_person": len(answers) - int(marks.sum()),
+            "repeated_answers": int((~kept & ~refused & ~marks).sum()),
             "refused_answers": int(refused.sum()),
         }
-        rejects = _refused(answers.take(refused), catalogue) if refused.any() else None
-        return Sifted(answers.take(kept), rejects, tally=tally)
+        rejects = None
+        if refused.any():
+            rejects = _refused(answers.take(refused), catalogue, [REPEATED] * int(refused.sum()))
+        counted = answers.take(kept)
+        if rules is not None and refused.any():
+            counted = Responses.concatenated([counted, _spoiled(answers.take(refused), rules)])
+        return Sifted(counted, rejects, tally=tally)
 
     def keep(held: Responses | None, more: Responses) -> Responses:
         if held is not None:
-            more = _by_person(Responses.concatenated([held, more]), len(catalogue))
+            more = _by_person(Responses.concatenated([held, more]), n_codes)
+        if rules is not None:  # which answers count is known once the sheet is whole
+            return more
         return more.take(_sample(more, max_answers, keyed_hash))
 
     kept = yield from hold(map(settled, slices), keep)
+    if rules is not None:
+        whole = _whole(_by_person(kept, n_codes), catalogue, rules)
+        yield replace(whole, rows=None)
+        kept = whole.rows.take(_sample(whole.rows, max_answers, keyed_hash))
     people = int(_starts(kept.person).sum())
     yield Sifted(None, tally={"people": people, "answers_kept": len(kept)})
     return kept
 
 
-def _refused(rows: Responses, catalogue: Catalogue) -> pa.Table:
+def _spoiled(refused: Responses, rules: SheetRules) -> Responses:
+    """A mark on each sheet of which an answer was refused."""
+    item = np.full(len(refused), rules.spoiled, np.int64)
+    return replace(refused, item=item, correct=np.zeros(len(refused), np.uint8))
+
+
+def _whole(held: Responses, catalogue: Catalogue, rules: SheetRules) -> Sifted[Responses]:
+    """The answers of sheets that count, with blanks filled in; the others are set aside."""
+    first = _starts(held.person * rules.n_codes + held.item)
+    held = held.take(first)
+    judged = judge_sheets(held.person, held.item, len(held.owner), rules)
+    answers = replace(held.take(judged.counts), order=None)
+    if len(judged.person):
+        wrong = np.zeros(len(judged.person), np.uint8)
+        filled = Responses(
+            answers.owner,
+            np.concatenate([answers.person, judged.person]),
+            np.concatenate([answers.item, judged.item]),
+            np.concatenate([answers.correct, wrong]),
+        )
+        answers = _by_person(filled, len(catalogue))
+    aside, rejects = judged.reason >= 0, None
+    if aside.any():
+        rejects = _refused(held.take(aside), catalogue, judged.reasons())
+    return Sifted(answers, rejects, tally={"refused_answers": int(aside.sum())})
+
+
+def _refused(rows: Responses, catalogue: Catalogue, reasons: Sequence[str]) -> pa.Table:
     names = pa.array(catalogue.names, pa.string())
     return pa.table(
         {
             "item": names.take(pa.array(rows.item)),
             "correct": pa.array(rows.correct),
-            "reason": pa.array([REPEATED] * len(rows), pa.string()),
+            "reason": pa.array(reasons, pa.string()),
         }
     )
 

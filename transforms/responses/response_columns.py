@@ -17,6 +17,7 @@ class ResponseColumns(ByRole):
         correct: 1 where the answer was right, 0 where it was wrong.
         order: when, or as which attempt, the answer was given; None: answers have no order.
         words: what texts of `correct` stand for instead of 1 and 0.
+        booklet: which booklet its person had; None: no column says so.
     """
 
     user: str
@@ -24,6 +25,7 @@ class ResponseColumns(ByRole):
     correct: str
     order: str | None = None
     words: Words | None = None
+    booklet: str | None = None
 
     def item_names(self) -> list[str]:
         """The column whose values name items."""
@@ -32,7 +34,8 @@ class ResponseColumns(ByRole):
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
         required = [("user", self.user), ("item", self.item), ("correct", self.correct)]
-        return required if self.order is None else [*required, ("order", self.order)]
+        more = (("order", self.order), ("booklet", self.booklet))
+        return [*required, *((role, name) for role, name in more if name is not None)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +45,14 @@ class WideColumns(ByRole):
     Attributes:
         user: whose row it is.
         items: the catalogue's names, which are names of columns; empty cells were not answered.
-        order, words: as in `ResponseColumns`.
+        order, words, booklet: as in `ResponseColumns`.
     """
 
     user: str
     items: tuple[str, ...]
     order: str | None = None
     words: Words | None = None
+    booklet: str | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -57,4 +61,5 @@ class WideColumns(ByRole):
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
         required = [("user", self.user), *((WIDE_ITEM, name) for name in self.items)]
-        return required if self.order is None else [*required, ("order", self.order)]
+        more = (("order", self.order), ("booklet", self.booklet))
+        return [*required, *((role, name) for role, name in more if name is not None)]

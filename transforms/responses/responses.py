@@ -23,11 +23,14 @@ from hushrank.transforms.common.encode import (
 from hushrank.transforms.common.schema import Words, by_distinct, is_text, to_numpy, to_text
 from hushrank.transforms.responses.answer_sheets import Responses
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.whole_sheets import NO_BOOKLET, SheetRules
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
-_NONE, _BAD = -1, -2  # no answer; neither right nor wrong
+NOT_ANSWERED = -1  # value of a mark without an answer
+_NONE, _BAD = NOT_ANSWERED, -2  # no answer; neither right nor wrong
 
+_NO_BOOKLET, _OTHER_BOOKLET = "null booklet", "booklet is not one of input.booklets"
 _NO_USER, _NO_ORDER, _BAD_ORDER = (
     "null user",
     "null order",
@@ -44,6 +47,7 @@ def encode_responses(
     columns: ResponseColumns | WideColumns,
     catalogue: Catalogue,
     keyed_hash: KeyedHash,
+    sheets: SheetRules | None = None,
 ) -> Sifted[Responses]:
     """Encode one batch.
 
@@ -53,9 +57,11 @@ def encode_responses(
             answer nor empty is set aside as a whole.
         catalogue: the public items.
         keyed_hash: makes the pseudonyms of people.
+        sheets: rules of whole sheets. A blank of a long table then breaks no rule; answers are
+            followed by marks for the booklet of a row and for an answer that cannot be read.
     """
     if isinstance(columns, WideColumns):
-        return _encode_wide(batch, columns, keyed_hash)
+        return _encode_wide(batch, columns, keyed_hash, sheets)
     item = catalogue.codes(batch[columns.item]).astype(np.int64)
     answer = _marks(batch[columns.correct], columns.words)
     order, order_rules = _order(batch, columns.order)
@@ -63,19 +69,32 @@ def encode_responses(
         (_NO_USER, missing(batch, columns.user)),
         ("null item", _null(batch[columns.item])),
         ("item not in the catalogue", item == UNKNOWN),
-        ("null answer", answer == _NONE),
+        ("null answer", (answer == _NONE) & (sheets is None)),
         ("answer is neither 0 nor 1", answer == _BAD),
         *order_rules,
     ]
-    valid, rejects = sift(batch, rules)
-    rows = np.flatnonzero(valid)
+    booklet, booklet_rules = _booklets(batch, columns.booklet, sheets)
+    valid, rejects = sift(batch, [*rules, *booklet_rules])
+    rows = np.flatnonzero(valid & (answer != _NONE))
     owner, person = _people(batch[columns.user], rows, keyed_hash)
     answers = Responses(owner, person, item[rows], answer[rows].astype(np.uint8), _at(order, rows))
-    return Sifted(answers, rejects, valid)
+    if sheets is None:
+        return Sifted(answers, rejects, valid)
+    # A row on an item that is left out of the catalogue says nothing of the sheet.
+    spoiled = np.flatnonzero(~valid & ~missing(batch, columns.user) & (item != UNKNOWN))
+    parts = [answers, _marks_of(batch[columns.user], spoiled, sheets.spoiled, order, keyed_hash)]
+    if booklet is not None:
+        named = np.flatnonzero(valid)
+        codes = sheets.marker(booklet[named])
+        parts.append(_marks_of(batch[columns.user], named, codes, order, keyed_hash))
+    return Sifted(Responses.concatenated(parts), rejects, valid)
 
 
 def _encode_wide(
-    batch: pa.RecordBatch, columns: WideColumns, keyed_hash: KeyedHash
+    batch: pa.RecordBatch,
+    columns: WideColumns,
+    keyed_hash: KeyedHash,
+    sheets: SheetRules | None,
 ) -> Sifted[Responses]:
     marks = np.column_stack([_marks(batch[name], columns.words) for name in columns.items])
     order, order_rules = _order(batch, columns.order)
@@ -84,7 +103,13 @@ def _encode_wide(
         ("an answer is neither 0, 1 nor empty", (marks == _BAD).any(axis=1)),
         *order_rules,
     ]
-    valid, rejects = sift(batch, rules)
+    booklet, booklet_rules = _booklets(batch, columns.booklet, sheets)
+    if sheets is not None and sheets.booklets:  # the pilot query counts rows, so rows say it too
+        outside = (marks != _NONE).astype(np.float32) @ ~sheets.members().T
+        fits = outside == 0
+        named = fits.any(axis=1) if booklet is None else fits[np.arange(len(batch)), booklet]
+        booklet_rules = (*booklet_rules, (NO_BOOKLET, ~named))
+    valid, rejects = sift(batch, [*rules, *booklet_rules])
     rows = np.flatnonzero(valid)
     owner, person_of_row = _people(batch[columns.user], rows, keyed_hash)
     marks = marks[rows]
@@ -96,7 +121,40 @@ def _encode_wide(
         marks[row, item].astype(np.uint8),
         _at(order, rows[row]),
     )
+    if sheets is not None and booklet is not None:
+        codes = sheets.marker(booklet[rows])
+        marks = _marks_of(batch[columns.user], rows, codes, order, keyed_hash)
+        answers = Responses.concatenated([answers, marks])
     return Sifted(answers, rejects, valid)
+
+
+def _booklets(
+    batch: pa.RecordBatch, name: str | None, sheets: SheetRules | None
+) -> tuple[Integers | None, Rules]:
+    """The number of each row's booklet, and the rules that it may break."""
+    if name is None or sheets is None or sheets.names is None:
+        return None, ()
+    column, names = batch[name], pa.array(sheets.names, pa.large_string())
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    # A number is a name, too: it never counts booklets from 0.
+    text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    found = pc.index_in(text, value_set=names, skip_nulls=True)
+    booklet = to_numpy(pc.fill_null(found, UNKNOWN)).astype(np.int64)
+    return booklet, ((_NO_BOOKLET, _null(column)), (_OTHER_BOOKLET, booklet == UNKNOWN))
+
+
+def _marks_of(
+    users: pa.Array,
+    rows: Integers,
+    code: Integers | int,
+    order: Integers | None,
+    keyed_hash: KeyedHash,
+) -> Responses:
+    """A code of `SheetRules` on the sheet of each of these rows."""
+    owner, person = _people(users, rows, keyed_hash)
+    codes = np.broadcast_to(np.asarray(code, np.int64), rows.shape).copy()
+    return Responses(owner, person, codes, np.zeros(len(rows), np.uint8), _at(order, rows))
 
 
 def _people(column: pa.Array, rows: Integers, keyed_hash: KeyedHash) -> tuple[Hashes, Integers]:

@@ -11,9 +11,11 @@ from hushrank.transforms.common.schema import InputError
 
 HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 WINDOWS = "windows-1252"
 ENCODINGS = {"utf-8": None, WINDOWS: "cp1252"}  # and Python's name, where bytes must be changed
+_SEPARATOR = re.compile(rb'"?sep=[^"]*"?', re.IGNORECASE)  # Excel reads it as a setting
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _RECORD = re.compile(rb'(?:[^"\r\n]|"[^"]*")*(?:\r\n|\r|\n)')  # with quotes around line ends
 
@@ -95,6 +97,27 @@ def after_header(path: str, head: bytes, header_rows: int) -> bytes:
     return text[place:]
 
 
+def check_first_line(path: str, head: bytes) -> None:
+    """Refuse a file whose first line shows by itself that it does not name the columns.
+
+    Args:
+        path: for the message.
+        head: the first bytes of the file, in any encoding.
+
+    Raises:
+        InputError: it is UTF-16 text, a setting of Excel or a remark.
+    """
+    if head.startswith(_UTF_16_MARKS):
+        raise InputError(f"{path}: this is UTF-16 text, which is not read. Save it as UTF-8.")
+    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"").strip()
+    remark = line.startswith(b"#") and len(line) > 1 and not re.search(rb"[,;\t]", line)
+    if remark or _SEPARATOR.fullmatch(line):
+        raise InputError(
+            f"{path}: the first line begins with {'#' if remark else 'sep='} and does not name the"
+            " columns. Delete that line."
+        )
+
+
 def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
     """Names of the columns, from the first line of a CSV file.
 
@@ -106,6 +129,7 @@ def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
     Raises:
         InputError: the first line is not a header.
     """
+    check_first_line(path, head)
     line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
     if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
         raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")

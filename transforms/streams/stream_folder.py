@@ -72,7 +72,7 @@ def begin(folder: str, stream: str, bits: RandomBits) -> SecretKey:
         "stream": stream,
         "key": key.value.hex(),
         "source": str(key.source),
-        "names": str(Naming.NUMBERS),
+        "names": str(Naming.BARE),
     }
     content["check"] = _check_of(content)
     write_whole(f"{folder}/{KEY_FILE}", json.dumps(content).encode())

@@ -125,7 +125,8 @@ def test_python_refuses_it_in_its_own_words_unless_it_is_accepted(
     monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
     job = {
         **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
-        **{"items": ITEMS, "epsilon": 2.0, "max_contributions": 6, "design": "balanced"},
+        **{"words": {"left": 1, "right": -1, "tie": 0}, "epsilon": 2.0, "max_contributions": 6},
+        **{"items": {"names": ITEMS, "first_code": 0}, "design": "balanced"},
         **{"method": "noisy-counts", "ledger": tmp_path / "zoo.jsonl", "name": "zoo"},
         **{"noise": "gaussian", "delta": 0.3},
     }

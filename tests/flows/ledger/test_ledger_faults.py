@@ -157,7 +157,7 @@ def kill_at_line(step: int) -> None:
     sys.settrace(trace)
 
 
-@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stride", [8, pytest.param(1, marks=pytest.mark.soak)])
 def test_killed_before_any_line_that_touches_the_file(tmp_path, stride):
     outcomes = set()
     for step in range(1, 10_000, stride):

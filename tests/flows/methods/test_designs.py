@@ -88,10 +88,15 @@ class TestAuto:
         assert chosen(survey, **of, model={"link": "probit"}) == "noisy-pairs"
 
     def test_too_many_items_for_all_that_suit(self, survey):
-        survey.set(method="auto", items={"count": 5_000}, input__design="any")
+        survey.set(method="auto", items={"count": 5_000}, input__design="random")
         with pytest.raises(ConfigError, match=r"model\.expected_comparisons: missing; with more"):
             METHODS["auto"].resolve(load_config(survey.config))
         assert chosen(survey, model={"expected_comparisons": 500}) == "perturbed-mle"
+
+    def test_where_nobody_says_who_met_whom_none_is_taken_that_supposes_chance(self, survey):
+        survey.set(method="auto", items={"count": 5_000}, input__design="any")
+        with pytest.raises(ConfigError, match=r"input\.pairs, or say in model\.exposures"):
+            METHODS["auto"].resolve(load_config(survey.config))
 
     def test_the_noise_that_it_compares_is_the_noise_that_is_drawn(self, survey):
         survey.set(items={"names": MANY}, input__design="balanced", privacy=PERSON)
@@ -141,7 +146,7 @@ class TestStatedDesigns:
         )
 
     def test_wins_and_losses_need_partners_by_chance(self, survey):
-        with pytest.raises(ConfigError, match=r"else set method: perturbed-mle"):
+        with pytest.raises(ConfigError, match=r"else set method: noisy-pairs"):
             load_config(survey.set(method="win-loss", input__design="any").config)
 
     @pytest.mark.parametrize("method", ["noisy-counts", "win-loss"])

@@ -79,7 +79,7 @@ def ballots(best: str) -> Iterator[dict[str, int]]:
 @pytest.mark.parametrize("best", ["lowest", "highest"])
 def test_codes_from_1_and_the_best_rank_are_asked_for_in_the_terminal(command, monkeypatch, best):
     write_csv(Path("ballots.csv"), list(ballots(best)))
-    typed = iter(["middle", best, ", ".join(ITEMS), "1", "8"])
+    typed = iter(["middle", best, "unknown", ", ".join(ITEMS), "1", "8"])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))
     code, printed = command("init", "ballots.csv", "--ask")
     assert code == 0, printed
@@ -146,7 +146,8 @@ def test_integers_for_names_are_refused_until_it_is_said_which_is_the_first(comm
     table = pa.Table.from_pylist(list(ballots("lowest")))
     pq.write_table(table, "ballots.parquet")
     text = propose_config(Path("ballots.parquet"), Path("survey.yaml")).text
-    choices = {"best": "lowest", "names": "[Oslo, Bern, Rome]", "epsilon": "8"}
+    choices = {"best": "lowest", "unlisted": "unknown", "names": "[Oslo, Bern, Rome]"}
+    choices |= {"epsilon": "8"}
     Path("survey.yaml").write_text(
         re.sub(r"(?m)^  first_code:.*\n", "", filled(text, choices | {"first_code": "1"}))
     )
@@ -172,7 +173,7 @@ def test_a_column_that_is_empty_in_the_rows_read_is_an_item_or_a_question():
     proposal = propose_config(Path("wide.csv"), Path("survey.yaml"))
     assert "whether empty columns are items" in proposal.choices
     assert "Nothing is known of Dan" in proposal.summary
-    answers = iter(["lowest", "yes", "2"])
+    answers = iter(["lowest", "below", "yes", "2"])
     asked = ask_for_answers(
         Path("wide.csv"), Path("survey.yaml"), None, lambda _: None, lambda _: next(answers)
     )
@@ -209,9 +210,15 @@ def test_an_empty_winner_is_asked_for_and_may_be_a_tie():
 
 
 ASKED = {
-    "01": ["which rank is the best", "epsilon"],
-    "02c": ["which rank is the best", "whether empty columns are items", "epsilon"],
-    "49f": ["which rank is the best", "the items", "the number of the first item", "epsilon"],
+    "01": ["which rank is the best", "unlisted", "epsilon"],
+    "02c": ["which rank is the best", "unlisted", "whether empty columns are items", "epsilon"],
+    "49f": [
+        "which rank is the best",
+        "unlisted",
+        "the items",
+        "the number of the first item",
+        "epsilon",
+    ],
 }
 
 

@@ -56,7 +56,19 @@ def test_right_and_wrong_have_many_words(values, words):
 def test_columns_that_are_numbered_alike_are_the_items_and_others_are_named():
     found = sheet({"id": 7, "female": 1, "passed": 0} | SHEET)
     assert found.items == tuple(SHEET)
-    assert (found.left_out, found.numbered) == (("female", "passed"), True)
+    assert (found.left_out, found.doubtful, found.numbered) == (("female",), ("passed",), True)
+
+
+def test_a_letter_after_a_number_makes_no_other_series():
+    exam = {"M100a": 1, "M101b": 0, "M102c": 1, "S1": 0, "S2": 1}
+    found = sheet({"id": 7} | exam)
+    assert (found.items, found.doubtful) == (("M100a", "M101b", "M102c"), ("S1", "S2"))
+
+
+def test_points_and_codes_of_a_blank_are_seen_in_columns_named_like_items():
+    found = sheet({"id": 7, "q1": 1, "q2": ".", "q3": 0, "q4": 2, "age": 3})
+    assert (found.items, found.points) == (("q1", "q2", "q3"), ("q4",))
+    assert (found.blanks, found.gaps) == ((".",), True)
 
 
 def test_items_may_have_names_and_people_s_marks_are_none():

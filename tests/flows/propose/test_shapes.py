@@ -72,6 +72,7 @@ COMPARED = {
     "max_contributions": "3",
 }
 TESTED = {"items": "{names: [Q1, Q2, Q3, Q4, Q5]}", "max_contributions": "5"}
+SHEET = {"missing": "unseen", "max_contributions": "5"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,21 +204,21 @@ SHAPES = {
         file="ecpe.csv",
         rows=lambda: sheets("E", "id"),
         says="a test, with a row a person and a column an item.\nCould not tell",
-        choices={"user": "id"},
+        choices=SHEET | {"user": "id"},
         first="E5",
     ),
     "sheet-of-words": Shape(
         file="exam.csv",
         rows=lambda: sheets("Q ", "Matrikelnummer", ("wrong", "right")),
         says="a test, with a row a person and a column an item: user=Matrikelnummer.",
-        choices={},
+        choices=SHEET,
         first="Q 5",
     ),
     "sheet-of-truths": Shape(
         file="exam.parquet",
         rows=lambda: sheets("Q", "student", (False, True)),
         says="a test, with a row a person and a column an item: user=student.",
-        choices={},
+        choices=SHEET,
         first="Q5",
     ),
     "long": Shape(
@@ -327,7 +328,7 @@ def test_a_sheet_without_a_person_says_what_to_do_and_that_does_it(command):
     Path("survey.yaml").unlink()
     code, printed = command("init", "numbered.csv")
     assert code == 0, printed
-    ranked(command, {"user": "id"}, "Item 5")
+    ranked(command, SHEET | {"user": "id"}, "Item 5")
 
 
 @pytest.mark.parametrize(

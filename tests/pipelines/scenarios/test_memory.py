@@ -128,7 +128,7 @@ def a_heavy_log(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"max_contributions": 5},
+        pytest.param({"max_contributions": 5}, marks=pytest.mark.soak),
         {"max_contributions": None, "user": None},  # ties decided by the pair: its rows meet
         {"max_contributions": 5, "event": "id"},
     ],
@@ -259,7 +259,7 @@ def test_refused_rankings_do_not_depend_on_the_memory(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["lists", "ranks"])
+@pytest.mark.parametrize("form", [pytest.param("lists", marks=pytest.mark.soak), "ranks"])
 def test_a_person_with_millions_of_rankings_does_not_blow_a_partition(loaded, tmp_path, form):
     """Ten million rows of one person: rankings of three, or of five items in contests of five."""
     rng = np.random.default_rng(7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import unicodedata
 
 import pyarrow as pa
 import pytest
@@ -84,6 +85,18 @@ def test_a_count_names_items_by_position():
 
 def test_blanks_around_a_name_in_the_catalogue_do_not_count():
     assert codes(Catalogue((" Paris ", "Bern")), ["Paris", " Paris "]) == [0, 0]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_an_accent_may_be_a_character_of_its_own_in_either_place(form):
+    names = ("Müller", "Weiß", "Zoë")
+    of_files = Catalogue(tuple(unicodedata.normalize(form, name) for name in names))
+    for written in ("NFC", "NFD"):
+        rows = [unicodedata.normalize(written, name) for name in names]
+        assert codes(of_files, rows) == [0, 1, 2]
+        assert codes(of_files, [row.encode() for row in rows]) == [0, 1, 2]
+    with pytest.raises(ValueError, match="occurs 2 times"):
+        Catalogue(("Zoë", unicodedata.normalize("NFD", "Zoë")))
 
 
 def test_a_dictionary_with_as_many_values_as_its_index_type_can_number():

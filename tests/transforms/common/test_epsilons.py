@@ -106,7 +106,7 @@ def test_one_name_is_one_person_in_the_log_and_in_the_table(tmp_path, table, log
 
 def test_a_table_that_names_nobody_in_the_log_is_no_error(tmp_path):
     path = tmp_path / "epsilons.csv"
-    path.write_text('user,epsilon\nann,1\n007,2\n" 7",3\n')
+    path.write_text('user,epsilon\nann,1\n007,2\n"7.0",3\n')
     table = read_epsilon_table(str(path))
     for column in (pa.array([1, 7]), pa.array(["1", "7"])):
         assert table.of(column)[1].tolist() == [False, False]

@@ -73,7 +73,7 @@ def column_of(kind: pa.DataType, values: list[int]) -> pa.Array:
     return pa.array(list(map(str, values))).cast(kind) if kind in TEXTS else pa.array(values, kind)
 
 
-def hashes(column: pa.Array, naming: Naming = Naming.NUMBERS) -> list[tuple[int, ...]]:
+def hashes(column: pa.Array, naming: Naming = Naming.BARE) -> list[tuple[int, ...]]:
     return [tuple(each) for each in pseudonyms(column, HASH, naming).tolist()]
 
 
@@ -86,8 +86,9 @@ def test_one_name_has_one_hash_whatever_its_type(naming):
 
 @pytest.mark.parametrize("naming", Naming)
 def test_no_two_names_share_a_hash(naming):
-    as_text = hashes(pa.array([*map(str, EDGES), *OTHERS]), naming)
-    assert len(set(as_text)) == len(EDGES) + len(OTHERS)
+    others = [each for each in OTHERS if naming is not Naming.BARE or each.strip() == each]
+    as_text = hashes(pa.array([*map(str, EDGES), *others]), naming)
+    assert len(set(as_text)) == len(EDGES) + len(others)
     signed = [each for each in EDGES if each < 2**63]
     unsigned = [each for each in EDGES if each >= 0]
     found = dict(zip(EDGES, as_text[: len(EDGES)], strict=True))

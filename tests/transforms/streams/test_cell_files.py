@@ -86,7 +86,7 @@ def test_an_old_stream_goes_on_under_its_own_rule_or_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         stream_naming(folder, STREAM, None)
     key = begin(folder, STREAM, system_bits())
-    assert stream_naming(folder, STREAM, Naming.TEXTS) is Naming.NUMBERS
+    assert stream_naming(folder, STREAM, Naming.TEXTS) is Naming.BARE
     with pytest.raises(InputError, match="another stream"):
         stream_naming(folder, "another", None)
     stored = json.loads((tmp_path / "key.json").read_text())
