@@ -78,6 +78,11 @@ _NO_PERSON = (
     ". Does no column say so? Remove this line, max_contributions and distinct_pairs, and write"
     " unit: comparison, which protects single answers and not people"
 )
+_ADVICE = {
+    "user": _NO_PERSON,
+    "outcome": ". Or write winner: and the column of the winning item. Where scores or several"
+    " columns say who won, first make one column of them",
+}
 _NO_SHEET_OWNER = ". Does no column say so? Add one to the file, with another number in every row"
 
 
@@ -128,14 +133,8 @@ def comparisons_lines(
         guess: their roles.
         group: a column that may say which group a row is in.
     """
-    advice = {
-        "user": _NO_PERSON,
-        "outcome": ". Or write winner: and the column of the winning item. Where scores or several"
-        " columns say who won, first make one column of them",
-    }
-    roles = _column_questions(
-        _COMPARISON_ROLES, guess.unknown(), columns, advice, may_name_people(columns, guess.user)
-    )
+    of_user = may_name_people(columns, guess.user)
+    roles = _column_questions(_COMPARISON_ROLES, guess.unknown(), columns, _ADVICE, of_user)
     words = _words_question(guess)
     design, items = design_question(), _items_questions("compared", guess.numbered)
     epsilon, bound = epsilon_question(), bound_question(_FOR_PAIRS)
