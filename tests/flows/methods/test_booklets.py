@@ -152,3 +152,37 @@ def test_a_column_may_name_the_booklet(exam, command):
     code, printed = command("run", job.config, "--direct")
     assert code == 0, printed
     assert np.abs(np.array(scores(release_of(exam))) - DIFFICULTIES).max() < 0.3
+
+
+def test_booklets_that_nobody_named_are_warned_of_from_the_released_counts(exam, command):
+    code, printed = command("run", exam.config, "--direct")
+    assert code == 0, printed
+    assert "name the booklets in input.booklets" in " ".join(printed.split())
+    code, printed = command("run", exam.set(input__booklets=BOOKLETS).config, "--direct")
+    assert "name the booklets" not in " ".join(printed.split())
+
+
+def test_that_nothing_was_learned_about_most_items_is_said_first_on_page_and_in_terminal(
+    exam, command
+):
+    """Everybody is right on four of six items, so that nothing limits how easy they are."""
+    sheets = [
+        [mark if number < 2 else 1 for number, mark in enumerate(sheet)]
+        for sheet in answers()
+        if sheet[0] is not None
+    ]
+    pq.write_table(wide(sheets), exam.folder / "answers.parquet")
+    code, printed = command("run", exam.set(privacy__max_contributions=6).config, "--direct")
+    assert code == 0, printed
+    assert "Nothing was learned about most items." in printed
+    release = release_of(exam)
+    assert any("of 6 intervals have an open end" in text for text in release["warnings"])
+    page = (exam.output / "report.html").read_text()
+    assert "Nothing was learned about most items." in page
+    check_verifies(exam.output)
+
+
+def test_plan_invents_people_with_booklets(exam, command):
+    code, printed = command("plan", exam.set(input__booklets=BOOKLETS).config, "--people", "2000")
+    assert code == 0, printed
+    assert "spectral" in printed
