@@ -143,4 +143,5 @@ def test_python_takes_pairs(tmp_path):
         name="chain",
         ledger=tmp_path / "ledger.jsonl",
     )
-    assert ranked.release.released.asked == ((1,), (2,), (3,), ())
+    shown = json.loads((tmp_path / "out" / "chain" / "release.json").read_text())
+    assert shown["released"]["asked"] == [[1], [2], [3], []]
