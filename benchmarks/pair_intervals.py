@@ -124,11 +124,15 @@ def measured(task: Task) -> Floats:
         bits = seeded_bits(int(generator.integers(2**60)))
         ranked = METHODS[method](counts, epsilon, design, bits)
         sure, ranks = ranked.at_once, mean_ranks(truth)
-        assert sure is not None and sure.better is not None
+        if sure is None or sure.better is None:
+            raise ValueError(f"{method} says nothing of all items at once")
         right = bool(((sure.low <= truth) & (truth <= sure.high)).all())
         right &= bool(((sure.rank_low <= ranks) & (ranks <= sure.rank_high)).all())
         right &= not (sure.better & (truth[:, np.newaxis] <= truth)).any()
-        places = (sure.rank_high - sure.rank_low).mean(), (ranked.rank_high - ranked.rank_low).mean()
+        places = (
+            (sure.rank_high - sure.rank_low).mean(),
+            (ranked.rank_high - ranked.rank_low).mean(),
+        )
         found += (*places, sure.better.sum() * 2 / (n * (n - 1)), right)
         alone += (ranked.low <= truth) & (truth <= ranked.high)
         if ranked.errors is not None:
@@ -156,7 +160,9 @@ def main() -> None:
         )
         if not (method == "mle-balanced" and kind[0] == "zipf")
     ]
-    print("method        design    truth      n  epsilon  places  alone  order   held  worst  error")
+    print(
+        "method        design    truth      n  epsilon  places  alone  order   held  worst  error"
+    )
     with one_process_per_processor() as pool:
         for task, found in zip(tasks, pool.map(measured, tasks), strict=True):
             method, kind, truths, n, epsilon, _ = task

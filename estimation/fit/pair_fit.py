@@ -337,9 +337,7 @@ def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) 
     )
 
 
-def _reach(
-    covariance: Floats | SimulatedVariances, tail: float, quantile_at: QuantileAt
-) -> Floats:
+def _reach(covariance: Floats | SimulatedVariances, tail: float, quantile_at: QuantileAt) -> Floats:
     """What each score's error exceeds with chance `tail`, shape (n,)."""
     if isinstance(covariance, SimulatedVariances):
         return covariance.reach(tail)

@@ -199,7 +199,10 @@ class Release(Record):
             of_group = {
                 name: getattr(group, name) for name in ("informative", "ranking", "released")
             }
-            yield group, self.model_copy(update={**of_group, "groups": None, "top_k": None, "errors": None})
+            yield (
+                group,
+                self.model_copy(update={**of_group, "groups": None, "top_k": None, "errors": None}),
+            )
 
     @property
     def noise_variance(self) -> float | None:
