@@ -26,7 +26,7 @@ from hushrank.flows.propose.forms import (
 from hushrank.flows.propose.groups import group_column
 from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.propose.names import meaning_of, words_of
-from hushrank.flows.propose.people import UserGuess
+from hushrank.flows.propose.people import UserGuess, rounded_ids
 from hushrank.flows.propose.questions import Question, answers_to, kind_question, lines_question
 from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
 from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
@@ -123,6 +123,8 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
     _refuse_unread(source, head, guess)
+    if guess is not None and guess.user is not None:
+        _refuse_rounded(source, head, guess.user.column)
     if isinstance(guess, RankingGuess):
         _refuse_counts(source, head)
     unclear = guess is None
@@ -188,6 +190,15 @@ def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
         told = unread_column(columns, rows)
     if told is not None:
         raise ConfigError(f"{source}: {told}. Nothing was written")
+
+
+def _refuse_rounded(source: Source, head: Head, column: str) -> None:
+    """Refuse ids of people that a spreadsheet or a float has rounded: a run reads none of them."""
+    if rounded_ids(head.rows, column):
+        raise ConfigError(
+            f"{source}: column {column} holds numbers that were rounded, so it no longer tells"
+            " people apart. Export it as text from where it came. Nothing was written"
+        )
 
 
 def _refuse_counts(source: Source, head: Head) -> None:

@@ -135,6 +135,65 @@ def test_utf_16_is_named(command):
     assert (code, "this is UTF-16 text" in printed) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("v.csv", "user,left,right,winner\n9.91214E+15,A,B,A\n9.91215E+15,A,B,B\n"),
+        ("v.jsonl", '{"user": 9912140633506420.0, "left": "A", "right": "B", "winner": "A"}\n'),
+    ],
+)
+def test_ids_that_were_rounded_are_refused_before_anything_is_spent(command, file, text):
+    Path(file).write_text(text)
+    code, printed = command("init", file)
+    assert code == 2
+    assert "column user holds numbers that were rounded" in " ".join(printed.split())
+    assert "99121" not in printed
+
+
+def test_columns_that_are_not_read_are_named(command):
+    rows = [f"u{n},hi,A,B,A" for n in range(300)]
+    Path("v.csv").write_text("\n".join(["user,note,left,right,winner", *rows]) + "\n")
+    ranked(command, "v.csv", design="any", items="A, B", max_contributions="1")
+    code, printed = command("validate", "survey.yaml")
+    assert code == 0, printed
+    assert "4 of 5 columns are read, for 2 items. Not read: note." in printed
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("none", "(input.best), and 0 is a number too. An item is not ranked only if its cell is"),
+        ("0", "(input.best). An item is not ranked only if its cell is empty, NA or 0."),
+    ],
+)
+def test_validate_says_which_cells_are_not_ranked(command, given, told):
+    Path("b.csv").write_text("\n".join([",".join(NAMES), *zeros()]) + "\n")
+    ranked(command, "b.csv", best="lowest", not_ranked=given, unlisted="below")
+    _, printed = command("validate", "survey.yaml")
+    assert told in " ".join(printed.split())
+
+
+def test_the_highest_rank_may_be_best_beside_not_ranked_and_overvotes(command):
+    """Points: Dan has most. A 0 is no points; a tie ends the ballot before it."""
+    ballots = ["1,2,3,4"] * 150 + ["0,0,1,2"] * 60 + ["2,2,3,4"] * 60
+    Path("b.csv").write_text("\n".join([",".join(NAMES), *ballots]) + "\n")
+    places, _ = ranked(command, "b.csv", best="highest", not_ranked="0", unlisted="below")
+    assert places == ["Dan", "Cleo", "Bo", "Ada"]
+    text = Path("survey.yaml").read_text().replace("  ties:", "  overvotes: exhaust\n  ties:")
+    Path("survey.yaml").write_text(text.replace("out/b", "out/c"))
+    code, printed = command("run", "--direct", "survey.yaml")
+    assert code == 0, printed
+    lines = json.loads(Path("out/c/release.json").read_text())["ranking"]
+    of = {each["item"]: each["score"] for each in lines}
+    # 60 more ballots count, of which each puts Dan and Cleo above the two that are tied.
+    assert abs(of["Dan"] - 1.5) < 0.05
+    assert abs(of["Ada"] - (-1.5 * 150 - 60 - 60) / 270) < 0.1
+    Path("survey.yaml").write_text(text.replace("  ties:", "  skipped: exhaust\n  ties:"))
+    code, printed = command("validate", "survey.yaml")
+    assert code == 2
+    assert "it cannot stand beside best: highest" in " ".join(printed.split())
+
+
 READ = {
     "a-test-of-pairs-of-numbers": table("id,Q1_1,Q1_2,Q2_1,Q2_2", lambda n: [1, n % 2, 0, 1]),
     "a-test-beside-a-list": table("id,Q1,Q2,Q3,langs", lambda n: [1, n % 2, 0, "de;en"]),
