@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
+from hushrank.flows.config.items import COMPLETE_ORDERS, PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
 from hushrank.flows.propose.forms import (
@@ -44,7 +44,6 @@ from hushrank.transforms.common.schema import MOST_COLUMNS
 from hushrank.transforms.storage.packing import without_packing
 from hushrank.transforms.tables.names import is_table
 
-COMPLETE_ORDERS = (".soc", ".toc")  # of PrefLib: each ballot lists all items
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
 _NO_ITEMS = "the full list of items must come from you, because it must not depend on the answers."

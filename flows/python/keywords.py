@@ -59,7 +59,8 @@ class Keywords(TypedDict, total=False):
         best: which rank is the best: lowest (the default; 1 is the first place) or highest.
         ties: what becomes of ties.
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
-            most ballots; by default unknown.
+            most ballots, else unknown; without a default for rankings, but for PrefLib's complete
+            orders.
         not_ranked: cells in place of a rank that say that an item was not ranked.
         words: what the values of the result stand for, such as {"left": 1, "right": 0}; without a
             default where `outcome` is given.

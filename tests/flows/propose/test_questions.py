@@ -163,6 +163,9 @@ def test_integers_for_names_are_refused_until_it_is_said_which_is_the_first(comm
     assert not Path(".hushrank/ledger.jsonl").exists()
     asked = {"name": "a", "user": "voter", "item": "candidate", "rank": "rank", "epsilon": 8.0}
     asked |= {"noise": "gaussian", "delta": 1e-6, "max_contributions": 1, "ledger": "a.jsonl"}
+    with pytest.raises(ConfigError, match="unlisted='below' if it is worse than those listed"):
+        hr.rank(table, items={"names": ITEMS, "first_code": 1}, **asked)
+    asked["unlisted"] = "below"
     with pytest.raises(ConfigError, match="1} if it is Oslo"):
         hr.rank(table, items=ITEMS, **asked)
     release = hr.rank(table, items={"names": ITEMS, "first_code": 1}, **asked)
