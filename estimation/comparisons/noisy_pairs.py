@@ -155,8 +155,9 @@ def _ranked(counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None) -
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
     if asked is not None or _shows_schedule(counts, law):
         found = fit_noisy_pairs(counts, law, link, asked=asked, few=True)
+        draws = 2 * max(int(found.used.sum(axis=1).min()), 1)
         return RankedPairs(
-            estimate=replace(estimate_from(found.fit), noise_share=found.noise_share),
+            estimate=_estimate_of(found.fit, found.noise_share, law.kind, draws),
             by_chance=False,
             n_pairs=found.n_pairs,
             n_left_out=found.n_left_out,
@@ -172,19 +173,22 @@ def _ranked(counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None) -
     else:
         found = fit_noisy_pairs(counts, law, link)
         fit, noise_share, left_out = found.fit, found.noise_share, found.n_left_out
-
-    def quantile_at(tail: float) -> float:
-        """Quantile by the law of an item's noise, which is a sum of two draws for each opponent."""
-        draws = 2 * (counts.n_items - 1)
-        return float(quantile(np.max(noise_share), tail, law.kind, draws))
-
     return RankedPairs(
-        estimate=replace(estimate_from(fit, quantile_at), noise_share=noise_share),
+        estimate=_estimate_of(fit, noise_share, law.kind, 2 * (counts.n_items - 1)),
         by_chance=False,
         n_pairs=n_pairs,
         n_left_out=left_out,
         is_minimum=fit.is_minimum,
     )
+
+
+def _estimate_of(fit: DebiasedFit, noise_share: Floats, kind: NoiseKind, draws: int) -> Estimate:
+    """The estimate by the law of an item's noise: a sum of two draws for each opponent."""
+
+    def quantile_at(tail: float) -> float:
+        return float(quantile(np.asarray(noise_share.max()), tail, kind, draws))
+
+    return replace(estimate_from(fit, quantile_at), noise_share=noise_share)
 
 
 def _shows_schedule(counts: PairCounts, law: NoiseLaw) -> bool:

@@ -128,7 +128,7 @@ def test_python_takes_pairs(tmp_path):
     left, right = ([ITEMS[code] for code in table[n].to_pylist()] for n in ("item_i", "item_j"))
     won = ["left" if each == 1 else "right" for each in table["outcome"].to_pylist()]
     columns = {"user": table["user"], "left": left, "right": right, "winner": won}
-    ranked = hr.rank(
+    hr.rank(
         pa.table(columns),
         user="user",
         left="left",
