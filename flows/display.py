@@ -41,7 +41,7 @@ from hushrank.flows.release.wording import (
 from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import engine_notes, input_notes, look_notes
+from hushrank.flows.run.run import column_notes, engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
@@ -62,13 +62,9 @@ CODES_NOT_CHECKED = (
     " 1 is, write items.first_code: 1."
 )
 RANKS_NOT_CHECKED = (
-    "No row was looked at: the {} number of a ranking is its best item's (input.best), and 0 is a"
-    " number too. {}"
+    "No row was looked at: the {} number of a ranking is its best item's (input.best){}. An item is"
+    " not ranked only if {}."
 )
-UNRANKED = {
-    "long": "An item without a row is not ranked.",
-    "wide": "Only an empty cell or NA is not ranked.",
-}
 KEYS_NOT_CHECKED = (
     "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
     " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
@@ -221,11 +217,20 @@ def check_notes(job: Job) -> tuple[str, ...]:
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
     if isinstance(rows, RankingsConfig) and rows.has_numbers:
-        notes.append(RANKS_NOT_CHECKED.format(rows.best, UNRANKED[rows.layout]))
+        notes.append(_ranks_note(rows))
     in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
     if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
         notes.append(CODES_NOT_CHECKED.format(names[0]))
-    return *notes, *engine_notes(job), *look_notes(job), *input_notes(job)
+    return *notes, *engine_notes(job), *look_notes(job), *column_notes(job), *input_notes(job)
+
+
+def _ranks_note(rows: RankingsConfig) -> str:
+    """What numbers and words of rankings mean by their settings."""
+    zero = "" if "0" in rows.not_ranked else ", and 0 is a number too"
+    unranked = ("empty", "NA", *rows.not_ranked)
+    cell = f"its cell is {', '.join(unranked[:-1])} or {unranked[-1]}"
+    without = "it has no row, or " if rows.layout == "long" else ""
+    return RANKS_NOT_CHECKED.format(rows.best, zero, without + cell)
 
 
 def show_balance(console: Console, balance: Balance) -> None:

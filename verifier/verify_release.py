@@ -861,13 +861,13 @@ def check_asked(certificate: Document, released: Document, facts: Document, say:
     rows, items = released.get("asked"), released.get("items")
     stated = certificate["rows"]["settings"].get("pairs")
     digest = facts.get(ASKED_PAIRS, {}).get("sha256")
-    found = None
-    if rows is not None:
+    found: tuple[int | None, str | None] = (None, None)
+    if rows is not None and items is not None:
         named = sorted(sorted((items[i], items[j])) for i, row in enumerate(rows) for j in row)
         text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
         found = len(named), hashlib.sha256(text.encode()).hexdigest()
     say.check(
-        (None, None) == (stated, digest) if found is None else found == (stated, digest),
+        found == (stated, digest),
         wrong="counts are of some pairs alone, and these are not the public pairs that the"
         " certificate names",
     )

@@ -21,6 +21,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.links import Floats
+
+Mask = NDArray[np.bool_]
+CLEAR = 2.0  # standard errors by which answers must agree more than scores explain
+
 
 def effective_units(
     total: float,
@@ -49,3 +57,38 @@ def effective_units(
         return largest
     found = row_weight**2 * (squares + math.sqrt(squares_variance)) / least_total
     return int(min(max(math.ceil(found), 1), largest))
+
+
+def answers_as_one(
+    wins: Floats, noise_variance: float, kurtosis: float, win_chance: Floats, used: Mask
+) -> int:
+    """How many answers on a pair count as one, where they agree more than scores explain.
+
+    Law: of a pair with T comparisons, t = 2 F - 1 and noise of variance v in either count,
+    e = (A - B) - T t has the variance f T (1 - t^2) + 2 v (1 + t^2), where f = 1 for independent
+    answers and f = k where one opinion is asked k times. So f is a ratio of sums over pairs, which
+    the scores' own degrees of freedom make smaller by their share.
+
+    Args:
+        wins: noisy, in comparisons, shape (n, n).
+        noise_variance: v.
+        kurtosis: of a sum of two draws of that noise.
+        win_chance: F, of the scores that were fitted, shape (n, n).
+        used: the pairs that the fit used, symmetric.
+
+    Returns:
+        The nearest whole f, and 1 where it may be 1 by chance (two standard errors).
+    """
+    pairs = np.triu(used, 1)
+    free = int(pairs.sum()) - len(wins) + 1
+    totals, tilt = (wins + wins.T)[pairs], 2 * win_chance[pairs] - 1
+    off = (wins - wins.T)[pairs] - totals * tilt
+    noise = 2 * noise_variance * (1 + tilt**2)
+    expected = float((totals * (1 - tilt**2)).sum()) * free / max(len(totals), 1)
+    if free < 1 or expected <= 0:
+        return 1
+    found = float((off**2 - noise).sum()) / expected
+    sampling = np.maximum(totals, 0) * (1 - tilt**2)
+    varies = 2 * sampling**2 + (kurtosis - 1) * noise**2 + 4 * noise * sampling
+    error = math.sqrt(float(varies.sum())) / expected  # if f is 1
+    return math.floor(found + 0.5) if found > max(1 + CLEAR * error, 1.5) else 1

@@ -3,13 +3,15 @@
 `uncertainty.separate_ranks` does it in O(n log n) where the margin follows from the two values;
 here a covariance matrix or two intervals say how far each difference may be off.
 
-What is said of all items at once, every score and every order, is to be true together. Its tail
-chances go down in steps ([RW05]): an order that is sure can no longer be wrongly rejected, so the
-next step tests only those that are left, at a larger tail chance. How large it may be follows from
-the joint law of all errors (`joint_tails`), or from the number of orders that are left (Bonferroni)
-where that is larger or the law is not known.
+What is said of all items at once, every score and every order, is to be true together: half of the
+5 % is for the scores and half for the orders. Critical values of orders go down in steps ([RW05]):
+an order that is sure can no longer be wrongly rejected, so the next step tests only those that are
+left, at a larger tail chance. How large it may be follows from the joint law of all errors
+(`joint_tails`), or from the number of orders that are left (Bonferroni) where that is larger or the
+law is not known.
 
 References:
+    [D80] Deak. Three digit accurate multiple normal probabilities. 1980.
     [RW05] Romano, Wolf. Exact and approximate stepdown methods for multiple hypothesis testing.
         2005.
     [MRSW] Mogstad, Romano, Shaikh, Wilhelm. Inference for ranks. 2024.
@@ -26,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, ndtr
 
 from hushrank.estimation.common.chances import ScoreErrors, normal_draws
 from hushrank.estimation.common.links import Floats
@@ -45,7 +47,7 @@ from hushrank.estimation.common.uncertainty import (
 )
 
 MOST_JOINT = 300  # items; with more the joint law gains little and takes long
-MOST_DIRECTIONS, FEWEST_DIRECTIONS, CELLS_OF_ALL = 2_000, 500, 16_000_000
+MOST_DIRECTIONS, FEWEST_DIRECTIONS, CELLS_OF_ALL = 2_000, 500, 8_000_000
 CELLS = 1_000_000  # differences that are looked at together
 LEAST_VARIANCE = 1e-9  # of the largest one: less is rounding
 STANDARD_ERRORS = 3.0  # of a simulated chance that are added to it
@@ -63,7 +65,7 @@ def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 def apart(
     errors: ScoreErrors, below: Floats, above: Floats, quantiles: Floats | float
 ) -> NDArray[np.bool_]:
-    """The pairs (i, j) of which i is shown to be better, shape (n, n), by curves that are not lines.
+    """The pairs (i, j) of which i is shown to be better, shape (n, n), where curves are no lines.
 
     The difference of the centres exceeds q times the root of a^2 + b^2 - 2 r a b, where r is the
     correlation of the two errors, a is the standard deviation of the one times its stretch below,
@@ -142,7 +144,7 @@ class JointTails:
     Errors are taken to depend on each other as normal ones of their covariance do, whatever the law
     of each (a Gaussian copula). A normal vector is a direction times an independent length, so the
     chance that one of its parts exceeds z is the mean, over directions, of the chance of a length
-    [Deák 1980]: the directions are `normal_draws`, the same ones always, and three standard errors
+    [D80]: the directions are `normal_draws`, the same ones always, and three standard errors
     of that mean are added to it.
 
     Attributes:
@@ -151,7 +153,6 @@ class JointTails:
         directions: shape (draws, n), errors of the scores of each direction; None: not known.
         deviation: shape (n, n), standard deviation of each difference.
         length: degrees of freedom of the squared length.
-        scores_miss: shape (draws,), the length at which a score interval misses.
     """
 
     n_items: int
@@ -159,7 +160,6 @@ class JointTails:
     directions: NDArray[np.float64] | None = None
     deviation: NDArray[np.float64] | None = None
     length: int = 0
-    scores_miss: NDArray[np.float64] | None = None
 
     def of_orders(self, open_: NDArray[np.bool_]) -> float:
         """Tail chance of one order, of those that are open, shape (n, n)."""
@@ -173,8 +173,7 @@ class JointTails:
             errors = self.directions[start : start + rows]
             apart = (errors[:, better] - errors[:, worse]) / self.deviation[open_]
             furthest[start : start + rows] = apart.max(axis=1)
-        assert self.scores_miss is not None
-        return max(tail, _joint_tail(furthest, self.length, LEVEL - SPENT_ON_FAR, self.scores_miss))
+        return max(tail, _joint_tail(furthest, self.length, LEVEL / 2 - SPENT_ON_FAR))
 
 
 def joint_tails(n_items: int, covariance: NDArray[np.float64] | None) -> JointTails:
@@ -199,33 +198,26 @@ def joint_tails(n_items: int, covariance: NDArray[np.float64] | None) -> JointTa
     normal = normal / np.linalg.norm(normal, axis=1, keepdims=True)
     directions, length = normal @ root.T, int(kept.sum())
     furthest = np.abs(directions / own).max(axis=1)
-    never = np.full(draws, np.inf)
-    of_scores = max(plain.of_scores, _joint_tail(furthest, length, LEVEL / 2, never))
-    missed = -ndtri(of_scores) / furthest
-    return JointTails(n_items, of_scores, directions, deviation, length, missed)
+    of_scores = max(plain.of_scores, _joint_tail(furthest, length, LEVEL / 2))
+    return JointTails(n_items, of_scores, directions, deviation, length)
 
 
-def _joint_tail(
-    furthest: NDArray[np.float64], length: int, chance: float, missed: NDArray[np.float64]
-) -> float:
-    """The tail chance of one error at which the largest of all, or `missed`, comes with `chance`.
+def _joint_tail(furthest: NDArray[np.float64], length: int, chance: float) -> float:
+    """Tail chance of one error at which the largest of all errors is exceeded with `chance`.
 
     Args:
         furthest: largest error of each direction, in standard errors, for a length of 1.
         length: degrees of freedom of the squared length.
         chance: at most.
-        missed: length from which something else goes wrong in that direction.
     """
 
     def excess(z: float) -> float:
         with np.errstate(divide="ignore"):
-            beyond = np.minimum(np.where(furthest > 0, z / furthest, np.inf), missed)
+            beyond = np.where(furthest > 0, z / furthest, np.inf)
         each = chdtrc(length, beyond**2)
         error = float(each.std()) / math.sqrt(len(each))
         return float(each.mean()) + STANDARD_ERRORS * error - chance
 
-    if excess(FURTHEST) > 0:  # what is missed already leaves nothing
-        return 0.0
     if excess(SMALLEST) <= 0:
         return float(ndtr(-SMALLEST))
     return float(ndtr(-brentq(excess, SMALLEST, FURTHEST, xtol=CLOSE)))

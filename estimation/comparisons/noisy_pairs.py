@@ -42,6 +42,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.design_effect import answers_as_one
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
@@ -81,12 +82,14 @@ class NoisyPairsFit:
         fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
         n_pairs: pairs of items that may have met: n (n - 1) / 2, or those that were asked about.
         n_left_out: those whose total was too near its noise to be used.
+        used: the others, symmetric, shape (n, n).
         noise_share: shape (n,), share of privacy noise in the variance of what moves each score.
     """
 
     fit: DebiasedFit
     n_pairs: int
     n_left_out: int
+    used: Mask
     noise_share: Floats
 
 
@@ -101,6 +104,9 @@ class RankedPairs:
         n_pairs: pairs of items.
         n_left_out: pairs that the fit did not use, since their totals are too near their noise.
         is_minimum: False where the fit ended at a stationary point that is no minimum.
+        clear: the pairs that were used, shape (n, n), where few pairs met; None: all.
+        as_one: how many answers on a pair counted as one, because they agree more than scores
+            explain, as where one opinion was asked several times.
     """
 
     estimate: Estimate
@@ -108,6 +114,8 @@ class RankedPairs:
     n_pairs: int
     n_left_out: int
     is_minimum: bool
+    clear: Mask | None = None
+    as_one: int = 1
 
 
 def rank_noisy_pairs(
@@ -126,15 +134,35 @@ def rank_noisy_pairs(
         ValueError: the counts are confidential, or of fewer than 2 items.
         ConvergenceError: no fit was found.
     """
+    ranked = _ranked(counts, law, link, asked)
+    if law.scale == 0:
+        return ranked
+    wins = counts.dense() / counts.row_weight
+    used = ~np.eye(counts.n_items, dtype=bool) if asked is None else asked
+    if ranked.clear is not None:
+        used = ranked.clear
+    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
+    chance = link.cdf(score_differences(ranked.estimate.scores))
+    as_one = answers_as_one(wins, law.variance / counts.row_weight**2, kurtosis, chance, used)
+    if as_one == 1:
+        return ranked
+    again = _ranked(replace(counts, row_weight=as_one * counts.row_weight), law, link, asked)
+    return replace(again, as_one=as_one)
+
+
+def _ranked(counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None) -> RankedPairs:
+    """The ranking of answers that are independent given the scores."""
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
     if asked is not None or _shows_schedule(counts, law):
         found = fit_noisy_pairs(counts, law, link, asked=asked, few=True)
+        draws = 2 * max(int(found.used.sum(axis=1).min()), 1)
         return RankedPairs(
-            estimate=replace(estimate_from(found.fit), noise_share=found.noise_share),
+            estimate=_estimate_of(found.fit, found.noise_share, law.kind, draws),
             by_chance=False,
             n_pairs=found.n_pairs,
             n_left_out=found.n_left_out,
             is_minimum=found.fit.is_minimum,
+            clear=found.used,
         )
     if (estimate := _by_chance(counts, law, link)) is not None:
         return RankedPairs(
@@ -145,19 +173,22 @@ def rank_noisy_pairs(
     else:
         found = fit_noisy_pairs(counts, law, link)
         fit, noise_share, left_out = found.fit, found.noise_share, found.n_left_out
-
-    def quantile_at(tail: float) -> float:
-        """Quantile by the law of an item's noise, which is a sum of two draws for each opponent."""
-        draws = 2 * (counts.n_items - 1)
-        return float(quantile(np.max(noise_share), tail, law.kind, draws))
-
     return RankedPairs(
-        estimate=replace(estimate_from(fit, quantile_at), noise_share=noise_share),
+        estimate=_estimate_of(fit, noise_share, law.kind, 2 * (counts.n_items - 1)),
         by_chance=False,
         n_pairs=n_pairs,
         n_left_out=left_out,
         is_minimum=fit.is_minimum,
     )
+
+
+def _estimate_of(fit: DebiasedFit, noise_share: Floats, kind: NoiseKind, draws: int) -> Estimate:
+    """The estimate by the law of an item's noise: a sum of two draws for each opponent."""
+
+    def quantile_at(tail: float) -> float:
+        return float(quantile(np.asarray(noise_share.max()), tail, kind, draws))
+
+    return replace(estimate_from(fit, quantile_at), noise_share=noise_share)
 
 
 def _shows_schedule(counts: PairCounts, law: NoiseLaw) -> bool:
@@ -251,6 +282,7 @@ def fit_noisy_pairs(
         fit=fit,
         n_pairs=n_pairs,
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
+        used=np.asarray(pairs.kept > 0),
         noise_share=_share(np.diagonal(noise), np.diagonal(sampling)),
     )
 

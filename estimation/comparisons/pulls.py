@@ -259,7 +259,8 @@ class _Intervals:
         pulls, scores, others: what they are made of.
         centre: shape (n,), the score that gives the pull.
         noise_part: shape (n,), of V_i at the scores: the privacy noise in the pull.
-        deviation: shape (n,), of each score by the slope of its curve at the scores.
+        deviation: shape (n,), of each score by the slope of its curve at the scores, who meets whom
+            taken as known.
     """
 
     pulls: Pulls
@@ -275,8 +276,12 @@ class _Intervals:
         _, variance = _expected(pulls, scores, others)
         noise_part = pulls.noise_variance / np.maximum(variance, np.finfo(float).tiny)
         centre = _crossing(pulls, scores, others, np.zeros(len(scores)))
-        slopes = np.maximum(pulls.chances_and_slopes(scores)[1].sum(axis=1), np.finfo(float).tiny)
-        deviation = np.sqrt(variance) / slopes
+        chance, slopes = pulls.chances_and_slopes(scores)
+        share = (pulls.design * chance).sum(axis=1) / others.met
+        # The covariance of all scores leaves out the chance of whom an item meets: so does this.
+        won = (pulls.design * pulls.sampling_factor * chance * (1 - chance)).sum(axis=1)
+        variance = variance - others.chance * share * (1 - share) + won
+        deviation = np.sqrt(variance) / np.maximum(slopes.sum(axis=1), np.finfo(float).tiny)
         return cls(pulls, scores, others, centre, np.clip(noise_part, 0, 1), deviation)
 
     def reach(self, tail: float) -> Floats:

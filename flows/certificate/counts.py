@@ -130,10 +130,9 @@ def noise_of_counts(mechanism: CountMechanism, counted: Counted | None) -> Count
     if name == "tie_counts_sensitivity":
         row_weight = 1
     formula = counts_formula(name, params, n_items, row_weight, n_groups)
-    entries = _entries(name, n_items, n_groups)
-    if mechanism.asked is not None:
-        entries = 2 * len(mechanism.asked)
-    return count_noise(WHAT[name], entries, formula, calibration)
+    listed = mechanism.asked
+    drawn = _entries(name, n_items, n_groups) if listed is None else 2 * len(listed)
+    return count_noise(WHAT[name], drawn, formula, calibration)
 
 
 def _entries(name: str, n_items: int, n_groups: int) -> int | None:

@@ -36,6 +36,7 @@ from hushrank.transforms.common.schema import TOO_LARGE, InputError
 from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 
+COMPLETE_ORDERS = (".soc", ".toc")  # of PrefLib: each ballot lists all items
 PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
 ENDINGS = (".txt", ".csv", ".parquet", *PREFLIB_ENDINGS)
 

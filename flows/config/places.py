@@ -45,6 +45,7 @@ SURVEY = "survey"  # another: the YAML file itself
 
 
 def local_path(value: object, info: ValidationInfo) -> object:
+    """Absolute path of a text, which starts at the folder of the YAML file; others as they are."""
     if not isinstance(value, str):
         return value
     if not value:

@@ -148,8 +148,8 @@ class ResponsesConfig(RowFiles):
                 "booklets",
                 f"no booklet has {left_out[0]}; add it to one, or remove it from items",
             )
-        for (name, items), (other_name, more) in permutations(booklets.items(), 2):
-            if self.columns.booklet is None and items <= more:
+        for (name, inner), (other_name, outer) in permutations(booklets.items(), 2):
+            if self.columns.booklet is None and inner <= outer:
                 yield (
                     "booklets",
                     f"all items of {name} are in {other_name} too, so nobody can tell which of the"

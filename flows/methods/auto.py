@@ -143,9 +143,9 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
 
 def _problems_of_chance(config: SurveyConfig, facts: MethodFacts) -> Problems:
     """Intervals that take partners to have met by chance, where nobody says that they did."""
-    if facts.name == MLE.facts.name and config.comparisons.design is Design.ANY:
-        if config.model.exposures is None:
-            yield "input.design", UNKNOWN_MEETINGS
+    unknown = config.comparisons.design is Design.ANY and config.model.exposures is None
+    if unknown and facts.name == MLE.facts.name:
+        yield "input.design", UNKNOWN_MEETINGS
 
 
 def _best(found: list[Candidate]) -> Candidate:

@@ -171,6 +171,9 @@ class NoisyPairs(GroupedMethod):
             "pairs_left_out_of_the_fit": ranked.n_left_out,
             **weight_parameters(drawn, mechanism, ranked_by),
         }
+        if ranked.as_one > 1:
+            of_weights = float(parameters.get("design_effect", 1.0))
+            parameters["design_effect"] = of_weights * ranked.as_one
         private = mechanism.params.private
         return Conclusion(
             estimate=estimate,
@@ -256,6 +259,11 @@ def _nothing_learned(private: bool) -> str:
 
 
 def _warnings(ranked: RankedPairs, informative: bool, private: bool) -> Iterator[str]:
+    if ranked.as_one > 1:
+        yield (
+            f"Answers on a pair agree more than scores explain, as where one opinion was asked"
+            f" several times: about {ranked.as_one} answers count as one in scores and intervals."
+        )
     if not informative:
         yield _nothing_learned(private)
     if ranked.n_left_out > 0 and informative:

@@ -50,7 +50,7 @@ from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
 MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
-UNEVEN = 0.5  # relative spread of how often two items were answered together; above: a warning
+UNEVEN = 0.3  # relative spread of how often two items were answered together; above: a warning
 SYSTEMATIC_GAPS = (
     "Some pairs of items were answered by one person far more often than others, by the released"
     " counts, as where people have booklets. The intervals take gaps to come by chance and hold"

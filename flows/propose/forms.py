@@ -27,6 +27,7 @@ _PLACED = re.compile(
 )
 _ORDINALS = re.compile(rf"\b(?:{_ORDINAL})(?!\w)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?!.*\d)")
+_DECIMAL = re.compile(r"\s*[-+]?\d+,\d+\s*")
 _SEPARATORS = (";", "|", ">", ",")
 _BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")  # the two names of a pair
 _OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?(?:level)?")
@@ -196,6 +197,7 @@ def _joined(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
 
 def _holds_rankings(rows: Sequence[Row], column: str) -> bool:
     cells = [value for row in rows if isinstance(value := row.get(column), str) and value.strip()]
+    cells = [cell for cell in cells if not _DECIMAL.fullmatch(cell)]
     for separator in _SEPARATORS:
         lists = [[part.strip(" []\"'()") for part in cell.split(separator)] for cell in cells]
         lists = [[part for part in each if part] for each in lists]

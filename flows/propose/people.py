@@ -39,6 +39,8 @@ _IDENTITIES = frozenset(
         *("uuid", "guid", "token", "code"),
     }
 )
+_ROUNDED = re.compile(r"\d([.,]\d+)?E\+\d+", re.IGNORECASE)  # as Excel shortens long numbers
+EXACT_FLOATS = 2.0**53  # from which on floats are rounded integers
 _NUMBERED = frozenset({("id",), ("ids",), ("uuid",), ("guid",), ("key",), ("response", "id")})
 # Topics of a remaining column that cannot say whose row it is.
 _OF_ROWS = frozenset(
@@ -141,6 +143,17 @@ def may_name_people(columns: Sequence[str], guess: UserGuess | None) -> str:
         return f"{guess.column} may be it: {guess.doubt}"
     found = [c for c in columns if _TAKER.fullmatch(_whose(c)) or _GROUP.fullmatch(_whose(c))]
     return f"{' and '.join(found)} may both name people" if len(found) > 1 else ""
+
+
+def rounded_ids(rows: Sequence[Row], column: str) -> bool:
+    """Whether some ids are numbers that were rounded, so that different people may share one."""
+    values = [row.get(column) for row in rows]
+    return any(
+        abs(value) >= EXACT_FLOATS
+        if isinstance(value, float)
+        else _ROUNDED.fullmatch(text_of(value)) is not None
+        for value in values
+    )
 
 
 def repeats(rows: Sequence[Row], column: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
+from hushrank.flows.config.items import COMPLETE_ORDERS, PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
 from hushrank.flows.propose.forms import (
@@ -26,7 +26,7 @@ from hushrank.flows.propose.forms import (
 from hushrank.flows.propose.groups import group_column
 from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.propose.names import meaning_of, words_of
-from hushrank.flows.propose.people import UserGuess
+from hushrank.flows.propose.people import UserGuess, rounded_ids
 from hushrank.flows.propose.questions import Question, answers_to, kind_question, lines_question
 from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
 from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
@@ -44,7 +44,6 @@ from hushrank.transforms.common.schema import MOST_COLUMNS
 from hushrank.transforms.storage.packing import without_packing
 from hushrank.transforms.tables.names import is_table
 
-COMPLETE_ORDERS = (".soc", ".toc")  # of PrefLib: each ballot lists all items
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
 _NO_ITEMS = "the full list of items must come from you, because it must not depend on the answers."
@@ -123,6 +122,8 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
     _refuse_unread(source, head, guess)
+    if guess is not None and guess.user is not None:
+        _refuse_rounded(source, head, guess.user.column)
     if isinstance(guess, RankingGuess):
         _refuse_counts(source, head)
     unclear = guess is None
@@ -188,6 +189,15 @@ def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
         told = unread_column(columns, rows)
     if told is not None:
         raise ConfigError(f"{source}: {told}. Nothing was written")
+
+
+def _refuse_rounded(source: Source, head: Head, column: str) -> None:
+    """Refuse ids of people that a spreadsheet or a float has rounded: a run reads none of them."""
+    if rounded_ids(head.rows, column):
+        raise ConfigError(
+            f"{source}: column {column} holds numbers that were rounded, so it no longer tells"
+            " people apart. Export it as text from where it came. Nothing was written"
+        )
 
 
 def _refuse_counts(source: Source, head: Head) -> None:

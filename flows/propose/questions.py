@@ -325,7 +325,7 @@ def asked_question(n_items: int) -> Question:
     )
 
 
-def missing_question(gaps: bool) -> Question:
+def missing_question(*, gaps: bool) -> Question:
     """Ask what a blank of a sheet means.
 
     Args:

@@ -184,14 +184,8 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
         {"user": _NO_SHEET_OWNER if wide else ""},
         may_name_people(free, guess.user),
     )
-    items = () if wide else _items_questions("asked", guess.coded)
-    if guess.empty or guess.doubtful or guess.points:
-        items = (doubtful_items_question(sheet, guess.empty, guess.doubtful, guess.points),)
-    words = None
-    if guess.blanks:
-        words = blank_codes_question(guess.blanks, *(guess.words or ("1", "0")))
-    missing = missing_question(guess.gaps) if wide or guess.gaps else None
-    booklets = booklets_question(sheet) if wide and guess.gaps else None
+    items = _questions_of_items(guess, sheet)
+    words, missing, booklets = _questions_of_blanks(guess, sheet)
     epsilon = epsilon_question()
     return KindLines(
         kind="responses",
@@ -211,16 +205,26 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
         privacy=tuple(_privacy_lines(epsilon, bound, guess.user)),
         budget="10",
         delta=_TOTAL_DELTA,
-        questions=(
-            *roles,
-            *_any(words),
-            *_any(missing),
-            *_any(booklets),
-            *items,
-            epsilon,
-            bound,
-        ),
+        questions=(*roles, *_any(words), *_any(missing), *_any(booklets), *items, epsilon, bound),
     )
+
+
+def _questions_of_items(guess: ResponseGuess, sheet: Sequence[str]) -> tuple[Question, ...]:
+    """Ask for the items of a log, or which more columns of a sheet are items."""
+    if guess.empty or guess.doubtful or guess.points:
+        return (doubtful_items_question(sheet, guess.empty, guess.doubtful, guess.points),)
+    return () if guess.layout == "wide" else _items_questions("asked", guess.coded)
+
+
+def _questions_of_blanks(
+    guess: ResponseGuess, sheet: Sequence[str]
+) -> tuple[Question | None, Question | None, Question | None]:
+    """Ask what a code means, what a blank means, and for booklets; None: no need."""
+    wide, words = guess.layout == "wide", None
+    if guess.blanks:
+        words = blank_codes_question(guess.blanks, *(guess.words or ("1", "0")))
+    missing = missing_question(gaps=guess.gaps) if wide or guess.gaps else None
+    return words, missing, booklets_question(sheet) if wide and guess.gaps else None
 
 
 def _privacy_lines(epsilon: Question, bound: Question, user: UserGuess | None) -> Iterator[str]:

@@ -11,11 +11,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from hushrank.flows.config.items import COMPLETE_ORDERS
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import calibrate, facts_of_methods
-from hushrank.flows.propose.questions import NUMBERS, Question, codes_of_result_question
+from hushrank.flows.propose.questions import (
+    NUMBERS,
+    Question,
+    codes_of_result_question,
+    unlisted_question,
+)
 from hushrank.flows.propose.sections import DEFAULT_METHODS, LOOK
 from hushrank.flows.python.keywords import content_of, words_of_keywords
 from hushrank.flows.python.ledger import Ledger
@@ -80,7 +86,7 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
     _complete(content, ledger, paths)
     known = _fill_total(content, ledger)
     looks = "look" not in asked and not unsafe and add_look(content)
-    open_questions = [question.as_argument("words") for question in _unanswered(content)]
+    open_questions = [each.as_argument(name) for name, each in _unanswered(content)]
     try:
         config = checked(content, in_memory=paths is None, ledger=ledger.path)
     except ConfigError as error:
@@ -92,15 +98,23 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
     return Asked(config if known else _with_own_total(config), counted)
 
 
-def _unanswered(content: Mapping[str, Any]) -> Iterator[Question]:
-    """What only the caller knows: which number in the column of the result means left."""
+def _unanswered(content: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
+    """Arguments that only the caller knows, and what they decide.
+
+    They are which number in the column of the result means left, and what a ranking says of the
+    items that it does not list. The values that an earlier version took give the same job.
+    """
     answers, privacy = content["input"], content["privacy"]
     columns = answers["columns"]
-    if answers["kind"] != "comparisons" or "winner" in columns or privacy.get("already_private"):
+    if privacy.get("already_private"):
         return
-    if not answers.get("words"):
+    if answers["kind"] == "comparisons" and "winner" not in columns and not answers.get("words"):
         sides = columns.get("left", "left"), columns.get("right", "right")
-        yield codes_of_result_question(columns.get("outcome", "outcome"), sides, NUMBERS)
+        yield "words", codes_of_result_question(columns.get("outcome", "outcome"), sides, NUMBERS)
+    complete = all(path.lower().endswith(COMPLETE_ORDERS) for path in answers["paths"])
+    may_be_short = answers["kind"] == "rankings" and privacy["unit"] == "user" and not complete
+    if may_be_short and "unlisted" not in answers:
+        yield "unlisted", unlisted_question()
 
 
 def checked(

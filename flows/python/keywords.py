@@ -61,7 +61,8 @@ class Keywords(TypedDict, total=False):
         best: which rank is the best: lowest (the default; 1 is the first place) or highest.
         ties: what becomes of ties.
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
-            most ballots; by default unknown.
+            most ballots, else unknown; without a default for rankings, but for PrefLib's complete
+            orders.
         not_ranked: cells in place of a rank that say that an item was not ranked.
         missing: what a blank of a test means: unseen (the default), wrong or set-aside.
         booklets: the items of each booklet of a test, as a dict of lists.

@@ -374,7 +374,6 @@ def build_release(
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
     best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
     elo = shown_as is Scale.ELO
-    told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
     seen = () if look is None else look.warnings
     if look is not None and look.hardly_any and NOT_INFORMATIVE in warnings:
         warnings = [NOBODY_SEEN.format(look.seen) if w == NOT_INFORMATIVE else w for w in warnings]
@@ -382,8 +381,7 @@ def build_release(
     zero = float(published(scale, 0.0))
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     ranking = ranked_items(items, compared, scale, labels or {}, chances)
-    if estimate.informative and (number := open_intervals(ranking)):
-        warnings = [*warnings, MOSTLY_OPEN.format(number, len(ranking))]
+    told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
     groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
     every = chain(ranking, *(group.ranking for group in groups))
     has_chances = any(line.p_top is not None for line in every)
@@ -414,6 +412,15 @@ def build_release(
         groups=groups or None,
     )
     return on_scale(release, Scale.ELO) if elo else release
+
+
+def _warnings_of_ranking(
+    estimate: Estimate, ranking: Sequence[RankedItem], *, no_elo: bool
+) -> Iterator[str]:
+    if estimate.informative and (number := open_intervals(ranking)):
+        yield MOSTLY_OPEN.format(number, len(ranking))
+    if no_elo:
+        yield NO_ELO
 
 
 def _origin(provenance: Provenance) -> dict[str, Any]:

@@ -65,6 +65,9 @@ from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.extras import is_installed
+from hushrank.transforms.common.plain_text import short_list
+from hushrank.transforms.common.schema import MOST_COLUMNS
+from hushrank.transforms.storage.files import FileFormat, column_names_of, is_remote
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
 NO_LOOK = (
@@ -90,6 +93,23 @@ def look_notes(job: Job) -> tuple[str, ...]:
     privacy, stream = job.config.privacy, job.config.schedule.stream
     could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
+
+
+def column_notes(job: Job) -> tuple[str, ...]:
+    """A line where a local CSV file has columns that `job` does not read, by its header alone."""
+    files = [file for file in job.files if file.format is FileFormat.CSV]
+    if not files or is_remote(files[0].path):
+        return ()
+    names, window = column_names_of(files[0]), job.config.schedule.window
+    read = {*job.config.columns().names(), *((window,) if window else ())}
+    unread = [name for name in names if name not in read]
+    if not unread:
+        return ()
+    items = len(job.config.items.catalogue())
+    return (
+        f"{len(names) - len(unread)} of {len(names)} columns are read, for {items:,} items. Not"
+        f" read: {short_list(unread, MOST_COLUMNS)}.",
+    )
 
 
 def drawn_before(job: Job) -> Attempt | None:
@@ -219,8 +239,13 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
     refuse_worthless(job)
-    notes = (*engine_notes(job), *look_notes(job), *input_notes(job, if_drawn=False))
-    for note in (*notes, *people_notes(job)):
+    for note in (
+        *engine_notes(job),
+        *look_notes(job),
+        *column_notes(job),
+        *input_notes(job, if_drawn=False),
+        *people_notes(job),
+    ):
         tell(note)
     with ledger.run_lock(job.release_id, wait):
         standing = _draw_once(job, reducer, ledger, perform)

@@ -258,7 +258,7 @@ class PlannedSurvey:
             if booklets:
                 whose = rng.integers(len(booklets), size=people)
                 for booklet, items in enumerate(booklets):
-                    answered[np.ix_(np.flatnonzero(whose == booklet), items)] = True
+                    answered[np.ix_(np.flatnonzero(whose == booklet), np.array(items))] = True
             else:
                 keys = draw_distinct(np.full(people, self.answers), self.n_items, rng)
                 answered.flat[keys] = True

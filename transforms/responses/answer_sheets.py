@@ -184,7 +184,7 @@ def bound_sheets(
     kept = yield from hold(map(settled, slices), keep)
     if rules is not None:
         whole = _whole(_by_person(kept, n_codes), catalogue, rules)
-        yield replace(whole, rows=None)
+        yield Sifted(None, whole.rejects, tally=whole.tally)
         kept = whole.rows.take(_sample(whole.rows, max_answers, keyed_hash))
     people = int(_starts(kept.person).sum())
     yield Sifted(None, tally={"people": people, "answers_kept": len(kept)})

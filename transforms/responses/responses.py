@@ -123,8 +123,8 @@ def _encode_wide(
     )
     if sheets is not None and booklet is not None:
         codes = sheets.marker(booklet[rows])
-        marks = _marks_of(batch[columns.user], rows, codes, order, keyed_hash)
-        answers = Responses.concatenated([answers, marks])
+        named_as = _marks_of(batch[columns.user], rows, codes, order, keyed_hash)
+        answers = Responses.concatenated([answers, named_as])
     return Sifted(answers, rejects, valid)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from hushrank.flows.methods.registry import load_config
 from hushrank.verifier import verify_release
@@ -21,13 +22,16 @@ BOOKLETS = {"A": NAMES[:4], "B": NAMES[2:]}
 PEOPLE = 3000
 
 
-def answers(*, skipped: float = 0.0, seed: int = 1) -> list[list[int | None]]:
+def answers(
+    *, skipped: float = 0.0, asked: NDArray[np.bool_] | None = None
+) -> list[list[int | None]]:
     """A sheet for each person, who had a booklet; a share of the wrong answers is left blank."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     right = rng.random((PEOPLE, 6)) < 1 / (1 + np.exp(DIFFICULTIES - rng.normal(size=(PEOPLE, 1))))
-    asked = np.zeros((PEOPLE, 6), bool)
-    asked[: PEOPLE // 3, :4] = asked[PEOPLE // 3 :, 2:] = True
-    asked &= right | (rng.random(asked.shape) >= skipped)
+    if asked is None:
+        asked = np.zeros((PEOPLE, 6), bool)
+        asked[: PEOPLE // 3, :4] = asked[PEOPLE // 3 :, 2:] = True
+    asked = asked & (right | (rng.random(asked.shape) >= skipped))
     rows = zip(right.tolist(), asked.tolist(), strict=True)
     return [[int(r) if a else None for r, a in zip(*row, strict=True)] for row in rows]
 
@@ -152,3 +156,47 @@ def test_a_column_may_name_the_booklet(exam, command):
     code, printed = command("run", job.config, "--direct")
     assert code == 0, printed
     assert np.abs(np.array(scores(release_of(exam))) - DIFFICULTIES).max() < 0.3
+
+
+def test_booklets_that_nobody_named_are_warned_of_from_the_released_counts(exam, command):
+    booklets = {"A": NAMES[:3], "B": NAMES[2:5], "C": [NAMES[4], NAMES[5], NAMES[0]]}
+    sheets = []
+    for person, sheet in enumerate(answers(asked=np.ones((PEOPLE, 6), bool))):
+        own = booklets["ABC"[person % 3]]
+        sheets.append([mark if q in own else None for q, mark in zip(NAMES, sheet, strict=True)])
+    pq.write_table(wide(sheets), exam.folder / "answers.parquet")
+    exam.set(privacy__max_contributions=3)
+    code, printed = command("run", exam.config, "--direct")
+    assert code == 0, printed
+    assert "name the booklets in input.booklets" in " ".join(printed.split())
+    code, printed = command(
+        "run", exam.set(input__booklets=booklets, output="out2").config, "--direct"
+    )
+    assert code == 0, printed
+    assert "name the booklets" not in " ".join(printed.split())
+
+
+def test_that_nothing_was_learned_about_most_items_is_said_first_on_page_and_in_terminal(
+    exam, command
+):
+    """Everybody is right on four of six items, so that nothing limits how easy they are."""
+    sheets = [
+        [mark if number < 2 else 1 for number, mark in enumerate(sheet)]
+        for sheet in answers()
+        if sheet[0] is not None
+    ]
+    pq.write_table(wide(sheets), exam.folder / "answers.parquet")
+    code, printed = command("run", exam.set(privacy__max_contributions=6).config, "--direct")
+    assert code == 0, printed
+    assert "Nothing was learned about most items." in printed
+    release = release_of(exam)
+    assert any("of 6 intervals have an open end" in text for text in release["warnings"])
+    page = (exam.output / "report.html").read_text()
+    assert "Nothing was learned about most items." in page
+    check_verifies(exam.output)
+
+
+def test_plan_invents_people_with_booklets(exam, command):
+    code, printed = command("plan", exam.set(input__booklets=BOOKLETS).config, "--people", "2000")
+    assert code == 0, printed
+    assert "spectral" in printed

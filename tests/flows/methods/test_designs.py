@@ -60,7 +60,7 @@ class TestAuto:
 
     @pytest.mark.parametrize(
         ("design", "method"),
-        [("balanced", "win-loss"), ("random", "win-loss"), ("any", "perturbed-mle")],
+        [("balanced", "win-loss"), ("random", "win-loss"), ("any", "noisy-pairs")],
     )
     def test_of_many_items(self, survey, design, method):
         assert chosen(survey, items={"names": MANY}, input__design=design) == method

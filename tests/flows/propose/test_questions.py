@@ -79,7 +79,7 @@ def ballots(best: str) -> Iterator[dict[str, int]]:
 @pytest.mark.parametrize("best", ["lowest", "highest"])
 def test_codes_from_1_and_the_best_rank_are_asked_for_in_the_terminal(command, monkeypatch, best):
     write_csv(Path("ballots.csv"), list(ballots(best)))
-    typed = iter(["middle", best, "unknown", ", ".join(ITEMS), "1", "8"])
+    typed = iter(["middle", best, "none", "unknown", ", ".join(ITEMS), "1", "8"])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))
     code, printed = command("init", "ballots.csv", "--ask")
     assert code == 0, printed
@@ -122,8 +122,8 @@ def test_input_that_ends_early_writes_nothing(command, monkeypatch):
 
 
 def test_answers_are_written_as_yaml():
-    assert best_question(()).value_of(" Highest ") == "highest"
-    assert best_question(()).value_of("1") is None
+    assert best_question().value_of(" Highest ") == "highest"
+    assert best_question().value_of("1") is None
     items = items_question("ranked")
     for typed, value in (
         ("London, St. Gallen", '{names: [London, "St. Gallen"]}'),
@@ -146,8 +146,13 @@ def test_integers_for_names_are_refused_until_it_is_said_which_is_the_first(comm
     table = pa.Table.from_pylist(list(ballots("lowest")))
     pq.write_table(table, "ballots.parquet")
     text = propose_config(Path("ballots.parquet"), Path("survey.yaml")).text
-    choices = {"best": "lowest", "unlisted": "unknown", "names": "[Oslo, Bern, Rome]"}
-    choices |= {"epsilon": "8"}
+    choices = {
+        "best": "lowest",
+        "not_ranked": "[]",
+        "unlisted": "unknown",
+        "names": "[Oslo, Bern, Rome]",
+        "epsilon": "8",
+    }
     Path("survey.yaml").write_text(
         re.sub(r"(?m)^  first_code:.*\n", "", filled(text, choices | {"first_code": "1"}))
     )
@@ -158,6 +163,9 @@ def test_integers_for_names_are_refused_until_it_is_said_which_is_the_first(comm
     assert not Path(".hushrank/ledger.jsonl").exists()
     asked = {"name": "a", "user": "voter", "item": "candidate", "rank": "rank", "epsilon": 8.0}
     asked |= {"noise": "gaussian", "delta": 1e-6, "max_contributions": 1, "ledger": "a.jsonl"}
+    with pytest.raises(ConfigError, match="unlisted='below' if it is worse than those listed"):
+        hr.rank(table, items={"names": ITEMS, "first_code": 1}, **asked)
+    asked["unlisted"] = "below"
     with pytest.raises(ConfigError, match="1} if it is Oslo"):
         hr.rank(table, items=ITEMS, **asked)
     release = hr.rank(table, items={"names": ITEMS, "first_code": 1}, **asked)
@@ -173,7 +181,7 @@ def test_a_column_that_is_empty_in_the_rows_read_is_an_item_or_a_question():
     proposal = propose_config(Path("wide.csv"), Path("survey.yaml"))
     assert "whether empty columns are items" in proposal.choices
     assert "Nothing is known of Dan" in proposal.summary
-    answers = iter(["lowest", "below", "yes", "2"])
+    answers = iter(["lowest", "0", "below", "yes", "2"])
     asked = ask_for_answers(
         Path("wide.csv"), Path("survey.yaml"), None, lambda _: None, lambda _: next(answers)
     )
@@ -184,7 +192,8 @@ def test_a_column_that_is_empty_in_the_rows_read_is_an_item_or_a_question():
     write_csv(Path("zeros.csv"), [{"voter": n, "A": 1, "B": 2, "C": 3, "D": 0} for n in "ab"])
     text = propose_config(Path("zeros.csv"), Path("survey.yaml")).text
     assert "{names: [A, B, C, D]} if so" in text
-    assert "The ranks that were read hold 0: 0 and 99 count as numbers" in text
+    assert "The ranks that were read hold 0" in text
+    assert load_config(Path("survey.yaml")).rankings.not_ranked == ("0",)
 
 
 def test_no_count_and_no_guess_becomes_the_person():
@@ -209,16 +218,11 @@ def test_an_empty_winner_is_asked_for_and_may_be_a_tie():
     assert "what an empty winner means" not in shorts(VOTES)
 
 
+RANKED = ("which rank is the best", "which rank means not ranked", "unlisted")
 ASKED = {
-    "01": ["which rank is the best", "unlisted", "epsilon"],
-    "02c": ["which rank is the best", "unlisted", "whether empty columns are items", "epsilon"],
-    "49f": [
-        "which rank is the best",
-        "unlisted",
-        "the items",
-        "the number of the first item",
-        "epsilon",
-    ],
+    "01": [*RANKED, "epsilon"],
+    "02c": [*RANKED, "whether empty columns are items", "epsilon"],
+    "49f": [*RANKED, "the items", "the number of the first item", "epsilon"],
 }
 
 

@@ -74,8 +74,8 @@ def test_a_filled_proposal_is_valid(tmp_path: Path, monkeypatch, rows):
     proposal = propose_config(source, target)
     told = write_proposal(proposal, target)
     assert "Looks like rankings: user=voter" in told
-    best = {"best": "lowest"} if rows is LONG else {}
-    first = "which rank is the best, " if best else ""
+    best = {"best": "lowest", "not_ranked": "[]"} if rows is LONG else {}
+    first = "which rank is the best, which rank means not ranked, " if best else ""
     asked = f"({first}unlisted, the items, epsilon)"
     assert f"lines in it are marked CHOOSE {asked}" in told
     assert "Oslo" not in proposal.text + proposal.summary

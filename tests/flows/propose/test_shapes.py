@@ -246,7 +246,12 @@ SHAPES = {
             for place, item in enumerate(ITEMS, 1)
         ],
         says="rankings: user=voter, item=candidate, rank=position.",
-        choices={"items": COMPARED["items"], "best": "lowest", "unlisted": "unknown"},
+        choices={
+            "items": COMPARED["items"],
+            "best": "lowest",
+            "not_ranked": "[]",
+            "unlisted": "unknown",
+        },
     ),
 }
 

@@ -47,7 +47,7 @@ def test_keys_are_those_of_the_contract_in_a_fixed_order():
     assert list(content) == [
         *("release_id", "created", "name", "job", "method", "code_version", "safe"),
         *("informative", "warnings", "scale", "unit", "ranking", "top_k", "top"),
-        *("privacy", "released"),
+        *("errors", "privacy", "released"),
     ]
     assert list(content["ranking"][0]) == [
         *("item", "rank", "score", "low", "high", "rank_low", "rank_high", "group"),

@@ -221,7 +221,12 @@ def test_a_wide_export_of_ranks_is_proposed_and_ranked(survey, command, kind, ti
     code, printed = command("init", source, "--out", proposal)
     assert code == 0, printed
     assert "with a row a ranking and a column an item" in printed
-    choices = {"input__best": "lowest", "input__ties": ties, "input__unlisted": "unknown"}
+    choices = {
+        "input__best": "lowest",
+        "input__ties": ties,
+        "input__not_ranked": [],
+        "input__unlisted": "unknown",
+    }
     if kind != "forms":  # an id may be that of a row: the person is asked for
         choices["input__columns__user"] = "id" if kind == "r" else "ResponseId"
     settings = filled(proposal, method="borda", output="out", **choices)
