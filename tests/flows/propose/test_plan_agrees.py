@@ -27,7 +27,10 @@ def agrees(folder: Path, rows: str, **answers: str) -> bool:
     """Whether the plan for 500 people recommends what the answered proposal ranks by."""
     (folder / "rows.csv").write_text(rows)
     proposal = propose_config(folder / "rows.csv", folder / "survey.yaml")
-    given = {each.key: answers[each.key.rpartition(".")[2]] for each in proposal.questions}
+    given = {
+        each.key: answers.get(each.key.rpartition(".")[2]) or each.choices[0].written
+        for each in proposal.questions
+    }
     (folder / "survey.yaml").write_text(proposal.answered(given).text)
     config = plan_config(folder / "survey.yaml")
     world = world_of(config, World(replicates=12), None, None)
