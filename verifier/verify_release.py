@@ -3732,7 +3732,7 @@ def ends_of(draw: Document) -> tuple[float, float]:
 
 
 def check_words(certificate: Document, release: Document, say: Findings) -> None:
-    """That the sentences of the guarantee follow from the numbers, in order, and none is missing."""
+    """That the sentences of the guarantee follow from the numbers in order, and none is missing."""
     privacy, parts = release["privacy"], parts_of(certificate, release)
     erratum = [] if privacy["erratum"] is None else [privacy["erratum"]]
     texts = {
