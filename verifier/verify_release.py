@@ -736,15 +736,14 @@ def is_public(certificate: Document, release: Document) -> bool:
 def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     """What has to be drawn for the numbers that are published, one entry for each draw."""
     released, b, kind = release["released"], bundle_of(certificate), release["released"]["kind"]
-    n, pairs = b.items, b.items * (b.items - 1) // 2
+    n, listed = b.items, released.get("asked") if kind == "pair-counts" else None
+    pairs = sum(map(len, listed or ())) or n * (n - 1) // 2
     entries = ENTRIES[kind](n, b.groups, pairs) if kind in ENTRIES else None
     main = DERIVATION_OF.get(kind) or release["privacy"]["mechanism"]
     if main == RANKED[0] and certificate["rows"]["settings"].get("unlisted") == "below":
         main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
-    if kind == "pair-counts" and released.get("asked") is not None:
-        entries = 2 * sum(map(len, released["asked"]))
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -771,8 +770,7 @@ def named(draw: Document) -> Needed:
 
 
 def check_extras(certificate: Document, release: Document) -> None:
-    """That no part of a release stands beside numbers that it cannot be made of: its own numbers
-    would be paid for by nothing."""
+    """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
     grouped = kind in GROUPED and not is_weighted(certificate)
     for name, found, made_of_it in (
@@ -786,8 +784,7 @@ def check_extras(certificate: Document, release: Document) -> None:
 
 
 def check_paid_for(certificate: Document, release: Document, say: Findings) -> None:
-    """That the draws are those that pay for what is published: none missing, none twice, each with
-    as many entries."""
+    """That the draws pay for what is published: none missing, none twice, none of other size."""
     kind, method = release["released"]["kind"], release["method"]
     unit, laws = certificate["guarantee"]["unit"], LAWS_OF.get(kind, ())
     wanted, found = (
@@ -847,7 +844,13 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
             wrong="exposures are published without noise, and are not the public numbers that the"
             " certificate names",
         )
-    check_asked(certificate, released, facts, say)
+    names = released.get("items") or ()
+    rows = enumerate((released["kind"] == "pair-counts" and released.get("asked")) or ())
+    named = sorted(sorted((names[i], names[j])) for i, row in rows for j in row)
+    text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
+    found = (len(named), hashlib.sha256(text.encode()).hexdigest()) if named else (None, None)
+    stated = certificate["rows"]["settings"].get("pairs"), facts.get(ASKED_PAIRS, {}).get("sha256")
+    say.check(found == stated, wrong="counts are of other pairs than those stated to be public")
     effects = [each["name"] for each in release.get("effects") or ()]
     known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
     unknown = [each for each in facts if each not in known]
@@ -856,32 +859,12 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
 
 
-def check_asked(certificate: Document, released: Document, facts: Document, say: Findings) -> None:
-    """That the pairs which alone have counts are those that are stated to be public."""
-    rows, items = released.get("asked"), released.get("items")
-    stated = certificate["rows"]["settings"].get("pairs")
-    digest = facts.get(ASKED_PAIRS, {}).get("sha256")
-    found: tuple[int | None, str | None] = (None, None)
-    if rows is not None and items is not None:
-        named = sorted(sorted((items[i], items[j])) for i, row in enumerate(rows) for j in row)
-        text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
-        found = len(named), hashlib.sha256(text.encode()).hexdigest()
-    say.check(
-        found == (stated, digest),
-        wrong="counts are of some pairs alone, and these are not the public pairs that the"
-        " certificate names",
-    )
-
-
 NAMELESS = "each ranking in the input is another person's"
 STATED_NUMBERS = (
     "how often items or pairs are compared: a file of public numbers, of which this is the digest"
     " (sorted pairs of item and number, as JSON)"
 )
-ASKED_PAIRS = (
-    "the pairs that were asked about, of which this is the digest (sorted pairs of sorted names, as"
-    " JSON)"
-)
+ASKED_PAIRS = "the pairs that were asked about: digest of sorted pairs of sorted names, as JSON"
 FACTS_STATED = {
     ASKED_PAIRS,
     "the items, none of which was made from the answers",
@@ -914,8 +897,7 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["units_of_a_comparison"] = released["row_weight"] if weighted else None
         found["max_weight"] = bounds["max_weight"] and fraction(bounds["max_weight"])
     if kind in ("pair-counts", "tie-counts"):
-        asked = released.get("asked")
-        found["pairs"] = pairs if asked is None else sum(map(len, asked))
+        found["pairs"] = sum(map(len, released.get("asked") or ())) or pairs
     if kind == "tie-counts":
         found["tie_model"] = release["ties"]["model"]
     if kind == "outcome-counts" and released["pairs"] is not None:
@@ -1147,22 +1129,11 @@ def not_counts(certificate: Document, release: Document) -> Iterator[str]:
                 yield f"released.{name}"
 
 
-def counted_off(wins: list[list[float]], met: set[tuple[int, int]]) -> Iterator[str]:
-    """A matrix of wins with a number for a pair that nobody was asked about."""
-    cells = ((i, j) for i, row in enumerate(wins) for j, count in enumerate(row) if count)
-    if any((min(cell), max(cell)) not in met for cell in cells):
-        yield "released.wins"
-
-
 def counted_nowhere(released: Document) -> Iterator[str]:
     """Tables with numbers on a diagonal, below it, or off a public graph, where none belong."""
-    kind, pairs, asked = released["kind"], released.get("pairs"), released.get("asked")
-    if asked is not None:
-        size = len(released["items"])
-        if any(not i < j < size for i, row in enumerate(asked) for j in row):
-            yield "released.asked"
-        met = {(i, j) for i, row in enumerate(asked) for j in row}
-        yield from counted_off(released["wins"], met)
+    kind, pairs = released["kind"], released.get("pairs")
+    listed = (kind == "pair-counts" and released.get("asked")) or ()
+    met = {(i, j) for i, row in enumerate(listed) for j in row}
     graph = None if pairs is None else [{*row} for row in pairs]
 
     def empty(name: str, counts: Callable[[int, int], bool]) -> Iterator[str]:
@@ -1171,7 +1142,7 @@ def counted_nowhere(released: Document) -> Iterator[str]:
             yield f"released.{name}"
 
     if kind in ("pair-counts", "tie-counts", "private-rankings", "private-pairs"):
-        yield from empty("wins", lambda i, j: i != j)
+        yield from empty("wins", lambda i, j: bool({(i, j), (j, i)} & met) if met else i != j)
     yield from empty("ties", lambda i, j: i < j)
     yield from empty("above", lambda i, j: i != j)
     if graph is None:
@@ -1399,8 +1370,7 @@ def weighted(
 def norms_add_up(
     b: Bundle, counts: Callable[[Bundle], Norms], by_weights: bool, laplace: bool
 ) -> bool:
-    """Whether the unit is replaced, and counts move by the norms of both bundles: then the sum of
-    squared weights costs nothing (privacy/row_weights.py)."""
+    """Whether the sum of squared weights costs nothing (proof in privacy/row_weights.py)."""
     place = 0 if laplace else 1
     known = counts is PLAIN["pair_counts_sensitivity"] or not by_weights
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
@@ -3820,8 +3790,7 @@ def ends_of(draw: Document) -> tuple[float, float]:
 
 
 def check_words(certificate: Document, release: Document, say: Findings) -> None:
-    """That every sentence of the guarantee is the one that follows from the numbers, each in its
-    place, and that none is missing."""
+    """That the sentences of the guarantee follow from the numbers in order, and none is missing."""
     privacy, parts = release["privacy"], parts_of(certificate, release)
     erratum = [] if privacy["erratum"] is None else [privacy["erratum"]]
     texts = {

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.links import Floats
 
 Mask = NDArray[np.bool_]
+MOST = 12.0  # answers of one opinion; more is no repetition but scores that do not fit the pairs
 CLEAR = 2.0  # standard errors by which answers must agree more than scores explain
 
 
@@ -77,7 +78,8 @@ def answers_as_one(
         used: the pairs that the fit used, symmetric.
 
     Returns:
-        The nearest whole f, and 1 where it may be 1 by chance (two standard errors).
+        The nearest whole f; 1 where it may be 1 by chance (two standard errors), and where it is
+        so large that scores do not fit the pairs, which many answers show.
     """
     pairs = np.triu(used, 1)
     free = int(pairs.sum()) - len(wins) + 1
@@ -91,4 +93,4 @@ def answers_as_one(
     sampling = np.maximum(totals, 0) * (1 - tilt**2)
     varies = 2 * sampling**2 + (kurtosis - 1) * noise**2 + 4 * noise * sampling
     error = math.sqrt(float(varies.sum())) / expected  # if f is 1
-    return math.floor(found + 0.5) if found > max(1 + CLEAR * error, 1.5) else 1
+    return math.floor(found + 0.5) if max(1 + CLEAR * error, 1.5) < found < MOST else 1

@@ -42,6 +42,7 @@ NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design
 MISSED = 4.5  # and by which an item's sum of totals must
 CLEAR = 4.0  # standard deviations of its noise, above which a total is that of a pair that met
 FALSE_PAIR = 0.01  # chance that noise makes any pair that never met look as if it did
+REST = 2.5  # standard deviations of its noise that the sum of all other totals may have
 MASS = 0.75  # share of all comparisons that clear pairs must have, to be the whole schedule
 SPARSE = 0.75  # share of the pairs above which a schedule is not called sparse
 TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
@@ -150,7 +151,7 @@ def shows_schedule(totals: Floats, noise_variance: float) -> bool:
     """Whether few pairs met, and the noisy totals show which.
 
     A ladder, a ring or a grid has few pairs of many comparisons each: nearly all comparisons are
-    in pairs whose totals stand clear of their noise.
+    in pairs whose totals stand clear of their noise, and the other totals sum to noise.
 
     Args:
         totals: shape (n, n), symmetric; each has the noise of two entries.
@@ -158,9 +159,11 @@ def shows_schedule(totals: Floats, noise_variance: float) -> bool:
     """
     n_pairs = len(totals) * (len(totals) - 1) // 2
     clear = totals[np.triu_indices(len(totals), 1)]
+    shown = clear > CLEAR * math.sqrt(noise_variance)
+    met, rest = clear[shown], clear[~shown]
+    nothing_else = rest.sum() < REST * math.sqrt(max(len(rest), 1) * noise_variance)
     whole = clear.sum() + math.sqrt(n_pairs * noise_variance)
-    clear = clear[clear > CLEAR * math.sqrt(noise_variance)]
-    return bool(len(clear) <= SPARSE * n_pairs and clear.sum() > MASS * whole)
+    return bool(nothing_else and len(met) <= SPARSE * n_pairs and met.sum() > MASS * whole)
 
 
 def clear_of_noise(n_items: int, kind: NoiseKind) -> float:

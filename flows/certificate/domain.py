@@ -152,8 +152,7 @@ def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
     if (asked := config.asked_design()) is not None:
         text = json.dumps(asked.named(), ensure_ascii=False, separators=(",", ":"))
         yield PublicFact(
-            fact="the pairs that were asked about, of which this is the digest (sorted pairs of"
-            " sorted names, as JSON)",
+            fact="the pairs that were asked about: digest of sorted pairs of sorted names, as JSON",
             sha256=hashlib.sha256(text.encode()).hexdigest(),
         )
     if config.nightly:

@@ -323,9 +323,7 @@ class SurveyConfig(Section):
             content["privacy"]["epsilon_table"] = counted.get(table, table)
         if isinstance(self.input, InputConfig) and self.input.has_signs:
             del content["input"]["words"]
-        if (asked := self.asked_design()) is not None:
-            content["input"]["pairs"] = asked.named()
-        _without_new_keys(content["input"], self._settled_design)
+        _without_new_keys(content["input"], self._settled_design, self.asked_design())
         look = content["privacy"]["look"]
         if look is not None and look["people"] is None:  # as in versions where it was a number
             content["privacy"]["look"] = look["share"]
@@ -353,8 +351,15 @@ class SurveyConfig(Section):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
-    """Drop new keys of `input` that have no effect, so that older jobs keep their hash."""
+def _without_new_keys(
+    content: dict[str, Any], settled_design: Design, asked: PublicDesign | None
+) -> None:
+    """Drop new keys of `input` that have no effect, so that older jobs keep their hash.
+
+    Listed pairs are written as names, so a file and a list of the same pairs are one job.
+    """
+    if asked is not None:
+        content["pairs"] = asked.named()
     defaults = {"delimiter": ",", "encoding": "utf-8", "decimal": ".", "header_rows": 1}
     for key, default in defaults.items():
         if content[key] == default:

@@ -70,11 +70,10 @@ def test_the_verifier_notices_other_pairs_than_those_that_were_stated(chain, com
     release["released"]["asked"] = [[1], [2, 3], [], []]
     place.write_text(json.dumps(release))
     certificate = json.loads((chain.output / "certificate.json").read_text())
-    facts = {each["fact"]: each for each in certificate["public_facts"]}
     say = verify_release.Findings()
-    verify_release.check_asked(certificate, release["released"], facts, say)
-    assert [kind for kind, _ in say.lines] == ["WRONG"]
-    assert "counts are of some pairs alone" in say.lines[0][1]
+    verify_release.check_public(certificate, release, say)
+    wrong = [text for kind, text in say.lines if kind == "WRONG"]
+    assert wrong == ["counts are of other pairs than those stated to be public"]
     assert "released.wins" in list(verify_release.counted_nowhere(release["released"]))
 
 
