@@ -324,19 +324,7 @@ class SurveyConfig(Section):
         if isinstance(self.input, InputConfig) and self.input.has_signs:
             del content["input"]["words"]
         _without_new_keys(content["input"], self._settled_design, self.asked_design())
-        look = content["privacy"]["look"]
-        if look is not None and look["people"] is None:  # as in versions where it was a number
-            content["privacy"]["look"] = look["share"]
-        defaults: dict[str, object] = {
-            "look": None,
-            "bounding": Bounding.LEAVE_OUT,
-            "max_weight": None,
-            "pairs": None,
-            "hide": Hide.ORDER,
-        }
-        for key, default in defaults.items():  # as in versions that had none
-            if content["privacy"][key] == default:
-                del content["privacy"][key]
+        _without_new_privacy(content["privacy"])
         content["items"] = self.items.catalogue().names
         if self.items.first_code:  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
@@ -349,6 +337,23 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_new_privacy(content: dict[str, Any]) -> None:
+    """Write `privacy` as versions without its new keys did, where these have no effect."""
+    look = content["look"]
+    if look is not None and look["people"] is None:  # it was a number
+        content["look"] = look["share"]
+    defaults: dict[str, object] = {
+        "look": None,
+        "bounding": Bounding.LEAVE_OUT,
+        "max_weight": None,
+        "pairs": None,
+        "hide": Hide.ORDER,
+    }
+    for key, default in defaults.items():
+        if content[key] == default:
+            del content[key]
 
 
 def _without_new_keys(

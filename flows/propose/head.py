@@ -143,14 +143,17 @@ def read_head(source: Source) -> Head:
     if isinstance(source, str):
         many = first.table is None and path != source
         return replace(head, file=path, files=len(found)) if many else head
-    if not source.is_dir():
-        return head
-    inside = Path(path).relative_to(source)
+    return _in_folder(head, source, Path(path), len(found)) if source.is_dir() else head
+
+
+def _in_folder(head: Head, source: Path, path: Path, files: int) -> Head:
+    """The head of the file at `path`, the first of a folder, with what names of folders say."""
+    inside = path.relative_to(source)
     partition = _partition_of(inside)
     levels = [part.partition("=")[0] for part in inside.parts[:-1] if "=" in part]
-    folders = tuple(name for name in levels if name != partition and name not in columns)
+    folders = tuple(name for name in levels if name not in (partition, *head.columns))
     return replace(
-        head, file=path, files=len(found), partition=partition, folders=folders, format=None
+        head, file=f"{path}", files=files, partition=partition, folders=folders, format=None
     )
 
 

@@ -333,6 +333,14 @@ def on_scale(release: Release, scale: Scale) -> Release:
     return release.model_copy(update=changed)
 
 
+def _after_look(warnings: Sequence[str], look: LookRecord | None) -> tuple[str, ...]:
+    """Warnings of a look and of the ranking; where hardly anybody was seen, that is the reason."""
+    if look is None:
+        return tuple(warnings)
+    nobody = NOBODY_SEEN.format(look.seen) if look.hardly_any else NOT_INFORMATIVE
+    return (*look.warnings, *(nobody if w == NOT_INFORMATIVE else w for w in warnings))
+
+
 def build_release(
     provenance: Provenance,
     items: Sequence[str],
@@ -374,9 +382,6 @@ def build_release(
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
     best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
     elo = shown_as is Scale.ELO
-    seen = () if look is None else look.warnings
-    if look is not None and look.hardly_any and NOT_INFORMATIVE in warnings:
-        warnings = [NOBODY_SEEN.format(look.seen) if w == NOT_INFORMATIVE else w for w in warnings]
     chances, errors = chances_of(estimate, n_top), ReleasedErrors.of(estimate)
     zero = float(published(scale, 0.0))
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
@@ -396,7 +401,7 @@ def build_release(
         code_version=provenance.code_version,
         safe=provenance.safe and privacy.mechanism != "none",
         informative=estimate.informative,
-        warnings=(*_warnings(provenance, privacy), *seen, *warnings, *told),
+        warnings=(*_warnings(provenance, privacy), *_after_look(warnings, look), *told),
         scale=scale,
         unit=UNITS[scale],
         ranking=ranking,
