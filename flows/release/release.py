@@ -382,14 +382,11 @@ def build_release(
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
     best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
     elo = shown_as is Scale.ELO
-    chances, errors = chances_of(estimate, n_top), ReleasedErrors.of(estimate)
-    zero = float(published(scale, 0.0))
+    chances = chances_of(estimate, n_top)
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     ranking = ranked_items(items, compared, scale, labels or {}, chances)
     told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
     groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
-    every = chain(ranking, *(group.ranking for group in groups))
-    has_chances = any(line.p_top is not None for line in every)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -406,8 +403,8 @@ def build_release(
         unit=UNITS[scale],
         ranking=ranking,
         top_k=best,
-        top=number_of_best(estimate.n_items, n_top) if has_chances else None,
-        errors=None if errors is None else errors.moved(zero, float(published(scale, 1.0)) - zero),
+        top=_top_of(ranking, groups, n_top),
+        errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
         stream=provenance.stream,
@@ -426,6 +423,15 @@ def _warnings_of_ranking(
         yield MOSTLY_OPEN.format(number, len(ranking))
     if no_elo:
         yield NO_ELO
+
+
+def _top_of(
+    ranking: Sequence[RankedItem], groups: Sequence[GroupRanking], n_top: int | None
+) -> int | None:
+    """The k of `p_top`; None where no line has such a chance."""
+    lines = chain(ranking, *(group.ranking for group in groups))
+    known = any(line.p_top is not None for line in lines)
+    return number_of_best(len(ranking), n_top) if known else None
 
 
 def _origin(provenance: Provenance) -> dict[str, Any]:

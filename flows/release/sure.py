@@ -17,6 +17,7 @@ from pydantic import Field
 from hushrank.estimation.common.chances import RankChances, rank_chances
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.flows.guarantee.record import Record
+from hushrank.flows.release.scale import Scale, published
 
 MANY = 30  # from so many items on, the best few are more than FEW_TOP
 FEW_TOP, MANY_TOP = 3, 10
@@ -40,8 +41,8 @@ class ReleasedErrors(Record):
     covariance: tuple[tuple[float, ...], ...] = Field(min_length=2)
 
     @classmethod
-    def of(cls, estimate: Estimate) -> Self | None:
-        """The errors of an estimate; None where they are not known or items are too many."""
+    def of(cls, estimate: Estimate, scale: Scale) -> Self | None:
+        """The errors of an estimate on a scale; None if not known or of too many items."""
         errors, order = estimate.errors, estimate.order
         if errors is None or not estimate.informative or len(order) > MOST_LISTED:
             return None
@@ -50,10 +51,12 @@ class ReleasedErrors(Record):
             return None
         rows = whole[order][:, order]
         lower = (row[: position + 1] for position, row in enumerate(rows))
-        return cls(
+        zero = published(scale, 0.0)
+        found = cls(
             centre=tuple(errors.centre[order].tolist()),
             covariance=tuple(tuple(float(f"{each:.{DIGITS}g}") for each in row) for row in lower),
         )
+        return found.moved(zero, published(scale, 1.0) - zero)
 
     def moved(self, origin: float, unit: float) -> Self:
         """The errors of scores that are `origin` more than `unit` times these."""

@@ -69,7 +69,7 @@ def test_errors_that_are_not_known_or_of_too_many_items_are_left_out():
     assert "errors" not in content_of(release_of(replace(estimate(), errors=None)))
     assert "errors" not in content_of(release_of(replace(estimate(), informative=False)))
     endless = ScoreErrors(SCORES, np.diag([1.0, np.inf, 1.0]))
-    assert ReleasedErrors.of(replace(estimate(), errors=endless)) is None
+    assert ReleasedErrors.of(replace(estimate(), errors=endless), Scale.LOG_ODDS) is None
     n = MOST_LISTED + 1
     scores, ones = np.arange(n) - (n - 1) / 2, np.ones(n, np.int64)
     many = Estimate(
@@ -82,7 +82,7 @@ def test_errors_that_are_not_known_or_of_too_many_items_are_left_out():
         groups=ones,
         errors=ScoreErrors(scores, np.ones(n)),
     )
-    assert ReleasedErrors.of(many) is None
+    assert ReleasedErrors.of(many, Scale.LOG_ODDS) is None
 
 
 def test_the_verifier_finds_the_orders_in_the_errors():
