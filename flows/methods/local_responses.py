@@ -197,10 +197,10 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: AnswerMechanism
     ) -> float | None:
-        """Of scores from debiased answers; baselines have none."""
-        if self.randomisation is not Randomisation.WEIGHTED:
-            return None
+        """Of scores from debiased answers; baselines have none, nor jobs whose people choose."""
         epsilon = _epsilon_of_answer(config, survey)
+        if self.randomisation is not Randomisation.WEIGHTED or not epsilon:
+            return None
         t = float(attenuation(flip_thresholds(np.array([epsilon])))[0])
         if not (math.isfinite(t) and t > 0):
             return None

@@ -282,7 +282,7 @@ def test_no_other_room_knows_a_method_by_its_name():
     """But for examples and defaults: of `init`, of the reference, and of calls from Python."""
     (folder,) = hushrank.flows.__path__
     examples = {
-        *("config/survey.py", "plan/guarantees.py", "propose/sections.py"),
+        *("plan/guarantees.py", "propose/sections.py"),
         "python/configuration.py",
     }
     found = {
