@@ -125,10 +125,9 @@ def read_head(source: Source) -> Head:
         ) from None
     except InputError as error:
         raise ConfigError(str(error)) from None
-    path = first.path
-    _check_names(path, columns)
+    _check_names(first.path, columns)
     first, questions = _below_the_names(first)
-    rows = _first_rows(first)
+    path, rows = first.path, _first_rows(first)
     head = Head(
         columns=_columns_shown(first, columns, rows),
         rows=rows,
