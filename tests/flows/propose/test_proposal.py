@@ -122,7 +122,9 @@ def test_an_unfilled_proposal_names_its_lines():
     assert str(caught.value).split("\n") == [
         "survey.yaml: input.design: line 17 is marked CHOOSE and has no value yet; was every pair"
         " of items asked about equally often? balanced if so; random if people got pairs at random"
-        " but some items more often than others; any if you do not know",
+        " but some items more often than others; any if you do not know, or if the same pair was"
+        " judged several times on purpose, or items met by a schedule such as a league; list the"
+        " pairs in input.pairs if few were asked",
         "survey.yaml: items: line 21 is marked CHOOSE and has no value yet; all that can be"
         " compared, for example {names: [London, Paris]}, {file: items.txt}, or {count: 6} for the"
         " numbers 0 to 5",
@@ -314,7 +316,7 @@ def test_a_folder_may_hold_one_file():
     proposal = propose_config(Path("logs"), TARGET)
     assert proposal.summary.startswith("I read the header and 5 rows of logs/answers.csv only.")
     assert "  paths: [logs] " in proposal.text
-    assert "schedule" not in proposal.text
+    assert "\nschedule:" not in proposal.text
 
 
 def test_an_existing_file_is_never_overwritten():
@@ -361,7 +363,7 @@ def test_the_design_is_asked_for():
     assert (
         "  design:                        # CHOOSE: was every pair of items asked about equally"
         " often? balanced if so; random if people got pairs at random but some items more often"
-        " than others; any if you do not know\n"
+        " than others; any if you do not know, or"
     ) in proposal.text
 
 

@@ -142,7 +142,8 @@ def test_python_takes_the_section_as_a_keyword_and_documents_show_the_title(
     monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
     job = {
         **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
-        **{"items": ITEMS, "epsilon": 2.0, "max_contributions": 6, "design": "balanced"},
+        **{"words": {"left": 1, "right": -1, "tie": 0}, "epsilon": 2.0, "max_contributions": 6},
+        **{"items": {"names": ITEMS, "first_code": 0}, "design": "balanced"},
         **{"method": "noisy-counts", "ledger": tmp_path / "zoo.jsonl", "name": "zoo"},
     }
     first = hr.rank(answers(20), **job, about={"title": "Zoo", "sample": "drawn"})
