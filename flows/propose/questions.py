@@ -125,14 +125,19 @@ class Question:
         return text if valid else None
 
 
-def _items_of(text: str, *, listed: bool) -> str:
-    """Items as a person types them: a number of them, a file of them, or names with commas."""
+def _items_of(text: str, *, listed: bool) -> str | None:
+    """Items as a person types them: a number of them, a file of them, or names with commas.
+
+    None: it is a single name, which is no ranking.
+    """
     if not listed and re.fullmatch(r"\d+", text):
         return f"{{count: {text}}}"
     if not listed and text.lower().endswith(ENDINGS):
         return f"{{file: {scalar(text)}}}"
-    names = ", ".join(scalar(each.strip()) for each in text.split(",") if each.strip())
-    return f"[{names}]" if listed else f"{{names: [{names}]}}"
+    names = [scalar(each.strip()) for each in text.split(",") if each.strip()]
+    if len(names) < 2:
+        return None
+    return f"[{', '.join(names)}]" if listed else f"{{names: [{', '.join(names)}]}}"
 
 
 def kind_question() -> Question:
@@ -167,7 +172,8 @@ def answers_to(
         say(f"{number}/{len(questions)} {each.short} ({each.key}): {each.text}")
         while (value := each.value_of(hear("> "))) is None:
             words = [choice.answer for choice in each.choices] or each.columns
-            say(f"Answer with {' or '.join(words)}." if words else "Answer with a value.")
+            usual = "two names or more, with commas" if each.key in _ITEMS else "a value"
+            say(f"Answer with {' or '.join(words) or usual}.")
         answers[each.key] = value
     return answers
 
@@ -235,7 +241,7 @@ def codes_questions(done: str, column: str) -> tuple[Question, Question]:
             key="items.names",
             short="the items",
             asks=f"all that can be {done}, in the order of their numbers, for example [London,"
-            " Paris]",
+            " Paris]; the numbers themselves, as [0, 1, 2], if they have no names",
             because=because,
         ),
         Question(

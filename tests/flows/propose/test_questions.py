@@ -131,6 +131,7 @@ def test_answers_are_written_as_yaml():
         ("items.txt", "{file: items.txt}"),
         ("{count: 6}", "{count: 6}"),
         ("  ", None),
+        ("London", None),  # one name is no ranking
     ):
         assert items.value_of(typed) == value
 
