@@ -757,7 +757,7 @@ def begin_as_earlier(survey: Survey, command, monkeypatch) -> tuple[Path, dict[s
     monkeypatch.setattr(encode, "pseudonyms", pseudonyms)
     path = stream_folder(survey) / "key.json"
     stored = json.loads(path.read_text())
-    assert stored.pop("names") == "numbers"
+    assert stored.pop("names") == "bare"
     del stored["check"]
     path.write_text(json.dumps(stored))
     return path, stored

@@ -208,7 +208,7 @@ def test_plan_compares_with_rankings_that_are_privatised_one_by_one(ballots):
     config = plan_config(ballots.set(privacy=privacy).config)
     found = [each.words for each, _ in tried_guarantees(config, replace(own, epsilon=0.8), world)]
     of = "epsilon 2 of all rankings of a person"
-    assert found[-2:] == [f"Gaussian, delta 1e-05, {of}", f"Laplace, {of}"]
+    assert found[-2:] == [f"Gaussian, delta 1e-06, {of}", f"Laplace, {of}"]
     assert methods_to_compare(config) == ("borda", "kemeny", "bradley-terry")
 
 

@@ -35,6 +35,7 @@ NUMBERS: tuple[Check, ...] = (
     *(verifier.check_numbers, verifier.check_words),
     lambda certificate, _, say: verifier.check_texts(certificate, say),
     lambda _, release, say: verifier.check_scores(release, say),
+    lambda _, release, say: verifier.check_errors(release, say),
 )
 
 
