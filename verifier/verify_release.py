@@ -2725,6 +2725,7 @@ def check_order(release: Document, say: Findings) -> None:
         "lines are in the order of scores and of ranks",
         "release.json: lines are not in the order of their scores and ranks",
     )
+    check_errors(release, say)
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
@@ -3937,7 +3938,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
         "scores": lambda: check_scores(release, say),
-        "ranks": lambda: (check_order(release, say), check_errors(release, say)),
+        "ranks": lambda: check_order(release, say),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),
         "not_proved": lambda: say_what_is_open(certificate, release, say),

@@ -75,6 +75,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "pairs, heavy users": (PAIRS, {**HEAVY, "privacy__noise": "gaussian", "privacy__delta": 1e-7}),
     "pairs of one row, public": ("noisy-pairs, public", ONE_ROW),
     "pairs, public, ties split": ("noisy-pairs, public", SPLIT),
+    "pairs that were asked": (
+        PAIRS,
+        {"input__pairs": [ITEMS[:2], ITEMS[1:3], ITEMS[2:]], "input__design": "any"},
+    ),
     "ties": (PAIRS, TIES),
     "ties, Rao and Kupper, groups": (
         PAIRS,
@@ -143,6 +147,15 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "trusted scores, below": ("bradley-terry, user", {**BELOW, "input__overvotes": "exhaust"}),
     "responses, sparse graph, added": ("spectral, sparse", ADDED),
     "responses, graph by itself": ("spectral", {"spectral": {"graph": "auto"}}),
+    "responses, booklets": (
+        "spectral",
+        {
+            "input__booklets": {"A": ITEMS[:3], "B": ITEMS[1:]},
+            "input__missing": "wrong",
+            "privacy__max_contributions": 3,
+        },
+    ),
+    "responses, whole sheets": ("spectral", {"input__missing": "set-aside"}),
     "responses at the source": (
         "spectral-rr",
         {"privacy__already_private": True, "privacy__budget": None},
