@@ -202,15 +202,22 @@ def test_deploy_registers_with_a_pool_and_a_worker_runs_the_night(nightly, serve
     assert found["schedules"][0]["schedule"]["cron"] == "0 2 * * *"
     assert found["global_concurrency_limit"]["limit"] == 1
     deployed(river.config, server, "river")
-    worker = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "hushrank"]
-    worked = subprocess.run(
-        [*worker, "--run-once", "--type", "process"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    for population in ("farm", "river"):
-        assert runs_of(server, population, "COMPLETED"), worked.stdout + worked.stderr
+    told = ""
+
+    def both_ranked() -> bool:
+        """On a busy machine a worker that asks once may hear of one run alone: another asks."""
+        nonlocal told
+        worker = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "hushrank"]
+        worked = subprocess.run(
+            [*worker, "--run-once", "--type", "process"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        told += worked.stdout + worked.stderr
+        return all(runs_of(server, each, "COMPLETED") for each in ("farm", "river"))
+
+    assert any(both_ranked() for _ in range(5)), told
     assert len(archived(nightly.output)) == 1
     drawn = [json.loads(line) for line in river.ledger.read_text().splitlines()]
     assert [event["event"] for event in drawn].count("draw") == 2
