@@ -851,6 +851,12 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     found = (len(named), hashlib.sha256(text.encode()).hexdigest()) if named else (None, None)
     stated = certificate["rows"]["settings"].get("pairs"), facts.get(ASKED_PAIRS, {}).get("sha256")
     say.check(found == stated, wrong="counts are of other pairs than those stated to be public")
+    if booklets := certificate["rows"]["settings"].get("booklets"):
+        shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
+        graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
+        drawn = {(names[i], names[j]) for i, row in enumerate(graph) for j in row}
+        drawn |= {(b, a) for a, b in drawn}
+        say.check(drawn == shared, wrong="counts are of other pairs than share a booklet")
     effects = [each["name"] for each in release.get("effects") or ()]
     known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
     unknown = [each for each in facts if each not in known]

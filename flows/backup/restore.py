@@ -107,7 +107,7 @@ def _require_same_job(bundle: Bundle, config: SurveyConfig) -> None:
             f"PLACE: {bundle.folder} is a backup of {made.population}, and the YAML file is of"
             f" {config.name}. Name the backup or the YAML file that belongs to it. {UNTOUCHED}"
         )
-    if made.job != config.job_hash():
+    if made.job not in config.job_hashes():
         raise BackupError(
             f"PLACE: {bundle.folder} is of another job than this YAML file: its next night would be"
             " paid for anew. input.paths, items, privacy, method and schedule must be as they were"

@@ -291,6 +291,15 @@ class InputConfig(RowFiles):
         told = None if self.words is None else self.words.words().meanings
         return self.columns.outcome is not None and told == (("1", 1), ("-1", -1), ("0", 0))
 
+    def needs_no_words(self, names: Sequence[str]) -> bool:
+        """Whether rows are read the same if no words are stated."""
+        if self.told is None or self.has_signs:
+            return self.told is not None
+        columns = self.columns.model_copy(update={"winner_values": None})
+        bare = self.model_copy(update={"words": None, "columns": columns}).meanings(names)
+        told = self.meanings(names)
+        return bare is not None and told is not None and _read(bare) == _read(told)
+
     def meanings(self, names: Sequence[str]) -> Words | None:
         """What the words of the result stand for; None: what signs, or winner and loser, mean.
 
@@ -379,3 +388,8 @@ class GroupsConfig(Section):
     def groups(self) -> Groups:
         """The groups in the form that rows are read with."""
         return Groups(self.values, others=self.others is Others.WHOLE)
+
+
+def _read(words: Words) -> set[tuple[str, int]]:
+    """What each word stands for, as rows are read: without case and blanks around it."""
+    return {(word.strip().lower(), value) for word, value in words.meanings}

@@ -68,8 +68,8 @@ class ItemsConfig(Section):
             `name`, or a PrefLib file, of which only the header is read. With both columns, `item`
             is what stands in the rows and `name` what people read in place of it.
         first_code: for names that are no whole numbers: the whole number that means the first of
-            them where the rows hold numbers in place of names, 0 or 1. Left out, it is 0 in text,
-            and a column of integers is refused.
+            them where the rows hold numbers in place of names, 0 or 1. Left out, it is 0 in
+            text (CSV and JSON Lines, too), and a column of integers is refused.
     """
 
     names: Annotated[tuple[ItemName, ...], Field(strict=False)] | None = Field(

@@ -8,6 +8,7 @@ The caller passes the methods that exist (`flows.methods.registry.load_config`).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -289,10 +290,13 @@ class SurveyConfig(Section):
         return None if look is None else look.people
 
     def job_hashes(self) -> tuple[str, ...]:
-        """Identities of the job: the present one, and that of earlier versions if it differs."""
-        return tuple(dict.fromkeys((self.job_hash(), self.job_hash(by_place=True))))
+        """Identities of the job: the present one, and those of earlier versions that differ."""
+        forms = itertools.product((False, True), repeat=2)
+        return tuple(
+            dict.fromkeys(self.job_hash(by_place=place, by_words=words) for words, place in forms)
+        )
 
-    def job_hash(self, *, by_place: bool = False) -> str:
+    def job_hash(self, *, by_place: bool = False, by_words: bool = False) -> str:
         """SHA-256, in hex, of everything here that can change the released result.
 
         It covers: name, input (with paths in any order; one that is written relative to the YAML
@@ -307,6 +311,7 @@ class SurveyConfig(Section):
 
         Args:
             by_place: with absolute paths, as earlier versions had it.
+            by_words: with words that are read so without them, too, as earlier versions had it.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
@@ -321,12 +326,17 @@ class SurveyConfig(Section):
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
-        if isinstance(self.input, InputConfig) and self.input.has_signs:
-            del content["input"]["words"]
+        names = self.items.catalogue().names
+        if (
+            isinstance(self.input, InputConfig)
+            and not by_words
+            and self.input.needs_no_words(names)
+        ):
+            content["input"]["words"] = content["input"]["columns"]["winner_values"] = None
         _without_new_keys(content["input"], self._settled_design, self.asked_design())
         _without_new_privacy(content["privacy"])
-        content["items"] = self.items.catalogue().names
-        if self.items.first_code:  # 0 reads rows as no key does
+        content["items"] = names
+        if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
         if self.groups is not None:
             content["groups"] = json.loads(self.groups.model_dump_json())
@@ -383,6 +393,8 @@ def _without_new_keys(
             del content[key]
     if content["kind"] == "responses" and content["words"] and not content["words"]["blank"]:
         del content["words"]["blank"]
+    if content.get("booklets"):
+        content["booklets"] = {name: sorted(items) for name, items in content["booklets"].items()}
     if content.get("missing") == "unseen":  # what no key means
         del content["missing"]
     new = (

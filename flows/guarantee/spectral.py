@@ -29,12 +29,12 @@ def measurement_words(
         graph: the public graph.
         sensitivity: of the counts.
         missing: what a blank means.
-        of_booklets: whether its pairs are those that share a booklet.
+        of_booklets: whether its pairs are those that share a booklet; of all pairs it says nothing.
     """
     every_pair = graph.complete
     pairs = "every pair of items" if every_pair else f"each of the graph's {graph.n_edges:,} pairs"
     drawn = "" if every_pair else ", a public graph that was drawn without looking at an answer"
-    if of_booklets:
+    if of_booklets and not every_pair:
         pairs = f"each of {graph.n_edges:,} pairs"
         drawn = " of items that share one of the test's public booklets"
     n_pairs = graph.n_items * (graph.n_items - 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from hushrank.flows.config.apart import check_files_apart, named_places
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM
@@ -90,6 +91,9 @@ _OF_ITEMS = ("left", "right", "item", RANKING)  # roles of columns that name ite
 def _refuse_codes(files: Sequence[InputFile], heads: Sequence[Head], config: SurveyConfig) -> None:
     """Refuse integers in columns of items; of PrefLib files the header says what they mean."""
     named = [name for role, name in config.columns().roles() if role in _OF_ITEMS]
+    rows = config.input
+    if isinstance(rows, InputConfig) and not (rows.told and (rows.told.left or rows.told.right)):
+        named += [each for each in (rows.columns.winner,) if each is not None]  # else words tell
     for file, head in zip(files, heads, strict=True):
         for name in named:
             type_ = head.schema.field(name).type

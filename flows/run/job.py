@@ -117,17 +117,16 @@ class Job:
             named = {"stream": self.of_stream.stream_id, "night": str(self.night)}
             return self._key.tag(Purpose.RELEASE, json.dumps(named, sort_keys=True))
         with told_as_input():
-            text = described(
-                self.config.job_hash(),
-                meant_by(self.contents, self.files),
-                meant_by(self.contents, self.tables),
-                night=self.night,
-                seed=self.seed,
+            inputs = meant_by(self.contents, self.files), meant_by(self.contents, self.tables)
+            text, *earlier = (
+                described(each, *inputs, night=self.night, seed=self.seed)
+                for each in self.config.job_hashes()
             )
         if account is None:
             return self._key.tag(Purpose.RELEASE, text)
-        by_place = self.config.job_hash(by_place=True)
-        older = ids_of_old(self._key, by_place, self.files, self.tables, self.night)
+        older = [self._key.tag(Purpose.RELEASE, each) for each in earlier]
+        for each in self.config.job_hashes():
+            older += ids_of_old(self._key, each, self.files, self.tables, self.night)
         return known_or_new(account, self._key, text, older, again=self.again)
 
     @cached_property

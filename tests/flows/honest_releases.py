@@ -155,6 +155,16 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "privacy__max_contributions": 3,
         },
     ),
+    "responses, booklets of all pairs": (
+        "spectral",
+        {
+            "input__booklets": {
+                name: [each for each in ITEMS if each != left_out]
+                for name, left_out in zip("ABCD", ITEMS, strict=True)
+            },
+            "privacy__max_contributions": 3,
+        },
+    ),
     "responses, whole sheets": ("spectral", {"input__missing": "set-aside"}),
     "responses at the source": (
         "spectral-rr",

@@ -83,6 +83,22 @@ def test_a_key_that_reads_rows_as_no_key_does_leaves_the_job_as_it_is(tmp_path):
     assert job(tmp_path, kind="rankings", best="highest").job_hash() != ranked
 
 
+def test_words_that_say_what_none_say_leave_the_job_as_it_is(tmp_path):
+    """Of an earlier version both hashes are known: it hashed such words."""
+    plain = job(tmp_path, columns=ARENA)
+    own = {"left": "model_a", "right": "Model_B", "tie": "tie"}
+    for words in (own, {"tie": "tie"}):
+        told = job(tmp_path, columns=ARENA, words=words)
+        assert told.job_hash() == plain.job_hash()
+        assert told.job_hash(by_words=True) != plain.job_hash()
+        assert told.job_hash(by_words=True) in told.job_hashes()
+    assert job(tmp_path, columns=ARENA | {"winner_values": own}).job_hash() == plain.job_hash()
+    assert job(tmp_path, columns=ARENA, words={"tie": "even"}).job_hash() != plain.job_hash()
+    wide = {"kind": "rankings", "layout": "wide"}
+    numbered = {"names": ["ants", "bees", "cats"], "first_code": 1}
+    assert job(tmp_path, numbered, **wide).job_hash() == job(tmp_path, **wide).job_hash()
+
+
 @pytest.mark.parametrize(
     ("items", "rows", "says"),
     [

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 import hushrank as hr
 from hushrank.flows.errors import ConfigError
@@ -171,6 +172,27 @@ def test_integers_for_names_are_refused_until_it_is_said_which_is_the_first(comm
         hr.rank(table, items=ITEMS, **asked)
     release = hr.rank(table, items={"names": ITEMS, "first_code": 1}, **asked)
     assert release.ranking["item"][0].as_py() == "Oslo"
+
+
+def test_integers_that_name_the_winner_are_refused_too(command):
+    """They count from 1 here; read as places from 0, the wrong item leads."""
+    rows = [
+        {"u": person, "a": ITEMS[0], "b": ITEMS[1], "winner": 1 + person % 2}
+        for person in range(PEOPLE)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), "votes.parquet")
+    text = propose_config(Path("votes.parquet"), Path("survey.yaml")).text
+    job = yaml.safe_load(re.sub(r"# CHOOSE.*", "", text))
+    job["input"] |= {"design": "balanced"}
+    job["input"]["columns"] = {"user": "u", "left": "a", "right": "b", "winner": "winner"}
+    job["input"].pop("words", None)
+    job["privacy"] |= {"epsilon": 8, "max_contributions": 1}
+    for first, code in ((None, 2), (1, 0)):
+        job["items"] = {"names": list(ITEMS)} | ({} if first is None else {"first_code": first})
+        Path("survey.yaml").write_text(yaml.safe_dump(job))
+        found, printed = command("validate", "survey.yaml")
+        assert found == code, printed
+        assert ("column winner holds whole numbers" in printed) == (code == 2)
 
 
 def test_a_column_that_is_empty_in_the_rows_read_is_an_item_or_a_question():

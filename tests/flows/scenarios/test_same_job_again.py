@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.identity.contents import Contents
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run import run
@@ -85,6 +86,17 @@ def test_what_died_before_it_was_published_is_found_again(survey, command, monke
     assert code == 0, printed
     assert "nothing was spent now" in printed
     assert draws(again) == 1
+
+
+def test_words_that_an_earlier_version_hashed_are_the_same_job(survey, command, monkeypatch):
+    survey.set(input__words={"left": 1, "right": -1, "tie": 0})
+    hashed = SurveyConfig.job_hash
+    with monkeypatch.context() as earlier:
+        earlier.setattr(SurveyConfig, "job_hash", lambda job, **_: hashed(job, by_words=True))
+        assert command("run", survey.config, "--direct")[0] == 0
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert draws(survey) == 1
 
 
 @pytest.fixture

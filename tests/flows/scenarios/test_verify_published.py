@@ -379,6 +379,12 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         "weighted_sensitivity (5), and the certificate has weighted_sensitivity (4)",
     ),
     ("no random bits", COUNTS, no_bits, "no source of the random bits of the noise"),
+    (
+        "other booklets",
+        "responses, booklets",
+        lambda f: f.certify("rows.settings.booklets.B", lambda items: items[:2]),
+        "counts are of other pairs than share a booklet",
+    ),
     ("groups of exact numbers", BORDA, groups_of_exact_numbers, "net-sums have no groups"),
     ("ties of wins", COUNTS, lambda f: f.tell("ties", TIES), "win-counts have no ties"),
     (
