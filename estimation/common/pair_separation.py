@@ -63,21 +63,31 @@ def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def apart(
-    errors: ScoreErrors, below: Floats, above: Floats, quantiles: Floats | float
+    errors: ScoreErrors,
+    centre: Floats,
+    ends: tuple[Floats, Floats],
+    reach: Floats,
+    quantiles: Floats | float,
 ) -> NDArray[np.bool_]:
     """The pairs (i, j) of which i is shown to be better, shape (n, n), where curves are no lines.
 
     The difference of the centres exceeds q times the root of a^2 + b^2 - 2 r a b, where r is the
     correlation of the two errors, a is the standard deviation of the one times its stretch below,
-    and b that of the other times its stretch above ([ZD08]).
+    and b that of the other times its stretch above ([ZD08]). A stretch is how much further the
+    interval of that item alone reaches than its error would by the slope at the score.
 
     Args:
         errors: of the scores, with a covariance of shape (n, n).
-        below, above: shape (n,), how much further an interval of that item alone reaches than its
-            error would by the slope at the score; may be infinite.
+        centre: shape (n,), of the intervals of single items.
+        ends: their low and high ends, which may be infinite or not known (NaN).
+        reach: shape (n,), how far they would reach by the slope, on either side.
         quantiles: q, for all pairs or shape (n, n).
     """
     deviation = np.sqrt(np.maximum(np.diagonal(errors.covariance), 0))
+    low, high = ends
+    with np.errstate(invalid="ignore"):
+        halves = centre - low, high - centre
+    below, above = (np.where(np.isnan(half), np.inf, half) / reach for half in halves)
     a, b = below * deviation, above * deviation
     with np.errstate(invalid="ignore"):
         shared = errors.covariance * np.multiply.outer(below, above)

@@ -54,6 +54,7 @@ from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.comparisons.chance_likelihood import Point, Problem, known_of_scores
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
+from hushrank.estimation.fit.pair_fit import normal_quantile
 from hushrank.privacy.noise import NoiseLaw
 
 SPREADS = np.geomspace(0.05, 4, 40)  # t
@@ -142,13 +143,9 @@ def _estimate(problem: Problem, at: Point) -> Estimate:
     errors, centre = ScoreErrors(unshrunk, covariance), intervals.centre()
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        low, high = intervals_at(tail)
-        q = -float(ndtri(tail))
-        with np.errstate(invalid="ignore"):
-            halves = centre - low, high - centre
-        reach = q * intervals.deviation
-        below, above = (np.where(np.isnan(half), np.inf, half) / reach for half in halves)
-        return np.asarray(apart(errors, below, above, q) & (score_differences(at.scores) > 0))
+        q = normal_quantile(tail)
+        sure = apart(errors, centre, intervals_at(tail), q * intervals.deviation, q)
+        return np.asarray(sure & (score_differences(at.scores) > 0))
 
     # Chance alone bounds one of many items: what counts is an interval that holds for all at once.
     low, high = ends_at(LEVEL / 2 / len(at.scores))

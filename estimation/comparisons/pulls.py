@@ -155,12 +155,8 @@ def rank_around(
         return np.minimum(low, scores), np.maximum(high, scores)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        low, high = intervals_at(tail)
-        reach = intervals.reach(tail)
-        with np.errstate(invalid="ignore"):
-            halves = intervals.centre - low, high - intervals.centre
-        below, above = (np.where(np.isnan(half), np.inf, half) / reach for half in halves)
-        sure = apart(errors, below, above, intervals.of_differences(tail))
+        reach, quantiles = intervals.reach(tail), intervals.of_differences(tail)
+        sure = apart(errors, intervals.centre, intervals_at(tail), reach, quantiles)
         return np.asarray(sure & (score_differences(scores) > 0))
 
     low, high = ends_at(LEVEL / 2)

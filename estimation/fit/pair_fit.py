@@ -344,12 +344,11 @@ def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) 
             covariance was simulated go by the law that was simulated.
     """
     known = fit.information > LEAST_KNOWN * 2 * fit.ridge
-    covariance = fit.covariance
+    bounded, covariance = known, fit.covariance
     if not isinstance(covariance, SimulatedVariances):
-        known = known & (np.diagonal(covariance) > 0)  # noise beyond all measure rounds to below
-    bounded = known
-    if not isinstance(covariance, SimulatedVariances):
-        bounded = known & (np.diagonal(covariance) < UNKNOWN / 100)
+        variances = np.diagonal(covariance)
+        known = known & (variances > 0)  # noise beyond all measure rounds to below
+        bounded = known & (variances < UNKNOWN / 100)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         half_width = np.where(bounded, _reach(covariance, tail, quantile_at), np.inf)

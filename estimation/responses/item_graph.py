@@ -108,12 +108,18 @@ def shared_booklets(n_items: int, booklets: Sequence[Sequence[int]]) -> NDArray[
     """
     if not all(0 <= item < n_items for items in booklets for item in items):
         raise ValueError(f"items of booklets must be codes between 0 and {n_items - 1}")
-    member = np.zeros((len(booklets), n_items), np.int64)
-    for booklet, items in enumerate(booklets):
-        member[booklet, list(items)] = 1
-    shared = member.T @ member
+    members = booklet_members(n_items, booklets).astype(np.int64)
+    shared = members.T @ members
     np.fill_diagonal(shared, 0)
     return shared
+
+
+def booklet_members(n_items: int, booklets: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
+    """Which items each booklet has, shape (booklets, m)."""
+    members = np.zeros((len(booklets), n_items), np.bool_)
+    for booklet, items in enumerate(booklets):
+        members[booklet, list(items)] = True
+    return members
 
 
 def connecting_probability(n_items: int) -> float:

@@ -29,7 +29,7 @@ from hushrank.estimation.common.estimate import (
 )
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
-from hushrank.estimation.responses.item_graph import ItemGraph
+from hushrank.estimation.responses.item_graph import ItemGraph, booklet_members
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.one_right import (
     booklet_shares,
@@ -113,9 +113,7 @@ def estimate_difficulties(
     n_draws = min(fewest_entries, NEARLY_NORMAL)
     people, asked = None, None
     if booklets:
-        members = np.zeros((len(booklets), graph.n_items))
-        for booklet, items in enumerate(booklets):
-            members[booklet, list(items)] = 1
+        members = booklet_members(graph.n_items, booklets).astype(np.float64)
         people = booklet_shares(y + y.T, law.variance, members)
         asked = (members.T * people) @ members
 

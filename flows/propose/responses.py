@@ -134,9 +134,7 @@ def guess_sheet(
         words=words,
         empty=tuple(empty),
         blanks=_blank_codes(asked, rows),
-        gaps=any(
-            text_of(row.get(c)).lower() in _EMPTY | BLANK_CODES for row in rows for c in asked
-        ),
+        gaps=_have_gaps(asked, rows),
         numbered=bool(family),
     )
 
@@ -171,9 +169,7 @@ def guess_long(
         words=words,
         coded=coded,
         blanks=_blank_codes(marks, rows),
-        gaps=any(
-            text_of(row.get(c)).lower() in _EMPTY | BLANK_CODES for row in rows for c in marks
-        ),
+        gaps=_have_gaps(marks, rows),
     )
 
 
@@ -205,20 +201,23 @@ def _with_marks(
 ) -> list[str]:
     """Columns whose values are all right, wrong or empty, but not all empty."""
     marks = set(ANSWER_TEXTS if words is None else words)
-    return [
-        column
-        for column in columns
-        if (found := set(texts_of(rows, column)) - _EMPTY - BLANK_CODES) and found <= marks
-    ]
+    return [column for column in columns if (found := _answers(rows, column)) and found <= marks]
 
 
 def _unanswered(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     """The columns that hold nothing but blanks in the rows that were read."""
-    return [
-        column
-        for column in columns
-        if rows and not set(texts_of(rows, column)) - _EMPTY - BLANK_CODES
-    ]
+    return [column for column in columns if rows and not _answers(rows, column)]
+
+
+def _answers(rows: Sequence[Row], column: str) -> set[str]:
+    """The values of a column, in small letters, but for those that may mean a blank."""
+    return set(texts_of(rows, column)) - _EMPTY - BLANK_CODES
+
+
+def _have_gaps(columns: Sequence[str], rows: Sequence[Row]) -> bool:
+    """Whether one of these columns has a blank, or what may mean one."""
+    blanks = _EMPTY | BLANK_CODES
+    return any(text_of(row.get(column)).lower() in blanks for row in rows for column in columns)
 
 
 def _blank_codes(columns: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
@@ -232,7 +231,7 @@ def _with_points(columns: Sequence[str], rows: Sequence[Row], items: Sequence[st
     first_words = {words_of(item)[0] for item in items if _number_of(item)}
     found = []
     for column in columns:
-        texts = set(texts_of(rows, column)) - _EMPTY - BLANK_CODES
+        texts = _answers(rows, column)
         numbers = [text.removesuffix(".0") for text in texts]
         named = _number_of(column) and words_of(column)[0] in first_words
         whole = named and bool(numbers) and all(text.isdecimal() for text in numbers)

@@ -118,14 +118,14 @@ class Job:
             return self._key.tag(Purpose.RELEASE, json.dumps(named, sort_keys=True))
         with told_as_input():
             inputs = meant_by(self.contents, self.files), meant_by(self.contents, self.tables)
+            hashes = self.config.job_hashes()
             text, *earlier = (
-                described(each, *inputs, night=self.night, seed=self.seed)
-                for each in self.config.job_hashes()
+                described(each, *inputs, night=self.night, seed=self.seed) for each in hashes
             )
         if account is None:
             return self._key.tag(Purpose.RELEASE, text)
         older = [self._key.tag(Purpose.RELEASE, each) for each in earlier]
-        for each in self.config.job_hashes():
+        for each in hashes:
             older += ids_of_old(self._key, each, self.files, self.tables, self.night)
         return known_or_new(account, self._key, text, older, again=self.again)
 

@@ -142,9 +142,10 @@ def refuse_worthless(job: Job) -> None:
 
 def people_notes(job: Job) -> tuple[str, ...]:
     """A line where a release that would be drawn needs very many people; none if it is wanted."""
-    if not job.safe or job.anyway or job.calibrated is None or drawn_before(job) is not None:
+    if not job.safe or job.anyway or job.calibrated is None:
         return ()
-    return (note,) if (note := few_people_note(job.worth)) else ()
+    note = few_people_note(job.worth)
+    return (note,) if note and drawn_before(job) is None else ()
 
 
 def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:

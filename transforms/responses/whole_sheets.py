@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from hushrank.estimation.responses.item_graph import booklet_members
+
 NO_BOOKLET = "no booklet has all items that this person answered"
 SEVERAL_BOOKLETS = "more than one booklet has all items that this person answered"
 UNNAMED_BOOKLET = "this person's rows name no booklet, or more than one"
@@ -68,12 +70,7 @@ class SheetRules:
 
     def members(self) -> Mask:
         """Shape (booklets, n_items): which items each booklet has; at least one booklet."""
-        if not self.booklets:
-            return np.ones((1, self.n_items), np.bool_)
-        members = np.zeros((len(self.booklets), self.n_items), np.bool_)
-        for booklet, items in enumerate(self.booklets):
-            members[booklet, list(items)] = True
-        return members
+        return booklet_members(self.n_items, self.booklets or (range(self.n_items),))
 
 
 @dataclass(frozen=True, slots=True)
