@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hushrank.flows.propose.proposal import propose_config
+from hushrank.flows.planning.propose.proposal import propose_config
 
 NAMES = ("Ada", "Bo", "Cleo", "Dan")
 Lines = Sequence[str]

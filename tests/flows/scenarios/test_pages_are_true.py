@@ -79,7 +79,7 @@ HUSHRANK = f"""#!{sys.executable}
 import sys
 from pathlib import Path
 sys.path.append({str(Path(__file__).parents[3])!r})
-from hushrank.flows.cli.main import main
+from hushrank.flows.interfaces.cli.main import main
 from tests.draws import same_draws
 if __name__ == "__main__":
     count = Path(__file__).with_suffix(".count")
