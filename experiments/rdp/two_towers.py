@@ -1,8 +1,8 @@
 """Personalised ranking with two towers: f(x, y) = U(x) . V(y), two perceptrons of three layers.
 
-Needs the optional extra `towers`: JAX, which also runs without a graphics card. The loss is that
-of `estimation.rankings.personalized`, logistic or exponential; it is minimised by L-BFGS and
-stopped early by the loss on rankings held out.
+Needs the optional extra `towers`: JAX, which also runs without a graphics card. The
+logistic loss of `experiments.rdp.personalized_scores` is minimised by L-BFGS and stopped early by
+the loss on rankings held out.
 
 References:
     [RDP] Xu, Sun, Cheng. Ranking differential privacy. Section 6.3.
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from hushrank.estimation.rankings.personalized import PairLoss
 from hushrank.privacy.randomness import RandomBits
 
 HIDDEN_UNITS = 10
@@ -58,7 +57,6 @@ def fit_two_towers(
     item_features: Floats,
     held_out: NDArray[np.bool_],
     bits: RandomBits,
-    loss: PairLoss = PairLoss.LOGISTIC,
 ) -> TwoTowers:
     """Fit two towers to full rankings, private or not.
 
@@ -68,26 +66,20 @@ def fit_two_towers(
         item_features: shape (items, q).
         held_out: shape (n,), the rankings that only decide when to stop.
         bits: any, for the random weights at the start; nothing private depends on them.
-        loss: logistic or exponential.
 
     Raises:
-        ValueError: the shapes do not fit, no ranking is left on one side of `held_out`, or the loss
-            is psi, whose gradient vanishes where training starts badly.
+        ValueError: the shapes do not fit, or no ranking is left on one side of `held_out`.
     """
-    if loss is PairLoss.PSI:
-        raise ValueError("two towers take the logistic or the exponential loss")
     if not len(rankings) == len(user_features) == len(held_out):
         raise ValueError("there must be one row of user features and one mark for each ranking")
     if held_out.all() or not held_out.any():
         raise ValueError("some rankings must be held out, and some not")
     training, watched = ((rankings[side], user_features[side]) for side in (~held_out, held_out))
     start = _random_weights(user_features.shape[1], item_features.shape[1], bits)
-    best = _Best(
-        start, lambda weights: float(_mean_pair_loss(weights, *watched, item_features, loss))
-    )
+    best = _Best(start, lambda weights: float(_mean_pair_loss(weights, *watched, item_features)))
 
     def objective(weights: Floats) -> tuple[float, Floats]:
-        value, gradient = _gradient(weights, *training, item_features, loss)
+        value, gradient = _gradient(weights, *training, item_features)
         return float(value), np.asarray(gradient, np.float64)
 
     minimize(
@@ -149,16 +141,14 @@ def _tower(layers: list[tuple[Any, Any]], features: Any) -> Any:
     return features @ weights + offsets
 
 
-def _pair_loss(weights: Any, rankings: Any, users: Any, items: Any, loss: PairLoss) -> Any:
+def _pair_loss(weights: Any, rankings: Any, users: Any, items: Any) -> Any:
     ranked = jnp.take_along_axis(_all_scores(weights, users, items), rankings, axis=1)
     above, below = np.triu_indices(rankings.shape[1], 1)
     difference = ranked[:, above] - ranked[:, below]
-    if loss is PairLoss.LOGISTIC:
-        return jax.nn.softplus(-difference).mean()
-    return jnp.exp(-difference).mean()
+    return jax.nn.softplus(-difference).mean()
 
 
 # Compiled once for arrays of the same shapes.
 _scores = jax.jit(_all_scores)
-_mean_pair_loss = jax.jit(_pair_loss, static_argnames="loss")
-_gradient = jax.jit(jax.value_and_grad(_pair_loss), static_argnames="loss")
+_mean_pair_loss = jax.jit(_pair_loss)
+_gradient = jax.jit(jax.value_and_grad(_pair_loss))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushrank.estimation.rankings.personalized import PairLoss, pairwise_accuracy
+from hushrank.experiments.rdp.personalized_scores import pairwise_accuracy
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 
 pytest.importorskip("jax", reason="the optional extra `towers` is not installed")
 
-from hushrank.estimation.rankings.two_towers import MOST_ITERATIONS, fit_two_towers
+from hushrank.experiments.rdp.two_towers import MOST_ITERATIONS, fit_two_towers
 
 N, M = 300, 12
 
@@ -24,13 +24,12 @@ def world(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [PairLoss.LOGISTIC, PairLoss.EXPONENTIAL])
-def test_they_learn_from_private_rankings(loss: PairLoss) -> None:
+def test_they_learn_from_private_rankings() -> None:
     x, y, preferences = world(1)
     rankings = np.argsort(-preferences, axis=1)
     private = synthetic_rankings(rankings.ravel(), np.full(N, M), 8.0, seeded_bits(1)).reshape(N, M)
     held_out = np.arange(N) < 80
-    fit = fit_two_towers(private[:250], x[:250], y, held_out[:250], seeded_bits(3), loss)
+    fit = fit_two_towers(private[:250], x[:250], y, held_out[:250], seeded_bits(3))
     assert pairwise_accuracy(fit.scores(x[250:], y), preferences[250:]) > 0.85
     assert 0 < fit.iterations < MOST_ITERATIONS
 
@@ -51,5 +50,3 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         fit_two_towers(rankings, x, y, np.zeros(N, bool), seeded_bits(1))
     with pytest.raises(ValueError, match="one mark for each"):
         fit_two_towers(rankings, x, y, np.zeros(3, bool), seeded_bits(1))
-    with pytest.raises(ValueError, match="logistic or the exponential"):
-        fit_two_towers(rankings, x, y, np.arange(N) < 9, seeded_bits(1), PairLoss.PSI)

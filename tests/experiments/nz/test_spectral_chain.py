@@ -1,7 +1,8 @@
-"""Stationary distributions: exact against rational arithmetic, whatever the gap and the size."""
+"""The chain on items: its sign, its truth in expectation, and its stationary distribution."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,16 +10,86 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.special import expit
 
-from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.estimation.responses import stationary
-from hushrank.estimation.responses.stationary import (
+from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
+from hushrank.estimation.responses.measurements import measurements_of_answers
+from hushrank.experiments.nz import spectral_chain
+from hushrank.experiments.nz.spectral_chain import (
     PANEL,
-    ReducibleChainError,
-    sparse_stationary_distribution,
+    chain_difficulties,
+    jump_rates,
     stationary_distribution,
 )
+from hushrank.privacy.randomness import seeded_bits
+
+
+def fitted(
+    y: NDArray[np.float64], graph: ItemGraph | None = None, regularization: float = 0.0
+) -> NDArray[np.float64]:
+    graph = graph or complete_graph(len(y))
+    return chain_difficulties(jump_rates(y, graph, regularization=regularization))
+
+
+def expected_counts(
+    true: NDArray[np.float64], abilities: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """E[Y] of people with these abilities who answer everything."""
+    right = expit(abilities[:, np.newaxis] - true)
+    y = right.T @ (1 - right)
+    np.fill_diagonal(y, 0)
+    return y
+
+
+def test_sign_two_items() -> None:
+    """Three people are right on item 0 and wrong on item 1, one the other way: item 1 is harder."""
+    person, item = np.repeat(np.arange(4), 2), np.tile([0, 1], 4)
+    correct = np.array([1, 0, 1, 0, 1, 0, 0, 1], np.uint8)
+    y = measurements_of_answers(person, item, correct, 2).astype(np.float64)
+    assert fitted(y) == pytest.approx([-math.log(3) / 2, math.log(3) / 2], rel=1e-14)
+
+
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_expected_counts_give_the_true_difficulties_whatever_the_abilities(
+    n_items: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    true = random.normal(size=n_items)
+    true -= true.mean()
+    abilities = random.standard_t(3, 20)
+    y = expected_counts(true, abilities)
+    graph = random_graph(n_items, 0.6, seeded_bits(seed))
+    assert fitted(y) == pytest.approx(true, abs=1e-10)
+    assert fitted(y, graph) == pytest.approx(true, abs=1e-10)
+
+
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_symmetries(n_items: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    y = random.integers(1, 50, (n_items, n_items)).astype(np.float64)
+    scores = fitted(y)
+    order = random.permutation(n_items)
+    assert fitted(y[np.ix_(order, order)]) == pytest.approx(scores[order], abs=1e-12)
+    assert fitted(7 * y) == pytest.approx(scores, abs=1e-12)
+    assert scores.sum() == pytest.approx(0, abs=1e-12)
+    if n_items == 2:
+        assert fitted(y.T) == pytest.approx(-scores, abs=1e-12)
+
+
+def test_rates_are_clipped_and_regularised_on_every_edge_and_nowhere_else() -> None:
+    graph = ItemGraph(3, np.array([[0, 1], [1, 2]]))
+    y = np.array([[0.0, -5, 9], [0, 0, 3], [9, 1, 0]])
+    rates = jump_rates(y, graph, floor=0.5, regularization=2)
+    assert rates.tolist() == [[0, 2.5, 0], [2.5, 0, 5], [0, 3, 0]]
+
+
+def test_without_regularisation_zeros_can_tear_the_chain() -> None:
+    y = np.array([[0.0, 4, 2], [1, 0, 2], [0, 0, 0]])
+    with pytest.raises(ValueError, match="2 components"):
+        fitted(y)
+    assert fitted(y, regularization=1.0).argmax() == 2
 
 
 def exactly(rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -82,7 +153,7 @@ def test_every_entry_is_right_to_nearly_all_digits(n: int, seed: int, spread: in
 def test_panels_change_nothing(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rates = np.random.default_rng(n).exponential(size=(n, n))
     in_panels = stationary_distribution(rates)
-    monkeypatch.setattr(stationary, "PANEL", 1)
+    monkeypatch.setattr(spectral_chain, "PANEL", 1)
     assert in_panels == pytest.approx(stationary_distribution(rates), rel=1e-13)
     np.fill_diagonal(rates, 0)
     assert residual(rates, in_panels) < 1e-12
@@ -113,54 +184,16 @@ def test_the_argument_is_left_alone_and_its_diagonal_ignored() -> None:
     assert pi.sum() == pytest.approx(1, rel=1e-15)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_sparse_and_dense_agree(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    rates = random.exponential(size=(300, 300)) * (random.random((300, 300)) < 0.03)
-    ring = np.arange(300)
-    rates[ring, (ring + 1) % 300] += 1
-    np.fill_diagonal(rates, 0)
-    pi = sparse_stationary_distribution(csr_array(rates))
-    assert pi == pytest.approx(stationary_distribution(rates), rel=1e-10)
-    assert residual(rates, pi) < 1e-12
-
-
-def test_a_small_gap_does_not_fool_the_sparse_solve() -> None:
-    rates = weakly_linked(100, 1e-4)
-    pi = sparse_stationary_distribution(csr_array(rates))
-    assert pi == pytest.approx(stationary_distribution(rates), rel=1e-7)
-    with pytest.raises(ConvergenceError, match="gap"):  # its residual is small, pi is not right
-        sparse_stationary_distribution(csr_array(weakly_linked(100, 1e-9)))
-
-
-def test_an_iteration_that_does_not_get_there_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stationary, "MOST_RESTARTS", 1)
-    ring = np.arange(2000)
-    walk = np.ones(2000), (ring, (ring + 1) % 2000)
-    back = np.ones(2000), ((ring + 1) % 2000, ring)
-    with pytest.raises(ConvergenceError, match="converge"):
-        sparse_stationary_distribution(csr_array(walk, (2000, 2000)) + csr_array(back))
-
-
-def test_a_chain_that_falls_apart_is_named() -> None:
+def test_a_chain_that_falls_apart_is_refused() -> None:
     rates = np.zeros((4, 4))
     rates[0, 1] = rates[1, 0] = rates[2, 3] = rates[3, 2] = rates[1, 2] = 1.0
-
-    def solve_sparse(dense: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sparse_stationary_distribution(csr_array(dense))
-
-    for solve in (stationary_distribution, solve_sparse):
-        with pytest.raises(ReducibleChainError, match="2 components") as refusal:
-            solve(rates)
-        component = refusal.value.component
-        assert component[0] == component[1] != component[2] == component[3]
+    with pytest.raises(ValueError, match="2 components"):
+        stationary_distribution(rates)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
-def test_rates_out_of_range(bad: float) -> None:
+def test_rates_out_of_range_are_refused(bad: float) -> None:
     rates = np.ones((3, 3))
     rates[0, 1] = bad
     with pytest.raises(ValueError, match="at least 0"):
         stationary_distribution(rates)
-    with pytest.raises(ValueError, match="at least 0"):
-        sparse_stationary_distribution(csr_array(rates))

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, Link
-from hushrank.estimation.comparisons.mixed_effects import PersonAnswers, fit_mixed
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.experiments.xsc.mixed_effects import PersonAnswers, fit_mixed
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds, randomize
 from hushrank.privacy.randomness import seeded_bits
 
@@ -91,7 +91,7 @@ def test_unanswered_people_and_items_stay_at_zero() -> None:
 
 def test_a_fit_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     answers, _ = survey(6, np.array([0.8, 0.0, -0.8]), 1.0, seed=6)
-    monkeypatch.setattr("hushrank.estimation.comparisons.mixed_effects.STEPS", 2)
+    monkeypatch.setattr("hushrank.experiments.xsc.mixed_effects.STEPS", 2)
     with pytest.raises(ConvergenceError, match="after 2 steps"):
         fit_mixed(answers, LOGISTIC)
 
