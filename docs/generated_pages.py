@@ -8,11 +8,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import get_origin
 
-from notebook_pages import notebook_page
+from notebook_pages import notebooks_page
 from pydantic import BaseModel
 from python_reference import python_reference
 
@@ -24,7 +23,6 @@ from hushrank.flows.release.release import schema as release_schema
 from hushrank.flows.watching.lineage.event import facet_schema
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"
-NOTEBOOKS = ("survey", "leaderboard", "test", "election")
 DOCUMENTS: dict[str, type[BaseModel]] = {
     "run": runs.RunDocument,
     "run --plan": runs.StagesDocument,
@@ -81,7 +79,7 @@ def _fields(model: type[BaseModel]) -> Iterator[str]:
 PAGES: dict[str, Callable[[], str]] = {
     "reference.md": lambda: config_reference(facts_of_methods()),
     "python.md": python_reference,
-    **{f"notebook_{name}.md": partial(notebook_page, name) for name in NOTEBOOKS},
+    "notebooks.md": notebooks_page,
     "cli.md": lambda: f"{command_reference()}{document_reference()}",
 }
 

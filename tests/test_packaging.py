@@ -175,12 +175,13 @@ def check_readme(wheel: Path, checkout: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         text = archive.read(name).decode()
-    tree = f"{PROJECT['project']['urls']['Source']}/blob/main/"
+    tree = re.compile(re.escape(PROJECT["project"]["urls"]["Source"]) + "/(?:blob|raw)/main/")
     links = re.findall(r"\]\(([^)]*)\)", text)
-    assert len(links) == len(re.findall(r"\]\(", (checkout / "README.md").read_text())) > 30
+    assert len(links) == len(re.findall(r"\]\(", (checkout / "README.md").read_text())) > 15
     for link in links:
         assert link.startswith("https://"), link
-        assert (checkout / link.removeprefix(tree).partition("#")[0]).is_file(), link
+        assert (checkout / tree.sub("", link).partition("#")[0]).is_file(), link
+        assert ("/raw/" in link) == link.endswith(".png"), link
 
 
 def locked(checkout: Path, name: str = "requirements.lock") -> dict[str, list[str]]:

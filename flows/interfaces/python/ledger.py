@@ -51,7 +51,7 @@ class Ledger:
         refresh: when the total renews: daily, weekly, monthly or yearly.
         lifetime_epsilon: the most over all periods of a total that renews; None: as recorded.
         signing_key: file of the key that signs its lines; a signed ledger takes no line without.
-        anchor: a second place that knows how far the ledger was (docs/ledger_integrity.md).
+        anchor: a second place that knows how far the ledger was (docs/backup.md).
 
     Raises:
         ConfigError: an argument is of another type, or out of range.
