@@ -122,13 +122,14 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
                 law = law_of_rankings(guarantee.mechanism, *ends, guarantee.max_length)
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
-        refuses_ties = rankings.layout == "long" and rankings.ties is RankingTies.REFUSE
+        refuses_ties = rankings.has_numbers and rankings.ties is RankingTies.REFUSE
         return SyntheticMechanism(
             guarantee=guarantee,
             law=law,
             contests=rankings.columns.contest is not None,
             ties_refused=refuses_ties and not guarantee.already_private,
             spend=Spend(epsilon=guarantee.person),
+            tie_rule=rankings.tie_rule,
         )
 
     def terms(self, mechanism: SyntheticMechanism) -> Terms:

@@ -64,6 +64,7 @@ class RankingCountMechanism(CountMechanism):
         ties_refused: rankings with ties are left out.
         below: items that a ranking does not list count as below those it lists; False, as in
             versions that had no choice: they are taken as unknown.
+        tie_rule: `RankingsConfig.tie_rule`; empty also of versions that did not state it.
     """
 
     weights: dict[Part, int]
@@ -72,6 +73,7 @@ class RankingCountMechanism(CountMechanism):
     contests: bool
     ties_refused: bool
     below: bool = False
+    tie_rule: str = ""
 
     @classmethod
     def of_job(
@@ -97,6 +99,7 @@ class RankingCountMechanism(CountMechanism):
             contests=rankings.contest is not None,
             ties_refused=rankings.layout == "long" and rankings.ties is RankingTies.REFUSE,
             below=rankings.unlisted is Unlisted.BELOW,
+            tie_rule=rankings.tie_rule,
         )
 
 
@@ -111,6 +114,8 @@ def ranking_count_record(
         parameters: of the estimate, public.
     """
     facts: dict[str, Parameter] = {"longest_ranking": mechanism.longest}
+    if mechanism.tie_rule:
+        facts["items_at_one_rank"] = mechanism.tie_rule
     facts |= {f"weight_of_{part}": weight for part, weight in mechanism.weights.items()}
     record = count_record(words, mechanism, facts | parameters)
     if not mechanism.params.private:

@@ -170,6 +170,7 @@ class SyntheticMechanism:
         contests: only the rankings of one contest count.
         ties_refused: rankings with ties are left out.
         spend: what the ledger is charged.
+        tie_rule: `RankingsConfig.tie_rule`; empty also of versions that did not state it.
     """
 
     guarantee: RankingGuarantee
@@ -177,6 +178,7 @@ class SyntheticMechanism:
     contests: bool
     ties_refused: bool
     spend: Spend
+    tie_rule: str = ""
 
 
 def ranking_record(
@@ -201,6 +203,8 @@ def ranking_record(
         facts["hidden"] = HIDDEN[guarantee.pairs.hide]
     if guarantee.chosen:
         facts["mechanism_chosen"] = guarantee.chosen
+    if mechanism.tie_rule:
+        facts["items_at_one_rank"] = mechanism.tie_rule
     if not guarantee.unnamed:
         facts["epsilon_of_a_person_at_most"] = guarantee.person
     return PrivacyRecord(

@@ -13,6 +13,7 @@ from rich.text import Text
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.run.input_files import columns_note
 from hushrank.flows.terminal import Console, print_records
 from hushrank.pipelines.inspect.found import Look
 from hushrank.transforms.common.schema import Ties
@@ -25,6 +26,7 @@ CONFIDENTIAL = (
 )
 QUANTILES = {"least": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "99 %": 0.99}
 MOST_ITEMS = 3  # items shown at each end of the table
+MOST_LENGTHS = 12  # of rankings, in rows of their own
 MANY_REJECTED = 0.5
 FEW = 20  # mean valid rows of an item; below it, chance makes exposures unequal
 
@@ -34,12 +36,16 @@ def show_look(console: Console, config: SurveyConfig, night: date | None, found:
     of = "" if night is None else f", night {night}"
     title = f"CONFIDENTIAL: {config.name}{of}"
     console.print(Panel(Text(CONFIDENTIAL), title=Text(title), style="red"))
+    if note := columns_note(config, found.columns):
+        _say(console, note)
+        console.print()
     _show_rows(console, found)
     rows, names = config.input, config.items.catalogue().names
     if isinstance(rows, InputConfig) and found.set_aside and (said := rows.spelled_out(names)):
         _say(console, f"By the settings, {said}.")
     if found.encoded:
         _show_people(console, config, found)
+        _show_lengths(console, found)
         _show_exposure(console, config, found)
     console.print(Text("CONFIDENTIAL. Nothing was written, logged or spent.", style="red"))
 
@@ -100,6 +106,22 @@ def _show_quantiles(console: Console, found: Look, sizes: Counter[int]) -> None:
             f"{above:,} people ({_share(above, people)}) have more than the {found.most:,} that"
             " count (privacy.max_contributions).",
         )
+
+
+def _show_lengths(console: Console, found: Look) -> None:
+    """Show how many rankings list 1, 2, 3 … items."""
+    if not found.lengths:
+        return
+    console.print(Text("Lengths: items that a valid ranking lists", style="bold"))
+    total, rows = found.lengths.total(), []
+    sizes = sorted(found.lengths)
+    for size in sizes[:MOST_LENGTHS]:
+        rows.append(_line(f"{size:,}", found.lengths[size], total))
+    if longer := sizes[MOST_LENGTHS:]:
+        number = sum(found.lengths[size] for size in longer)
+        rows.append(_line(f"{longer[0]:,} to {longer[-1]:,}", number, total))
+    print_records(console, ("items", "rankings", "share"), rows)
+    console.print()
 
 
 def _show_exposure(console: Console, config: SurveyConfig, found: Look) -> None:

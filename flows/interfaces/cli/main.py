@@ -8,6 +8,7 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -179,7 +180,7 @@ def validate(
         else:
             job = prepare_job(survey, night=night)
         refuse_worthless(job)
-        heads_of(job.files, job.config, reader)
+        job = replace(job, heads=heads_of(job.files, job.config, reader))
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
             in_stream = survey.config.schedule.stream is not None
