@@ -30,7 +30,7 @@ def test_a_plain_run_walks_no_further(walk: Walk, name: str):
 
 def test_both_processes_are_followed(walk: Walk):
     reader = "hushrank.pipelines.reduce.reduce"
-    assert {"hushrank.flows.cli.main", reader} <= walk.entered <= walk.loaded
+    assert {"hushrank.flows.interfaces.cli.main", reader} <= walk.entered <= walk.loaded
     assert any(arrow.startswith(f"{reader} -> ") for arrow in walk.arrows)
     assert walk.calibrations > 0
     assert walk.ledger_reads > 0
