@@ -39,7 +39,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     perturbed_mle,
 )
 from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
-from hushrank.pipelines.simulate.arenas import Arena
+from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit

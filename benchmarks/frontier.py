@@ -44,7 +44,7 @@ from hushrank.estimation.fit.solve import minimise
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS as CONFIGURED
-from hushrank.pipelines.simulate.arenas import Arena
+from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 

@@ -13,10 +13,10 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, mod
 
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
+from hushrank.flows.config.public_design import PublicDesign, read_public_design
 from hushrank.flows.config.section import LEAST_SETTING, MOST_SETTING, Section
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.public_design import PublicDesign, read_public_design
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 

@@ -19,8 +19,8 @@ from pydantic import (
 from hushrank.flows.config.places import InputPath
 from hushrank.flows.config.problems import refuse
 from hushrank.transforms.common.schema import Words
-from hushrank.transforms.storage.csv_header import WINDOWS
 from hushrank.transforms.storage.files import FileFormat
+from hushrank.transforms.storage.text_lines import WINDOWS
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 

@@ -27,6 +27,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
 )
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
+from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -45,7 +46,6 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
-from hushrank.transforms.common.public_design import PublicDesign
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 EXPOSURE_PART = 8  # of epsilon, one in so many parts pays for how often each item was compared

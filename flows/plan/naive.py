@@ -32,7 +32,7 @@ from hushrank.flows.plan.survey import (
 )
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.pipelines.simulate.ties import counts_of
+from hushrank.pipelines.simulate.planned_survey import counts_of
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties

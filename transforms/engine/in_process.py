@@ -22,7 +22,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self, TypeVar
+
+T = TypeVar("T")
+
+_END: Final = object()
+
+
+def ahead(elements: Iterator[T]) -> Iterator[T]:
+    """The same elements, in order, each made in a thread one step before it is asked for.
+
+    For a processor that would be idle: one more element is in memory. It raises what `elements`
+    raises, at the same place.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, elements, _END)
+        while (element := coming.result()) is not _END:
+            coming = thread.submit(next, elements, _END)
+            yield element  # type: ignore[misc]
+
 
 MAX_LOCAL_WORKERS = 4  # each needs some 150 MB; only numpy and Arrow run in parallel
 

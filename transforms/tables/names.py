@@ -3,6 +3,8 @@
 iceberg://CATALOG/NAMESPACE.TABLE   with ?snapshot=ID or ?ref=BRANCH-OR-TAG
 delta:FOLDER                        with ?version=NUMBER
 bigquery://PROJECT.DATASET.TABLE    with ?time=2026-11-20T00:00:00Z
+
+In a pattern of object names, `*` and `?` stand for anything but a slash, `**` for anything.
 """
 
 from __future__ import annotations
@@ -12,6 +14,27 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import unquote
+
+MAGIC = re.compile(r"[*?\[]")
+_TOKEN = re.compile(
+    r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|\[(?P<set>[^\]]+)\]"
+)
+
+
+def as_regex(pattern: str) -> str:
+    """The regular expression of the names that `pattern` matches whole."""
+    parts, end = [], 0
+    for token in _TOKEN.finditer(pattern):
+        parts.append(re.escape(pattern[end : token.start()]))
+        end = token.end()
+        if token["set"] is not None:
+            chosen = token["set"].replace("\\", "\\\\").replace("^", "\\^")
+            parts.append(f"[{'^' if chosen[0] == '!' else ''}{chosen.removeprefix('!')}]")
+        else:
+            kinds = {"folders": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
+            parts.append(kinds[token.lastgroup or ""])
+    return "".join(parts) + re.escape(pattern[end:])
+
 
 ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
 OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")

@@ -21,7 +21,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
 )
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit, estimate_from, fit_sums
-from hushrank.pipelines.simulate.arenas import Arena
+from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import PrivacyParams
 from tests.estimation.comparisons.test_unbalanced import assert_held, by_comparison, held
