@@ -45,6 +45,7 @@ from hushrank.transforms.rankings.rankings import Pieces, owners
 from hushrank.transforms.rankings.ties import count_copies
 from hushrank.transforms.responses.answer_sheets import responses_of_blob
 from hushrank.transforms.responses.responses import WideColumns
+from hushrank.transforms.storage.files import column_names_of
 from hushrank.transforms.storage.spill_file import fetch
 from hushrank.transforms.storage.split import Split
 
@@ -58,10 +59,13 @@ class Shown:
     Attributes:
         appearances: shape (n,), rows in which each item stood.
         ties: rows without a winner; None: rows of this kind have no winner.
+        lengths: shape (number of rankings,), items that each of them lists; None: the rows are no
+            rankings, or are pieces of them.
     """
 
     appearances: Counts
     ties: int | None = None
+    lengths: Counts | None = None
 
 
 class View(ABC, Generic[K]):
@@ -106,6 +110,10 @@ class View(ABC, Generic[K]):
     @abstractmethod
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
         """First words of the pseudonyms behind each contribution, all of a person's together."""
+
+    def lengths_met(self, parcels: list[Any]) -> Counts | None:
+        """Lengths of the rankings of one partition, where only there a ranking is whole."""
+        return None
 
     def unowned(self, found: Sifted[Any]) -> int:
         """How many contributions would be counted of rows whose owners need not meet."""
@@ -198,7 +206,15 @@ class RankingsView(View[RankingsKind]):
         rows = found.rows.rankings if isinstance(found.rows, Pieces) else found.rows
         if isinstance(rows, PairAnswers):
             return Shown(self._counted(np.concatenate([rows.first, rows.second])))
-        return Shown(self._counted(rows.items))
+        lengths = None if isinstance(found.rows, Pieces) else rows.lengths
+        return Shown(self._counted(rows.items), lengths=lengths)
+
+    def lengths_met(self, parcels: list[Any]) -> Counts | None:
+        blobs = list(_blobs(parcels))
+        if has_copies(blobs[0]) or not isinstance(self.kind.job.columns, RankColumns):
+            return None  # they were whole as they were read
+        pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
+        return self.kind.assembled(pieces).rows.lengths
 
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
         blobs = list(_blobs(parcels))
@@ -279,7 +295,10 @@ class _Reading:
         self._kind.setup()
         self._partitions = self._kind.partitions(sum(split.rows for split in self._splits))
         nothing = np.zeros(len(self._kind.job.catalogue), np.int64)
-        self.found = Look(view.noun, view.most, nothing, refuses_rows=view.refuses_rows)
+        columns = tuple(column_names_of(self._kind.job.files[0]))
+        self.found = Look(
+            view.noun, view.most, nothing, refuses_rows=view.refuses_rows, columns=columns
+        )
         if view.knows_people:
             self.found.people = Counter()
 
@@ -337,6 +356,7 @@ class _Reading:
         found.appearances += shown.appearances
         if shown.ties is not None:
             found.ties = (found.ties or 0) + shown.ties
+        _count_lengths(found, shown.lengths)
         if not self._kind.meets_owners:
             number = self._view.unowned(encoded)
             found.contributions += number
@@ -346,6 +366,7 @@ class _Reading:
 def _meet(view: View[Any], parcels: list[Any], found: Look) -> None:
     """Count what becomes of the contributions of one partition."""
     met, tally, refused = 0, Counter[str](), Counter[str]()
+    _count_lengths(found, view.lengths_met(parcels))
     for words in view.owner_words(parcels):
         met += len(words)
         if found.people is not None:
@@ -363,6 +384,14 @@ def _meet(view: View[Any], parcels: list[Any], found: Look) -> None:
     found.merged += merged
     found.dropped += whole - kept
     found.kept += kept
+
+
+def _count_lengths(found: Look, lengths: Counts | None) -> None:
+    if lengths is not None:
+        sizes, numbers = np.unique(lengths, return_counts=True)
+        found.lengths = (found.lengths or Counter()) + Counter(
+            dict(zip(sizes.tolist(), numbers.tolist(), strict=True))
+        )
 
 
 def _reasons(rejects: pa.Table | None) -> Counter[str]:

@@ -148,6 +148,11 @@ class RankingsKind(Kind[ReduceRankings]):
         """How ranks are read."""
         return {"keep_ties": self.job.break_ties, "reading": self.job.reading}
 
+    def assembled(self, pieces: Pieces) -> Sifted[Rankings]:
+        """Whole rankings of their pieces, and those that break a rule."""
+        job = self.job
+        return assemble(pieces, job.catalogue, job.max_length, **self._of_ranks)
+
     def _without_ties(self, found: Sifted[Rankings]) -> Sifted[Rankings]:
         """Break ties by coins that are drawn here."""
         bits = system_bits()
@@ -195,9 +200,7 @@ class RankingsKind(Kind[ReduceRankings]):
             whole = map(Sifted, slices(parcels, spill, rankings_of_blob, most))
         else:
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
-            how = (job.catalogue, job.max_length)
-            met = (assemble(part, *how, **self._of_ranks) for part in parts)
-            whole = map(self._without_ties, met)
+            whole = map(self._without_ties, map(self.assembled, parts))
         kept = yield from bound_rankings(map(counted_whole, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)
         yield Sifted(None, tally=tally)
@@ -260,7 +263,7 @@ class CountRankingsKind(RankingsKind):
             pieces = encode_ranks(batch, columns, *how)
             if split.file.format is not FileFormat.PREFLIB:
                 return pieces
-            found = self._assembled(pieces.rows)
+            found = self.assembled(pieces.rows)
             rejects = _in_one_table(pieces.rejects, found.rejects)
             found = replace(found, rejects=rejects, valid=pieces.valid)
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
@@ -271,10 +274,6 @@ class CountRankingsKind(RankingsKind):
         if columns.user is None and job.meets_owners:
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
         return found
-
-    def _assembled(self, pieces: Pieces) -> Sifted[Rankings]:
-        job = self.job
-        return assemble(pieces, job.catalogue, job.max_length, **self._of_ranks)
 
     def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> Parcels:
         """Parcels of named people's rows, and after those partitions as many of other rankings.
@@ -333,7 +332,7 @@ class CountRankingsKind(RankingsKind):
         """Rankings of a partition, slice by slice, and beside them those that break a rule."""
         if isinstance(self.job.columns, RankColumns):
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
-            yield from map(self._assembled, parts)
+            yield from map(self.assembled, parts)
         else:
             lists = slices(parcels, spill, rankings_of_blob, most)
             yield from (Sifted(rankings) for rankings in lists)
