@@ -13,12 +13,12 @@ from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_exposures import (
+from hushrank.estimation.comparisons.mle_uncertainty import (
+    rank_by_scores,
     rank_by_scores_and_exposures,
     rank_by_scores_and_pairs,
+    rank_many_by_scores,
 )
-from hushrank.estimation.comparisons.mle_many_items import rank_many_by_scores
-from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     PerturbedMle,

@@ -31,6 +31,8 @@ RUNNERS = {  # Beam's names for runners
     Runner.SPARK: "SparkRunner",
     Runner.DATAFLOW: "DataflowRunner",
 }
+ENDPOINT = "--job_endpoint="
+JOB_SERVERS = {Runner.FLINK: FlinkJarJobServer, Runner.SPARK: SparkJarJobServer}
 
 
 def pipeline_options(engine: Engine = HERE) -> PipelineOptions:
@@ -69,10 +71,6 @@ class _Options(PipelineOptions):
     def __getstate__(self) -> dict[str, object]:
         """A copy makes its own views: theirs are not its values."""
         return {name: value for name, value in super().__getstate__().items() if name != "_views"}
-
-
-ENDPOINT = "--job_endpoint="
-JOB_SERVERS = {Runner.FLINK: FlinkJarJobServer, Runner.SPARK: SparkJarJobServer}
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ from hushrank.transforms.storage.spill_file import fetch
 from hushrank.transforms.storage.split import Split
 
 K = TypeVar("K", bound=Kind[Any])
+PARCEL_BYTES = 200  # that Python needs for a parcel besides its content, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +261,6 @@ def _blobs(parcels: Iterable[Any]) -> Iterator[bytes]:
 def _first_words(owner: Any) -> Words:
     words: Words = owner[:, 0]
     return words
-
-
-PARCEL_BYTES = 200  # that Python needs for a parcel besides its content, about
 
 
 def look(job: Job) -> Look:

@@ -31,6 +31,7 @@ from hushrank.transforms.storage.split import Split
 
 RankingColumns = RankColumns | ListColumns
 NO_CONTEST = ""
+MOST_RANKINGS = 1_000_000  # most rankings of one person; each is a row in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,6 @@ def _items(rows: pa.RecordBatch, columns: RankingColumns) -> pa.Array:
     if isinstance(columns, RankColumns):
         return rows[columns.item]
     return rows[columns.ranking].flatten()
-
-
-MOST_RANKINGS = 1_000_000  # most rankings of one person; each is a row in memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8  # for G
 _LARGEST_KEPT = 32 << 20  # bytes of one array; the most that GNU libc takes from its own heap
 _FREE_KEPT = 512 << 20
 _STEP = 16 << 20
+Build = Callable[[beam.Pipeline, Spill | None], None]
 
 
 @functools.cache
@@ -59,9 +60,6 @@ def keep_freed_memory() -> None:
         (_TOP_PAD, _STEP),
     ):
         mallopt(parameter, value)
-
-
-Build = Callable[[beam.Pipeline, Spill | None], None]
 
 
 def execute(job: Reduction, build: Build) -> None:

@@ -24,6 +24,16 @@ from hushrank.transforms.storage.spill_file import WAITING_FILE
 if TYPE_CHECKING:
     from hushrank.pipelines.reduce.reduce import Job
 
+INPUT, REJECTS = "the input", f"{REJECTS_FOLDER}/"
+WAITING = f".{WAITING_FILE}.*"  # rows of heavy people, on engines
+# Files that stages touch: `pipelines.reduce.reduce` names the stages of every reduction.
+READ_FROM_FILES = dict.fromkeys(("ReadEncode", "SetAside"), (INPUT,))
+WRITTEN_TO_FILES = {
+    **dict.fromkeys(("ReadEncode", "Bound", "SetAside"), (REJECTS,)),
+    "WriteCounts": (EXACT_FILE,),
+    "WriteTally": (BITS_FILE, TALLY_FILE),
+}
+
 
 def graph_of(job: reduce.Job) -> beam.Pipeline:
     """The whole graph of `job`, for its engine.
@@ -45,17 +55,6 @@ def submit(job: reduce.Job) -> None:
         InputError: a file cannot be read.
     """
     graph_of(job).run()
-
-
-INPUT, REJECTS = "the input", f"{REJECTS_FOLDER}/"
-WAITING = f".{WAITING_FILE}.*"  # rows of heavy people, on engines
-# Files that stages touch: `pipelines.reduce.reduce` names the stages of every reduction.
-READ_FROM_FILES = dict.fromkeys(("ReadEncode", "SetAside"), (INPUT,))
-WRITTEN_TO_FILES = {
-    **dict.fromkeys(("ReadEncode", "Bound", "SetAside"), (REJECTS,)),
-    "WriteCounts": (EXACT_FILE,),
-    "WriteTally": (BITS_FILE, TALLY_FILE),
-}
 
 
 @dataclass(frozen=True, slots=True)

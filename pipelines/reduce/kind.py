@@ -35,6 +35,11 @@ from hushrank.transforms.storage.split import Head, Split
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 
 PREFIX, SEPARATOR = "bits", "|"
+Arrays = dict[str, NDArray[Any]]
+ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
+Job = TypeVar("Job", bound=Reduction)
+Encoded = TypeVar("Encoded", bound=Sized)
+Parcels = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
 
 
 def bits_tally(purpose: Purpose, sources: Iterable[BitSource]) -> dict[str, int]:
@@ -52,9 +57,6 @@ def split_bits(tally: Mapping[str, int]) -> tuple[BitsUsed, dict[str, int]]:
         else:
             rest[name] = count
     return BitsUsed(frozenset(uses)), rest
-
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class WriteArrays(beam.DoFn):
@@ -82,13 +84,6 @@ class WriteTally(beam.DoFn):
         drawn, rows = split_bits(tally)
         write_bits(self._folder, self._bits | drawn)
         write_tally(self._folder, rows)
-
-
-ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
-
-Job = TypeVar("Job", bound=Reduction)
-Encoded = TypeVar("Encoded", bound=Sized)
-Parcels = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
 
 
 class Kind(ABC, Generic[Job]):

@@ -72,6 +72,14 @@ from hushrank.transforms.storage.split import Split
 
 TIMES = 2
 SMALL_BYTES = 1 << 15  # no file for so few, of which a partition's share differs by chance
+BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a block
+Narrow = NDArray[np.integer[Any]]
+_WIDTHS = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32, np.int64)
+CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
+CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
+ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
+ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
+Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
 def lightened(
@@ -108,11 +116,6 @@ def _rows_of(parcel: Any) -> Words:
     if not isinstance(parcel.content, np.ndarray):
         raise ValueError("the parcel's rows are in a file already")
     return parcel.content
-
-
-BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a block
-Narrow = NDArray[np.integer[Any]]
-_WIDTHS = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,15 +235,6 @@ class _Total(beam.DoFn):
                 number, block = found
                 cells[number * BLOCK_CELLS : number * BLOCK_CELLS + len(block)] = block
         yield self._fn.extract_output(self._fn.of_cells(cells))
-
-
-CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
-CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
-ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
-
-ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
-
-Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
 def run(job: Job) -> None:

@@ -92,6 +92,7 @@ BLOCK_RANKINGS = 1 << 16  # privatised and counted at a time, so that what is be
 
 
 Private = PrivateRankings | PairAnswers
+NO_EPSILONS = EpsilonSource(low=1.0, high=1.0, value=1.0)  # rows have none of their own
 
 
 class _OfRanks(TypedDict):
@@ -220,9 +221,6 @@ class RankingsKind(Kind[ReduceRankings]):
 def counted_whole(found: Sifted[Rankings]) -> Sifted[Rankings]:
     """With a tally of the rankings that break no rule."""
     return replace(found, tally={**found.tally, "rankings_with_owner": len(found.rows)})
-
-
-NO_EPSILONS = EpsilonSource(low=1.0, high=1.0, value=1.0)  # rows have none of their own
 
 
 class CountRankingsKind(RankingsKind):

@@ -27,6 +27,12 @@ from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 from hushrank.transforms.common.schema import Ties
 
 ROUND_TOTAL = 1e9  # exposures are scaled to it before the fit, so that none is near zero
+Counts = NDArray[np.int64]
+Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
+MOST_INVENTED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
+WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
+MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
+MOST_WORK = 2e10  # most people times items squared of a simulated test; a minute or so
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +159,6 @@ def counts_of(cells: NDArray[np.int64], way: Ties, coins: tuple[int, ...]) -> ND
         first = np.random.default_rng(coins).binomial(ties, 0.5)
         return np.asarray(wins + first + (ties - first).T)
     return np.asarray(wins)
-
-
-Counts = NDArray[np.int64]
-Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
-MOST_INVENTED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
-WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
-MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
-MOST_WORK = 2e10  # most people times items squared of a simulated test; a minute or so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,10 @@ MAX_ITEMS = 1 << 20  # so that (person in a block, pair) fits into one int64
 MAX_ROWS_PER_PERSON = 1 << 20  # one person's rows are drawn at once
 # Independent streams of one seed.
 SCORES_STREAM, ROWS_STREAM, EPSILON_STREAM, HABIT_STREAM = range(4)
+BLOCK_ROWS = 1 << 20  # about how many rows are in memory at a time; each takes some 100 bytes
+DENSE = 4  # people who meet more than 1 / DENSE of all pairs draw by shuffling all pairs
+Columns = dict[str, NDArray[np.generic]]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +137,6 @@ class SimulationSpec:
     def generator(self, *stream: int) -> np.random.Generator:
         """Generator of one stream of this seed; streams are independent of each other."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))
-
-
-BLOCK_ROWS = 1 << 20  # about how many rows are in memory at a time; each takes some 100 bytes
-DENSE = 4  # people who meet more than 1 / DENSE of all pairs draw by shuffling all pairs
-
-Columns = dict[str, NDArray[np.generic]]
-Integers = NDArray[np.int64]
 
 
 def n_blocks(spec: SimulationSpec) -> int:

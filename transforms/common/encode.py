@@ -32,6 +32,18 @@ from hushrank.transforms.common.schema import (
 BAD_WEIGHT = np.int64(-1)
 
 Units = NDArray[np.int64]
+TIE_WORD = "tie"
+BAD_OUTCOME = np.int8(-128)
+AT_ONCE = 1 << 17  # names whose integers are looked for at once: it bounds the memory for that
+# A label of a hash; `transforms.comparisons.bound` uses 0 to 3 and
+# `transforms.comparisons.shuffle` uses 4.
+_ABOVE_INT64 = 5
+OUTCOME_TEXTS = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0.0": 0, "-1": -1, "-1.0": -1}
+Outcomes = NDArray[np.int8]
+Mask = NDArray[np.bool_]
+Rules = Sequence[tuple[str, Mask]]  # each rule, with a mask of the rows that break it
+Rows = TypeVar("Rows")
+MALFORMED = "not a row of this format"
 
 
 def weights_of(column: pa.Array, most: int) -> Units:
@@ -48,20 +60,6 @@ def weights_of(column: pa.Array, most: int) -> Units:
     good = np.isfinite(values) & (values >= 0)
     units = np.rint(np.minimum(np.where(good, values, 0.0), most / UNITS) * UNITS)
     return np.where(good, np.minimum(units.astype(np.int64), most), BAD_WEIGHT)
-
-
-TIE_WORD = "tie"
-BAD_OUTCOME = np.int8(-128)
-AT_ONCE = 1 << 17  # names whose integers are looked for at once: it bounds the memory for that
-# A label of a hash; `transforms.comparisons.bound` uses 0 to 3 and
-# `transforms.comparisons.shuffle` uses 4.
-_ABOVE_INT64 = 5
-OUTCOME_TEXTS = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0.0": 0, "-1": -1, "-1.0": -1}
-
-Outcomes = NDArray[np.int8]
-Mask = NDArray[np.bool_]
-Rules = Sequence[tuple[str, Mask]]  # each rule, with a mask of the rows that break it
-Rows = TypeVar("Rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +194,6 @@ def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
     columns["line"] = pa.array(malformed, pa.string())
     columns["reason"] = pa.array([MALFORMED] * len(malformed), pa.string())
     return pa.table(columns)
-
-
-MALFORMED = "not a row of this format"
 
 
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:

@@ -22,6 +22,14 @@ from typing import BinaryIO
 Report = Callable[[str, bool], None]  # name of a file, and whether its reading begins or ends
 
 _reports: list[Report] = []  # per process; empty where nobody asked
+LocalName = str | os.PathLike[str]
+_NEVER_WAITING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def report_to(report: Report) -> None:
@@ -48,17 +56,6 @@ def being_read(name: str) -> Iterator[None]:
 def _end(name: str) -> None:
     for report in _reports:
         report(name, False)
-
-
-LocalName = str | os.PathLike[str]
-
-_NEVER_WAITING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_KINDS = {
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 class MostBytes(IntEnum):

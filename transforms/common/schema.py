@@ -24,6 +24,31 @@ MOST_BIT_ITEMS = 64  # so many items fit a set of one word
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16], Mask)
+MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
+MOST_COLUMNS = 20  # of a file or a table, that a message names
+# Of a file. It may be larger in memory than on disk: what is stored once may stand in many rows.
+TOO_LARGE = (
+    "{}: reading it takes more memory than the process may have. Write it with smaller row groups,"
+    " stripes or batches and without very long texts, or raise memory_limit."
+)
+WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
+TRUTHS = ("correct", WIDE_ITEM, "outcome")  # roles of columns in which true and false are values
+OTHER_LETTERS = (
+    " The file has this name in other letters (capitals), or with spaces around it: write it"
+    " exactly as the file does."
+)
+FEATURE = "feature"  # the role of a column of a covariate
+NUMBERS = {  # by role
+    "epsilon": "epsilons are numbers, in nats",
+    "weight": "weights are numbers",
+    FEATURE: "features are numbers",
+}
+WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
+RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
+OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
+MAYBE_FLOATS = frozenset({"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM})
+DECIMALS = frozenset({*NUMBERS, RANK, WIDE_RANK})  # roles of numbers that need not be whole
+Numbers = NDArray[np.float64]
 
 
 def take_lists(values: Values, lengths: Integers, rows: Integers) -> Values:
@@ -64,12 +89,6 @@ def repeats_item(items: Integers, lengths: Integers, n_items: int) -> Mask:
     return repeats
 
 
-MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
-
-
-MOST_COLUMNS = 20  # of a file or a table, that a message names
-
-
 class InputError(ValueError):
     """An input that the job cannot read. The text says which file, which rule and how to fix it.
 
@@ -79,13 +98,6 @@ class InputError(ValueError):
     def __init__(self, text: object = "") -> None:
         """Args: the text."""
         super().__init__(short_message(str(text)))
-
-
-# Of a file. It may be larger in memory than on disk: what is stored once may stand in many rows.
-TOO_LARGE = (
-    "{}: reading it takes more memory than the process may have. Write it with smaller row groups,"
-    " stripes or batches and without very long texts, or raise memory_limit."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,25 +146,6 @@ class Columns(Protocol):
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column; the role decides which types it may have."""
         ...
-
-
-WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
-TRUTHS = ("correct", WIDE_ITEM, "outcome")  # roles of columns in which true and false are values
-OTHER_LETTERS = (
-    " The file has this name in other letters (capitals), or with spaces around it: write it"
-    " exactly as the file does."
-)
-FEATURE = "feature"  # the role of a column of a covariate
-NUMBERS = {  # by role
-    "epsilon": "epsilons are numbers, in nats",
-    "weight": "weights are numbers",
-    FEATURE: "features are numbers",
-}
-WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
-RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
-OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
-MAYBE_FLOATS = frozenset({"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM})
-DECIMALS = frozenset({*NUMBERS, RANK, WIDE_RANK})  # roles of numbers that need not be whole
 
 
 class ByRole:
@@ -455,9 +448,6 @@ def _list_problem(type_: pa.DataType) -> str | None:
     if pa.types.is_integer(items) or is_text(items) or pa.types.is_null(items):
         return None
     return f"has type {type_}; items in its lists must be integers or text"
-
-
-Numbers = NDArray[np.float64]
 
 
 def numbers_of(column: pa.Array) -> tuple[Numbers, NDArray[np.bool_]]:

@@ -31,6 +31,9 @@ MANY_TIED = 1 / 16  # part of the rows
 Words = NDArray[np.uint64]
 Order = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # only spreads numbers over slices
+Settled = TypeVar("Settled")
+Held = TypeVar("Held")
 
 
 def sort_by(major: Hashes, minor: Hashes) -> Order:
@@ -171,9 +174,6 @@ def _number_bits(n_rows: int) -> int:
     return max(n_rows - 1, 1).bit_length()
 
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # only spreads numbers over slices
-
-
 class Divisible(Protocol):
     """Rows that can be joined and divided."""
 
@@ -188,8 +188,6 @@ class Divisible(Protocol):
 
 
 Rows = TypeVar("Rows", bound=Divisible)
-Settled = TypeVar("Settled")
-Held = TypeVar("Held")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, comparis
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # of a tally
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
+# labels of the hashes; `transforms.comparisons.shuffle` has the next
+_EVENT, _ROW, _COPY, _PAIR = range(4)
+CONFLICT = "another row of the same user, pair and event contradicts it"
 
 
 def factored(weight: Units | None, starts: Mask, factors: RowFactors) -> Units:
@@ -60,12 +63,6 @@ def tally_of_weights(rows: Comparisons) -> dict[str, int]:
         return {}
     units = int(rows.weight.sum())
     return {UNITS_KEPT: units, SQUARES_KEPT: int(np.square(rows.weight).sum())}
-
-
-# labels of the hashes; `transforms.comparisons.shuffle` has the next
-_EVENT, _ROW, _COPY, _PAIR = range(4)
-
-CONFLICT = "another row of the same user, pair and event contradicts it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from hushrank.transforms.engine.beam import beam
 
 NOT_SHOWN = "the item shown first is neither of the two items"
 NOT_A_NUMBER = "a feature is missing or not a number"
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,6 @@ def _difference(batch: pa.RecordBatch, feature: Feature) -> NDArray[np.float64]:
     others, _ = numbers_of(batch[feature.right])
     with np.errstate(invalid="ignore", over="ignore"):
         return np.asarray(values - others)
-
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

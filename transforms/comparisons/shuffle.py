@@ -37,6 +37,10 @@ WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, even
 # Group, low item, high item and outcome + 1 share the content word.
 _ITEM_BITS, _OUTCOME_BITS = 27, 2  # the group has the 8 bits above them
 _UNGROUPED = np.uint64((1 << (2 * _ITEM_BITS + _OUTCOME_BITS)) - 1)
+BUCKET_ROWS = 1 << 17  # 24 bytes each; of 1 << 20 rows, bounding takes twice the time a row
+WORD_BYTES = 8
+MAX_LOCAL_PARTITION_BITS = 8
+MAX_BUCKET_BITS = 5  # so a partition has at most 4 million rows, 100 MB
 
 
 class Carried(Flag):
@@ -206,12 +210,6 @@ def own(
 def words_of_row(*, event: bool, more: bool) -> int:
     """How many words a row has."""
     return (WORDS_WITH_EVENT if event else WORDS) + more
-
-
-BUCKET_ROWS = 1 << 17  # 24 bytes each; of 1 << 20 rows, bounding takes twice the time a row
-WORD_BYTES = 8
-MAX_LOCAL_PARTITION_BITS = 8
-MAX_BUCKET_BITS = 5  # so a partition has at most 4 million rows, 100 MB
 
 
 @dataclass(frozen=True, slots=True)

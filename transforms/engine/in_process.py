@@ -27,6 +27,8 @@ from typing import Any, Final, Self, TypeVar
 T = TypeVar("T")
 
 _END: Final = object()
+MAX_LOCAL_WORKERS = 4  # each needs some 150 MB; only numpy and Arrow run in parallel
+_choice: list[bool] = []  # per process, because graphs subclass one Beam or the other
 
 
 def ahead(elements: Iterator[T]) -> Iterator[T]:
@@ -42,15 +44,9 @@ def ahead(elements: Iterator[T]) -> Iterator[T]:
             yield element  # type: ignore[misc]
 
 
-MAX_LOCAL_WORKERS = 4  # each needs some 150 MB; only numpy and Arrow run in parallel
-
-
 def local_workers() -> int:
     """One worker a processor, but no more than the planned memory allows."""
     return min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)
-
-
-_choice: list[bool] = []  # per process, because graphs subclass one Beam or the other
 
 
 def choose() -> None:

@@ -20,6 +20,8 @@ from hushrank.transforms.common.schema import to_numpy
 from hushrank.transforms.common.sorting import Order, Words, hold, new_run, number_runs, sort_by
 from hushrank.transforms.rankings.rankings import Pieces, Rankings, owners
 
+Priorities = Callable[[Rankings], Hashes]
+
 
 def blob_of_rankings(rankings: Rankings) -> bytes:
     """Rankings with owners; a multiple of 8 bytes."""
@@ -106,9 +108,6 @@ def _rankings(table: pa.Table) -> Rankings:
 def _items(table: pa.Table, name: str) -> NDArray[Any]:
     (lists,) = table[name].chunks
     return to_numpy(lists.flatten())
-
-
-Priorities = Callable[[Rankings], Hashes]
 
 
 @dataclass(frozen=True, slots=True)

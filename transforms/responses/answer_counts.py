@@ -31,6 +31,8 @@ from hushrank.transforms.common.dense_sums import (
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Responses
 
+PARTS = 16
+
 
 class MeasurementsFn(ArraySumFn):
     """PCollection[Responses] -> Y, shape (m, m), int64: people right on i and wrong on j.
@@ -51,9 +53,6 @@ class MeasurementsFn(ArraySumFn):
         for tile in item_tiles(self._n_items):
             y[tile] += measurements_of_answers(*columns, self._n_items, *tile)
         return y
-
-
-PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)

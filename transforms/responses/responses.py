@@ -35,6 +35,20 @@ from hushrank.transforms.common.schema import (
 from hushrank.transforms.responses.answer_sheets import Responses
 from hushrank.transforms.responses.whole_sheets import NO_BOOKLET, SheetRules
 
+ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
+NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
+NOT_ANSWERED = -1  # value of a mark without an answer
+_NONE, _BAD = NOT_ANSWERED, -2  # no answer; neither right nor wrong
+_NO_BOOKLET, _OTHER_BOOKLET = "null booklet", "booklet is not one of input.booklets"
+_NO_USER, _NO_ORDER, _BAD_ORDER = (
+    "null user",
+    "null order",
+    "order is neither a whole number nor a time",
+)
+Marks = NDArray[np.int8]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseColumns(ByRole):
@@ -92,23 +106,6 @@ class WideColumns(ByRole):
         required = [("user", self.user), *((WIDE_ITEM, name) for name in self.items)]
         more = (("order", self.order), ("booklet", self.booklet))
         return [*required, *((role, name) for role, name in more if name is not None)]
-
-
-ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
-NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
-NOT_ANSWERED = -1  # value of a mark without an answer
-_NONE, _BAD = NOT_ANSWERED, -2  # no answer; neither right nor wrong
-
-_NO_BOOKLET, _OTHER_BOOKLET = "null booklet", "booklet is not one of input.booklets"
-_NO_USER, _NO_ORDER, _BAD_ORDER = (
-    "null user",
-    "null order",
-    "order is neither a whole number nor a time",
-)
-
-Marks = NDArray[np.int8]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 def encode_responses(

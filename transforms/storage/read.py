@@ -88,6 +88,9 @@ _WELL_FORMED = (
 )
 
 Flaws = NDArray[np.int8]
+USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
+CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
+TIMELESS = "no time in the column of the window"
 
 
 def set_unreadable_apart(
@@ -228,11 +231,6 @@ def _shown(values: pa.Array) -> pa.Array:
     content = values.cast(pa.large_binary()).to_pylist()
     shown = [None if each is None else each.decode(errors="backslashreplace") for each in content]
     return pa.array(shown, pa.large_string())
-
-
-USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
-CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
-TIMELESS = "no time in the column of the window"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

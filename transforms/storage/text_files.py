@@ -41,6 +41,14 @@ from hushrank.transforms.storage.text_lines import (
 )
 
 _LINE_END = r"(?:\r\n|\r|\n)"
+BLOCK_BYTES = 1 << 23  # a reader holds some ten times as much
+SPAN_BYTES = 64 << 20  # of a part
+LEAST_SPAN_BYTES = 8 << 20  # more than the longest header
+PARTS = 8  # of a smaller file: enough for all workers of one machine to end at about one time
+SEARCHED_BYTES = 1 << 16
+ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
+_LINE_FEED = re.compile(rb"\n")
+_ANY_END = re.compile(rb"\n|\r(?!\n)")
 
 
 def read_csv_rows(
@@ -176,17 +184,6 @@ def with_points(rows: pa.Table, numbers: Iterable[str]) -> pa.Table:
             text = pc.replace_substring(text, old, new)
         rows = rows.set_column(rows.schema.get_field_index(name), name, text)
     return rows
-
-
-BLOCK_BYTES = 1 << 23  # a reader holds some ten times as much
-SPAN_BYTES = 64 << 20  # of a part
-LEAST_SPAN_BYTES = 8 << 20  # more than the longest header
-PARTS = 8  # of a smaller file: enough for all workers of one machine to end at about one time
-SEARCHED_BYTES = 1 << 16
-ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
-
-_LINE_FEED = re.compile(rb"\n")
-_ANY_END = re.compile(rb"\n|\r(?!\n)")
 
 
 def cut_into_spans(whole: Split) -> list[Split]:

@@ -33,6 +33,11 @@ ENCODINGS = {"utf-8": None, WINDOWS: "cp1252"}  # and Python's name, where bytes
 _SEPARATOR = re.compile(rb'"?sep=[^"]*"?', re.IGNORECASE)  # Excel reads it as a setting
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _RECORD = re.compile(rb'(?:[^"\r\n]|"[^"]*")*(?:\r\n|\r|\n)')  # with quotes around line ends
+MOST_RECORD_BYTES = 1 << 20  # includes the line end
+HEAD_BYTES = 1 << 10  # bytes that are kept of a longer record
+LINE_FEED, CARRIAGE_RETURN, QUOTE, LAST_OF_ASCII = 0x0A, 0x0D, 0x22, 0x7F
+Places = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 class Readable(Protocol):
@@ -162,15 +167,6 @@ def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
     if not any(names):
         raise InputError(f"{path}: no header line. The first line must name the columns.")
     return names
-
-
-MOST_RECORD_BYTES = 1 << 20  # includes the line end
-HEAD_BYTES = 1 << 10  # bytes that are kept of a longer record
-
-LINE_FEED, CARRIAGE_RETURN, QUOTE, LAST_OF_ASCII = 0x0A, 0x0D, 0x22, 0x7F
-
-Places = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ Nights = NDArray[np.uint16]
 Owners = tuple[Words, Words]  # the two words of each pseudonym
 
 BYTES_A_PERSON = 20  # in memory
+_COLUMNS = ("first", "second", "last", "times")
+_WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,10 +192,6 @@ def distinct(rows: Owners) -> Distinct:
     number = np.empty(len(order), np.int64)
     number[order] = number_runs(new)
     return Distinct((first[new], second[new]), number)
-
-
-_COLUMNS = ("first", "second", "last", "times")
-_WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ from hushrank.transforms.streams.stream_folder import (
 )
 
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,10 +290,6 @@ def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> D
             )
         bits = BitsUsed.from_dict(json.loads(str(arrays["bits"])))
         return Drawn(arrays["released"], tuple(arrays["lineage"].tolist()), scale, bits)
-
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

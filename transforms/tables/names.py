@@ -19,6 +19,21 @@ MAGIC = re.compile(r"[*?\[]")
 _TOKEN = re.compile(
     r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|\[(?P<set>[^\]]+)\]"
 )
+ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
+OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
+CLOUD = "gs://"
+ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # what an input path may start with
+_ICEBERG = re.compile(
+    r"iceberg://(?P<catalog>[\w.-]+)/(?P<table>[^/?\s]+\.[^/?\s]+)"
+    r"(\?(snapshot=(?P<snapshot>\d{1,19})|ref=(?P<ref>[^\s&?]+)))?"
+)
+_DELTA = re.compile(
+    r"delta:(?P<folder>((s3|gs|abfss?)://)?[^?:]+)(\?version=(?P<version>\d{1,18}))?"
+)
+_BIGQUERY = re.compile(
+    r"bigquery://(?P<project>[\w:.-]+)\.(?P<dataset>\w+)\.(?P<table>[^./?\s`]+)"
+    r"(\?time=(?P<time>[^\s&?]+))?"
+)
 
 
 def as_regex(pattern: str) -> str:
@@ -34,24 +49,6 @@ def as_regex(pattern: str) -> str:
             kinds = {"folders": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
             parts.append(kinds[token.lastgroup or ""])
     return "".join(parts) + re.escape(pattern[end:])
-
-
-ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
-OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
-CLOUD = "gs://"
-ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # what an input path may start with
-
-_ICEBERG = re.compile(
-    r"iceberg://(?P<catalog>[\w.-]+)/(?P<table>[^/?\s]+\.[^/?\s]+)"
-    r"(\?(snapshot=(?P<snapshot>\d{1,19})|ref=(?P<ref>[^\s&?]+)))?"
-)
-_DELTA = re.compile(
-    r"delta:(?P<folder>((s3|gs|abfss?)://)?[^?:]+)(\?version=(?P<version>\d{1,18}))?"
-)
-_BIGQUERY = re.compile(
-    r"bigquery://(?P<project>[\w:.-]+)\.(?P<dataset>\w+)\.(?P<table>[^./?\s`]+)"
-    r"(\?time=(?P<time>[^\s&?]+))?"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LAPLACE, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_exposures import (
+from hushrank.estimation.comparisons.mle_uncertainty import (
     pulls_of,
     rank_by_scores_and_exposures,
     rank_by_scores_and_pairs,
