@@ -241,6 +241,7 @@ class RunDocument(Document):
         spent: what this run charged to the ledger; null: nothing.
         paid_again: whether the noise was drawn before, was lost, and was paid for again.
         alerts: fractions of the budget that this run was the first to reach.
+        late: that the files of its night have changed since it was drawn; null: they have not.
         budget: the budget after the run.
     """
 
@@ -257,6 +258,7 @@ class RunDocument(Document):
     spent: Cost | None
     paid_again: bool
     alerts: tuple[float, ...]
+    late: str | None = None
     budget: Budget
 
 
@@ -277,6 +279,7 @@ def run_document(outcome: Outcome) -> RunDocument:
         spent=Cost.of(outcome.spent) if outcome.spent and outcome.charged else None,
         paid_again=outcome.again,
         alerts=outcome.alerts,
+        late=outcome.late or None,
         budget=Budget.of(outcome.balance, published=release.release_id),
     )
 
