@@ -26,6 +26,7 @@ from hushrank.flows.release.release import schema as release_schema
 MARK = "<!-- What follows is written by `make pages`. -->\n"
 NOTEBOOKS = ("survey", "leaderboard", "test", "election")
 DOCUMENTS: dict[str, type[BaseModel]] = {
+    "COMMAND": runs.ErrorDocument,
     "run": runs.RunDocument,
     "run --plan": runs.StagesDocument,
     "validate": runs.ValidateDocument,

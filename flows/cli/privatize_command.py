@@ -261,4 +261,4 @@ def _write(
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
     except InputError as error:
-        raise ConfigError(f"{error}") from None
+        raise ConfigError.from_input(error) from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -11,11 +12,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, Problem
 from hushrank.transforms.common.plain_text import MOST_LINES, short
 
 Location = tuple[str | int, ...]
 
+_ADVICE = re.compile(r"\. (?P<fix>(Did you mean|Known here).*)", re.DOTALL)
 TAG = "kind"  # the key that says which of several models a section follows
 _RULES = "rules"  # the error type under which `refuse` passes problems through pydantic
 _EXPECTED = {
@@ -48,28 +50,50 @@ def refuse(*problems: tuple[str, str]) -> NoReturn:
     raise PydanticCustomError(_RULES, "broken rules", {"problems": problems})
 
 
-def config_error(path: Path, error: ValidationError, model: type[BaseModel]) -> ConfigError:
+def problem_of_key(path: Path, key: str, text: str, line: int | None = None) -> Problem:
+    """What breaks a rule at a key of a YAML file.
+
+    Args:
+        path: the file.
+        key: dotted; empty: the file itself.
+        text: rule and fix, with a semicolon between them.
+        line: of the key, from 1.
+    """
+    rule, _, fix = text.partition("; ")
+    if fix[:1].isupper():  # the sentence would change
+        rule, fix = text, ""
+    if advice := _ADVICE.search(rule):
+        rule, fix = rule[: advice.start()], advice["fix"] + (f"; {fix}" if fix else "")
+    return Problem(f"{path}: {key}" if key else f"{path}", rule, fix, line)
+
+
+def config_error(
+    path: Path, error: ValidationError, model: type[BaseModel], lines: Mapping[str, int]
+) -> ConfigError:
     """All problems that `error` holds, in the words of this module.
 
     Args:
         path: the YAML file, as the person named it.
         error: raised by `model`.
         model: the root model, for its keys and their examples.
+        lines: of the keys of the file, by their dotted names.
     """
-    problems: dict[str, None] = {}
+    problems: dict[Problem, None] = {}
     more = set[Location]()  # places of problems that are only counted: a text costs a look at keys
     for details in error.errors(include_url=False):
         if len(problems) <= MOST_LINES:
-            found = _problems(details, model)
-            named = (f"{path}: {key}: {text}" if key else f"{path}: {text}" for key, text in found)
-            problems.update(dict.fromkeys(named))
+            for key, text in _problems(details, model):
+                line = lines.get(key, lines.get(key.partition("[")[0]))
+                problems[problem_of_key(path, key, text, line)] = None
         else:
             more.add(details["loc"])
-    lines, many = list(problems), len(problems) + len(more)
+    told, many = list(problems), len(problems) + len(more)
     if many > MOST_LINES:
-        lines = lines[: MOST_LINES - 1]
-        lines.append(f"{path}: {many - len(lines)} more problems; put these right first")
-    return ConfigError("\n".join(lines))
+        told = told[: MOST_LINES - 1]
+        told.append(
+            Problem(f"{path}", f"{many - len(told)} more problems", "put these right first")
+        )
+    return ConfigError("", *told)
 
 
 def _problems(details: ErrorDetails, model: type[BaseModel]) -> Iterator[tuple[str, str]]:

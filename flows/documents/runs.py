@@ -225,6 +225,51 @@ class PlacedItem(RankedItem):
     place: str
 
 
+class BrokenRule(Record):
+    """What is wrong, where, and how to put it right.
+
+    Attributes:
+        place: a file, `FILE: KEY` of a YAML file, a ledger, a budget or an option; null: the rule
+            says it.
+        line: of that file; null: not known.
+        rule: what is wrong.
+        fix: how to put it right; null: the rule says it.
+    """
+
+    place: str | None
+    line: int | None
+    rule: str
+    fix: str | None
+
+
+class ErrorFields(BrokenRule):
+    """Why a command could not do its work; `place` to `fix` are those of the first problem.
+
+    Attributes:
+        kind: of error, such as `ConfigError` or `BudgetRefused`.
+        message: the sentences for people.
+        exit_code: what the process ends with.
+        spent: what the command cost, in words; `nothing`; null: not known, see the ledger.
+        problems: all of them.
+    """
+
+    kind: str
+    message: str
+    exit_code: int
+    spent: str | None
+    problems: tuple[BrokenRule, ...]
+
+
+class ErrorDocument(Record):
+    """What a command prints with `--json` in place of its document when it fails.
+
+    Attributes:
+        error: why.
+    """
+
+    error: ErrorFields
+
+
 class RunDocument(Document):
     """What `hushrank run` did.
 

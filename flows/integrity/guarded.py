@@ -21,12 +21,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from hushrank.flows.errors import LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, LedgerError
 from hushrank.flows.integrity.anchor import Anchor
 from hushrank.flows.integrity.head import Anchored, Head, differs, head_of
 from hushrank.flows.integrity.signatures import Signed, Signer, Verifier
 from hushrank.flows.ledger.backend import LedgerBackend, Snapshot
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import RESTORE, without_hash
 
 RECOVER = "hushrank ledger recover says what going on without it means"

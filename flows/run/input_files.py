@@ -62,7 +62,7 @@ def input_of(
             raise NightWithoutFiles(f"Night {night}: {error}") from None
         raise ConfigError(str(error)) from None
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
 
 
 def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -> tuple[Head, ...]:

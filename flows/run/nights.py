@@ -17,6 +17,7 @@ from enum import StrEnum
 from hushrank.flows.config.schedule import CatchUp, EmptyNights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import (
+    NOTHING_SPENT,
     BudgetRefused,
     ConfigError,
     DrawError,
@@ -29,7 +30,6 @@ from hushrank.flows.errors import (
     text_of,
 )
 from hushrank.flows.ledger.account import Attempt, ReleaseState
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
@@ -275,7 +275,8 @@ def rank_nights(
             stopped += isinstance(error, LookStopped)
             yield NightResult(night, NightStatus.FAILED, text=text_of(error))
         except BudgetRefused as error:
-            raise BudgetRefused(f"{text_of(error)} {_not_ranked(nights[place:])}") from None
+            text = f"{text_of(error)} {_not_ranked(nights[place:])}"
+            raise BudgetRefused(text, *error.problems) from None
         else:
             yield NightResult(night, NightStatus.RELEASED, outcome)
     if failures:
