@@ -59,6 +59,7 @@ def stop_usage(error: Any, as_json: bool) -> NoReturn:
 
 def print_error(error: Exception, text: str, exit_code: int) -> None:
     """Print the document of an error."""
-    told = error if isinstance(error, HushrankError) else HushrankError(text)
+    told = error if isinstance(error, HushrankError) and f"{error}" else None
+    told = told or HushrankError(text, spent=getattr(error, "spent", None))
     what = {"kind": type(error).__name__, "message": short_message(text), "exit_code": exit_code}
     typer.echo(json.dumps({"error": {**what, **told.fields}}, indent=2))

@@ -60,7 +60,7 @@ def input_of(
     except NoFilesError as error:
         if night is not None:
             raise NightWithoutFiles(f"Night {night}: {error}") from None
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     except InputError as error:
         raise ConfigError.from_input(error) from None
 

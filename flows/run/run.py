@@ -232,8 +232,8 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
 
     try:
         return _run_counted(job, reducer, noted, tell, wait, ledger)
-    except HushrankError as error:
-        error.spent = _spent_by(job, ledger) if DRAW in begun else NOTHING
+    except (HushrankError, KeyboardInterrupt) as error:
+        setattr(error, "spent", _spent_by(job, ledger) if DRAW in begun else NOTHING)  # noqa: B010
         raise
 
 
