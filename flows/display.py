@@ -13,7 +13,6 @@ from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.guarantee.sentences import delta_sentence
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -25,7 +24,7 @@ from hushrank.flows.ledger.budget_text import (
 )
 from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
-from hushrank.flows.plan.worth import worth_note
+from hushrank.flows.planning.plan.worth import worth_note
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -44,6 +43,7 @@ from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.run import engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
+from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit

@@ -31,7 +31,7 @@ from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
 from hushrank.flows.ledger.streams import FREE
-from hushrank.flows.plan.worth import few_people_note, refusal
+from hushrank.flows.planning.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published

@@ -23,7 +23,6 @@ from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import NOTHING_SPENT, DrawError, LedgerError
-from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, find_key
 from hushrank.flows.ledger.ledger import Ledger
@@ -45,6 +44,7 @@ from hushrank.flows.run.job import Job, stated_version
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_night import StreamNight, stream_folder, told_as_input
 from hushrank.flows.signals import signals_held
+from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.pipelines.reduce.confidential_area import write_bits
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons
 from hushrank.pipelines.reduce.stream_nights import (

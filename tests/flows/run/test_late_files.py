@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.identity import contents
+from hushrank.flows.release import input_contents
 from hushrank.flows.run import late_files
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
@@ -106,9 +106,11 @@ def test_history_reads_no_large_file(released, command, monkeypatch):
     write(released, NIGHT, 1, 7)
     monkeypatch.setattr(late_files, "REMEMBERED_BYTES", 1)
     read: list[str] = []
-    digest = contents.Contents._digest
+    digest = input_contents.Contents._digest
     monkeypatch.setattr(
-        contents.Contents, "_digest", lambda self, path: read.append(path) or digest(self, path)
+        input_contents.Contents,
+        "_digest",
+        lambda self, path: read.append(path) or digest(self, path),
     )
     code, printed = command("history", released.config)
     assert (code, read, "changed after" in printed) == (0, [], False)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from hushrank.flows.propose.proposal import propose_config
+from hushrank.flows.planning.propose.proposal import propose_config
 
 NAMES = ("Ada", "Bo", "Cleo", "Dan")
 Lines = Sequence[str]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.cli.inspect_command import NO_TERMINAL, YES
+from hushrank.flows.interfaces.cli.inspect_command import NO_TERMINAL, YES
 from hushrank.flows.run.job import job_to_inspect, prepare_job, read_survey
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.inspect.look import look
