@@ -159,7 +159,7 @@ def validate(
     shown = nullcontext() if as_json else console.status(f"checking {config}")
     with shown, Reader() as reader:  # started first, because it loads as long as all the rest
         from hushrank.flows.display import check_notes, show_checks
-        from hushrank.flows.run.budget import check_ledger, ledger_of
+        from hushrank.flows.run.budget import check_ledger
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
@@ -173,7 +173,7 @@ def validate(
             job = prepare_job(survey, night=night)
         refuse_worthless(job)
         heads_of(job.files, job.config, reader)
-        ledger, inputs = ledger_of(job.config), job.planned_inputs
+        ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:
             in_stream = survey.config.schedule.stream is not None
             free = in_stream or drawn_before(job) is not None

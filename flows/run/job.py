@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
 from hushrank.flows.certificate.audited import audited_pairs
+from hushrank.flows.certificate.model import AuditedPair
 from hushrank.flows.certificate.software import full_version
 from hushrank.flows.config.apart import check_written_places
 from hushrank.flows.config.places import check_can_be_made
@@ -21,6 +22,7 @@ from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.identity.contents import Contents, meant_by
 from hushrank.flows.identity.input_names import input_names
 from hushrank.flows.identity.release_id import described, ids_of_old, known_or_new
+from hushrank.flows.ledger.account import Attempt
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
     InputNames,
@@ -29,6 +31,7 @@ from hushrank.flows.ledger.key import (
     find_key,
     ledger_key,
 )
+from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.plan.worth import Worth, worth_of
@@ -65,9 +68,8 @@ class Job:
     """A checked configuration with its input.
 
     Attributes:
-        config: the configuration.
+        survey: the configuration, with what is made of it once: ledger, method, audit.
         files: input files.
-        heads: what their footers and headers say, row counts with it; None: nobody has looked yet.
         tables: further files that decide the result: the file of epsilons, if there is one.
         seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
         again: whether a fresh draw is wanted of a release that was drawn before.
@@ -75,21 +77,31 @@ class Job:
         known_id: key of the release of that night or run, if the ledger knows it already.
         calibrated: method and mechanism of the release, calibrated once and then passed on; None if
             the release was drawn before.
-        counted: whether a lasting ledger counts the release; if none does, it is unsafe.
-        anyway: whether the operator wants a release that buys nothing, too.
     """
 
-    config: SurveyConfig
+    survey: Survey
     files: tuple[InputFile, ...]
-    heads: tuple[Head, ...] | None = field(default=None, repr=False)
     tables: tuple[InputFile, ...] = ()
     seed: int | None = None
     night: date | None = None
     again: bool = False
     known_id: str | None = None
     calibrated: Calibrated | None = None
-    counted: bool = True
-    anyway: bool = False
+
+    @property
+    def config(self) -> SurveyConfig:
+        """The configuration."""
+        return self.survey.config
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that the configuration names, opened once."""
+        return self.survey.ledger
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The last attempt at the release, as far as the ledger is known."""
+        return self.ledger.known().account.attempt(self.release_id)
 
     @property
     def safe(self) -> bool:
@@ -97,7 +109,7 @@ class Job:
 
         Whether the release really is private, the draw decides from the random bits it used.
         """
-        return self.config.privacy.private and self.seed is None and self.counted
+        return self.config.privacy.private and self.seed is None and self.survey.counted
 
     @cached_property
     def release_id(self) -> str:
@@ -112,7 +124,7 @@ class Job:
         """
         if self.known_id is not None:
             return self.known_id
-        account = ledger_of(self.config).book().account if self.safe else None
+        account = self.ledger.known().account if self.safe else None
         if self.of_stream is not None:  # whatever its files are: a night is drawn once
             named = {"stream": self.of_stream.stream_id, "night": str(self.night)}
             return self._key.tag(Purpose.RELEASE, json.dumps(named, sort_keys=True))
@@ -143,7 +155,7 @@ class Job:
         """
         if self.config.schedule.stream is None or self.night is None:
             return None
-        return StreamNight.of(self._key, self.config, self.night)
+        return StreamNight.of(self._key, self.config, self.night, self.ledger)
 
     @cached_property
     def inputs(self) -> InputNames:
@@ -191,11 +203,19 @@ class Job:
         """Cost and noise of the release, in numbers and words."""
         return self.drawn_by.terms
 
-    def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
-        """The job that reads the rows; it leaves exact arrays in `folder`."""
+    def reduction(
+        self, key: SecretKey, folder: Place, heads: tuple[Head, ...] | None = None
+    ) -> ReductionJob:
+        """The job that reads the rows.
+
+        Args:
+            key: of names of people.
+            folder: where it leaves exact arrays.
+            heads: what footers and headers of the files say; None: nobody has looked yet.
+        """
         method = self.drawn_by.method
         asked = method.reduction(self.config, self.mechanism, self.files, key, str(folder))
-        return replace(asked, heads=self.heads)
+        return replace(asked, heads=heads)
 
     @property
     def work(self) -> Place:
@@ -240,9 +260,9 @@ def prepare_job(
         )
     files, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
-    audited_pairs(config)
+    survey.audit  # noqa: B018 - what is wrong with it is said before anything is paid for
     return Job(
-        config=config,
+        survey=survey,
         files=files,
         tables=tables,
         seed=seed,
@@ -250,8 +270,6 @@ def prepare_job(
         again=again,
         known_id=known_id,
         calibrated=calibrated,
-        counted=survey.counted,
-        anyway=survey.anyway,
     )
 
 
@@ -264,7 +282,7 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
     """
     config, calibrated = survey.config, survey.calibrated
     files, tables = input_of(survey.path, config, night, survey.held)
-    return Job(config=config, files=files, tables=tables, night=night, calibrated=calibrated)
+    return Job(survey=survey, files=files, tables=tables, night=night, calibrated=calibrated)
 
 
 def job_without_files(survey: Survey, night: date) -> Job:
@@ -279,19 +297,22 @@ def job_without_files(survey: Survey, night: date) -> Job:
     except InputError as error:
         raise ConfigError(str(error)) from None
     check_places(config)
-    audited_pairs(config)
-    return Job(config=config, files=(), tables=tables, night=night, calibrated=calibrated)
+    survey.audit  # noqa: B018 - as for `prepare_job`
+    return Job(survey=survey, files=(), tables=tables, night=night, calibrated=calibrated)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Survey:
     """A configuration that was read and checked once, for everything that one command does.
+
+    Ledger, method and audit are made of it once, when somebody asks for them.
 
     Attributes:
         path: the YAML file, for messages.
         config: its content; a change of the file while the command runs has no effect.
         held: copies of tables in memory, in place of the files that it names; None: none.
-        counted, anyway: see `Job`.
+        counted: whether a lasting ledger counts its releases; if none does, they are unsafe.
+        anyway: whether the operator wants a release that buys nothing, too.
     """
 
     path: Path
@@ -304,6 +325,24 @@ class Survey:
     def mechanism(self) -> Mechanism:
         """The mechanism that draws releases of this configuration; raises as `calibrated`."""
         return self.calibrated.mechanism
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger that the configuration names.
+
+        Raises:
+            LedgerError: the key cannot be used.
+        """
+        return ledger_of(self.config)
+
+    @cached_property
+    def audit(self) -> tuple[AuditedPair, ...] | None:
+        """What attacks on the job have shown; None: it names no audit.
+
+        Raises:
+            ConfigError: the file `report.audit` cannot be used.
+        """
+        return audited_pairs(self.config)
 
     @cached_property
     def calibrated(self) -> Calibrated:

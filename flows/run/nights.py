@@ -103,13 +103,13 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
         raise ConfigError(NOT_AGAIN)
     attempt = None
     if config.nightly and not again:
-        attempt = ledger_of(config).nights(config.job_hashes()).get(night)
+        attempt = survey.ledger.nights(config.job_hashes()).get(night)
     if in_stream and not _is_drawn(attempt):
         return prepare_in_turn(survey, night)
     if attempt is None or attempt.drawn_at is None:
         return prepare_job(survey, night=night, again=again)
     check_places(config)
-    return Job(config=config, files=(), night=night, known_id=attempt.release_id)
+    return Job(survey=survey, files=(), night=night, known_id=attempt.release_id)
 
 
 def job_to_check(survey: Survey, now: datetime) -> Job:
@@ -167,7 +167,7 @@ def run_night(
         HushrankError: as for `prepare_night` and `run.run_job`.
     """
     config = survey.config
-    ledger = ledger_of(config)
+    ledger = survey.ledger
     with one_at_a_time(ledger, config.name, wait):  # only under the lock see what there is to do
         if night is None:
             return execute(prepare_job(survey, again=again))
@@ -249,7 +249,7 @@ def rank_nights(
         prepare_job(survey, night=nights[0])  # says what is missing
     failures, stopped = list[str](), 0
     for place, night in enumerate(nights):
-        attempt = ledger_of(config).nights(config.job_hashes()).get(night)
+        attempt = survey.ledger.nights(config.job_hashes()).get(night)
         if _is_published(attempt):
             yield NightResult(night, NightStatus.BEFORE)
             continue
@@ -303,7 +303,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
         LedgerError: no noise was drawn for the release, or the noise is no longer stored.
     """
     config = survey.config
-    ledger = ledger_of(config)
+    ledger = survey.ledger
     attempt = ledger.attempt(release_id)
     refuse_stream_id(attempt)
     if attempt is None or attempt.drawn_at is None:
@@ -319,7 +319,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
             " drawn under. Put that one back to publish it; output, confidential, ledger and the"
             " order of nights may differ. Nothing was spent."
         )
-    job = Job(config=config, files=(), night=attempt.night, known_id=release_id)
+    job = Job(survey=survey, files=(), night=attempt.night, known_id=release_id)
     if attempt.of:
         check_places(config)
         return job

@@ -12,7 +12,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
@@ -28,7 +27,6 @@ from hushrank.flows.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     finds_drawn,
     forget_exact,
@@ -57,6 +55,7 @@ from hushrank.flows.run.steps import (
     publish_release,
     reduce,
     reserve,
+    stored,
     sweep,
 )
 from hushrank.flows.run.stream_steps import cost_of, forget_counted, forget_counts, tidy_stream
@@ -77,6 +76,7 @@ NO_LOOK = (
 CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
 
 Tell = Callable[[str], None]
+Read = Callable[[], None]  # the step that reads the rows
 
 
 def engine_notes(job: Job) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def drawn_before(job: Job) -> Attempt | None:
     """
     if not job.safe or find_key(job.config.ledger.path) is None:
         return None
-    attempt = ledger_of(job.config).attempt(job.release_id)
+    attempt = job.attempt
     return None if attempt is None or attempt.drawn_at is None else attempt
 
 
@@ -134,7 +134,7 @@ def refuse_worthless(job: Job) -> None:
         MethodRefused: it buys nothing, whichever night is ranked.
         LedgerError: the ledger cannot be used.
     """
-    if not job.safe or job.anyway or job.calibrated is None:
+    if not job.safe or job.survey.anyway or job.calibrated is None:
         return
     if job.worth is not None and job.worth.nothing and drawn_before(job) is None:
         raise MethodRefused(refusal(job.config, job.worth))
@@ -142,7 +142,7 @@ def refuse_worthless(job: Job) -> None:
 
 def people_notes(job: Job) -> tuple[str, ...]:
     """A line where a release that would be drawn needs very many people; none if it is wanted."""
-    if not job.safe or job.anyway or job.calibrated is None:
+    if not job.safe or job.survey.anyway or job.calibrated is None:
         return ()
     note = few_people_note(job.worth)
     return (note,) if note and drawn_before(job) is None else ()
@@ -161,7 +161,7 @@ def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:
     """
     if not job.safe or job.of_stream is not None or find_key(job.config.ledger.path) is None:
         return ()
-    account, names = ledger_of(job.config).book().account, job.inputs.contents
+    account, names = job.ledger.known().account, job.inputs.contents
     attempt = account.attempt(job.release_id)
     if attempt is not None and attempt.drawn_at is not None:
         return (_becomes_of(job, attempt),) if if_drawn else ()
@@ -225,20 +225,18 @@ def run_job(
         HushrankError: anything else that a person can act on; the text says whether budget was
             spent.
     """
-    job = replace(job, heads=heads_of(job.files, job.config, reducer.reader))
+    heads = heads_of(job.files, job.config, reducer.reader)
     observer = observer_of(job)
     with observer.run() as ended:
-        outcome = _run(job, reducer, observer.watch(perform), tell, wait)
+        read = partial(reduce, job, reducer, heads)
+        outcome = _run(job, read, observer.watch(perform), tell, wait)
         ended(outcome)
     return outcome
 
 
-def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) -> Outcome:
-    ledger = ledger_of(job.config)
-    sweep(job.config, ledger)
-    if (done := published(job.config.output, job.release_id)) is not None:
-        commit(job, ledger)  # a run may have died just before it
-        return Outcome(*done, spent=None, balance=ledger.balance())
+def _run(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) -> Outcome:
+    if (done := _published(job)) is not None:
+        return done
     refuse_worthless(job)
     for note in (
         *engine_notes(job),
@@ -248,10 +246,19 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
         *people_notes(job),
     ):
         tell(note)
-    with ledger.run_lock(job.release_id, wait):
-        standing = _draw_once(job, reducer, ledger, perform)
+    with job.ledger.run_lock(job.release_id, wait):
+        standing = _draw_once(job, read, perform)
         drawn_now = standing is Standing.RESERVED and job.safe
-        return _publish(job, ledger, perform, spent=cost_of(job) if drawn_now else None)
+        return _publish(job, perform, spent=cost_of(job) if drawn_now else None)
+
+
+def _published(job: Job) -> Outcome | None:
+    """What earlier runs have published of the job; what dead runs left is seen to first."""
+    sweep(job.config, job.ledger)
+    if (done := published(job.config.output, job.release_id)) is None:
+        return None
+    commit(job)  # a run may have died just before it
+    return Outcome(*done, spent=None, balance=job.ledger.balance(book=job.ledger.known()))
 
 
 def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
@@ -261,50 +268,48 @@ def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
         RunInProgress: a run of the release is still going on.
         HushrankError: it could not be published.
     """
-    ledger = ledger_of(job.config)
-    sweep(job.config, ledger)
-    if (done := published(job.config.output, job.release_id)) is not None:
-        commit(job, ledger)
-        return Outcome(*done, spent=None, balance=ledger.balance())
-    with ledger.run_lock(job.release_id):
-        return _publish(job, ledger, perform, spent=None)
+    if (done := _published(job)) is not None:
+        return done
+    with job.ledger.run_lock(job.release_id):
+        return _publish(job, perform, spent=None)
 
 
-def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
+def _draw_once(job: Job, read: Read, perform: Perform) -> Standing:
     """Reserve, read, count, draw, unless it was drawn before.
 
     Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
     A reservation that is refused leaves counts that another process has prepared.
     """
     with one_signal():  # a second one would break off giving back
-        return _draw_or_undo(job, reducer, ledger, perform)
+        return _draw_or_undo(job, read, perform)
 
 
-def _draw_or_undo(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
-    reserved = False
+def _draw_or_undo(job: Job, read: Read, perform: Perform) -> Standing:
+    reserved = job.ledger.accepted = False
     try:
-        standing = perform(RESERVE, lambda: reserve(job, ledger))
+        standing = perform(RESERVE, lambda: reserve(job))
         reserved = True
         if standing is Standing.RESERVED:
             # The report's libraries take a second to load: use the time in which the child works.
             if is_installed("report"):
                 threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,)).start()
-            perform(REDUCE, lambda: reduce(job, reducer))
-            perform(DRAW, lambda: draw(job, ledger))
+            perform(REDUCE, read)
+            perform(DRAW, lambda: draw(job))
     except BaseException as error:
-        if reserved or ledger.accepted or not isinstance(error, HushrankError):
-            undo(job, ledger, error)
+        if reserved or job.ledger.accepted or not isinstance(error, HushrankError):
+            undo(job, job.ledger, error)
         raise
     return standing
 
 
-def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None) -> Outcome:
-    release = perform(ESTIMATE, lambda: estimate(job))
-    balance = ledger.balance()
-    folder = perform(PUBLISH, lambda: publish_release(job, release, balance))
-    perform(COMMIT, lambda: commit(job, ledger))
+def _publish(job: Job, perform: Perform, *, spent: Spend | None) -> Outcome:
+    ledger, drawn = job.ledger, stored(job)
+    release = perform(ESTIMATE, lambda: estimate(job, drawn))
+    balance = ledger.balance(book=ledger.known())
+    folder = perform(PUBLISH, lambda: publish_release(job, drawn, release, balance))
+    perform(COMMIT, lambda: commit(job))
     alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
-    again = spent is not None and ledger.book().account.draws(job.release_id) > 1
+    again = spent is not None and ledger.known().account.draws(job.release_id) > 1
     return Outcome(release, folder, spent, balance, alerts, again)
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.build import certifier
 from hushrank.flows.certificate.model import Software
 from hushrank.flows.certificate.software import software
@@ -43,7 +42,6 @@ from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
@@ -88,6 +86,7 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.split import Head
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 
 
@@ -98,7 +97,7 @@ class Standing(StrEnum):
     DRAWN = "drawn"  # noise is drawn and stored: publish it
 
 
-def reserve(job: Job, ledger: Ledger) -> Standing:
+def reserve(job: Job) -> Standing:
     """Set the job's cost aside, unless its noise was drawn before.
 
     Raises:
@@ -107,7 +106,11 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         LookStopped: a look at its rows has stopped it before, and what was seen is not kept.
         DrawError: its noise was drawn and is not kept, and no fresh draw was asked for.
     """
-    attempt = ledger.attempt(job.release_id) if job.safe else None
+    return job.ledger.settled(lambda: _reserved(job)) if job.safe else _reserved(job)
+
+
+def _reserved(job: Job) -> Standing:
+    attempt = job.attempt if job.safe else None
     finish(job.work, attempt)
     stored = (job.work / DRAWN_FILE).exists()
     if not stored:
@@ -128,41 +131,47 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         return Standing.DRAWN
     if attempt is not None and paid and not job.again:
         refuse_lost(attempt, job.work)
-    require_remembered(job.config, ledger, job.inputs.plain)
+    require_remembered(job.config, job.ledger, job.inputs.plain)
     if night is not None:
-        reserve_stream(job, night, ledger)
+        reserve_stream(job, night)
     else:
-        ledger.reserve(
+        job.ledger.reserve(
             job.release_id,
             job.terms.spend,
-            config_hash=job.config.job_hash(),
+            config_hash=job.config.job_hashes()[0],
             night=job.night,
             noise_lost=paid,
             inputs=job.inputs,
         )
-    keep_witness(job.config, ledger, job.inputs.plain)
+    keep_witness(job.config, job.ledger, job.inputs.plain)
     return Standing.RESERVED
 
 
-def reduce(job: Job, reducer: Reducer) -> None:
+def reduce(job: Job, reducer: Reducer, heads: tuple[Head, ...] | None = None) -> None:
     """Read the rows and leave exact arrays in the confidential area.
+
+    Args:
+        job: what to read, and how.
+        reducer: the running child process that reads.
+        heads: what footers and headers of the files say; None: nobody has looked yet.
 
     Raises:
         ConfigError: the input breaks a rule.
         ReadingError: anything else went wrong.
     """
     if job.of_stream is not None:
-        reduce_stream(job, job.of_stream, reducer)
+        reduce_stream(job, job.of_stream, reducer, heads)
         return
     make_confidential(job.config.confidential, job.release_id)
-    config, reduction = job.config, job.reduction(SecretKey.draw(job.bits()), job.work)
+    reduction = job.reduction(SecretKey.draw(job.bits()), job.work, heads)
+    config = job.config
     reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
     with told_as_input():
         job.contents.require_unchanged()
     job.contents.remember()
 
 
-def draw(job: Job, ledger: Ledger) -> None:
+def draw(job: Job) -> None:
     """Draw the noise, once, and store what may be published; the exact arrays are then deleted.
 
     What was drawn is on disk before the ledger counts it, so a full disk is met before the point
@@ -170,17 +179,14 @@ def draw(job: Job, ledger: Ledger) -> None:
     the mechanism fails, for that may tell something about the rows.
 
     Raises:
-        ConfigError: the file `report.audit` is gone, or says nothing of this job any more. No
-            budget was spent.
         PredictableBits: the job is to be safe, and bits that the reduction or the draw takes are
             not. No budget was spent.
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
     if job.of_stream is not None:
-        draw_stream(job, job.of_stream, ledger)
+        draw_stream(job, job.of_stream)
         return
     exact, reduced = load_exact(job.work), _safe_bits(job)
-    audit = audited_pairs(job.config)  # read before the draw: a file that is gone costs nothing
     votes = None
     if job.drawn_by.look is not None:
         votes = votes_of_reduction(job.work, job.config.privacy.unit)
@@ -188,29 +194,29 @@ def draw(job: Job, ledger: Ledger) -> None:
         drawn = _drawn(job, exact, votes, reduced)
     except Exception:
         with signals_held():
-            _mark(job, ledger, None, stopped=False)
+            _mark(job, None, stopped=False)
             write_whole(str(job.work / FAILED_FILE), b"")
         raise
-    content = npz_bytes(**entries_of(replace(drawn, audit=audit)))
+    content = npz_bytes(**entries_of(drawn))
     with signals_held():
         digest = store_unmarked(job.work, content)
-        _mark(job, ledger, digest, stopped=drawn.stopped)
+        _mark(job, digest, stopped=drawn.stopped)
         finish_drawn(job.work, digest)
         forget_exact(job.work)
 
 
-def _mark(job: Job, ledger: Ledger, digest: str | None, *, stopped: bool) -> None:
+def _mark(job: Job, digest: str | None, *, stopped: bool) -> None:
     """Record that the job's noise was drawn; `digest` is that of the file which holds it.
 
     Where a look has `stopped` the job, only the look was drawn, and only that is spent.
     """
     look = job.drawn_by.look
     if job.safe and stopped and look is not None and digest is not None:
-        ledger.mark_stopped(job.release_id, look.spend, digest)
+        job.ledger.mark_stopped(job.release_id, look.spend, digest)
     elif job.safe:
-        ledger.mark_drawn(job.release_id, digest)
+        job.ledger.mark_drawn(job.release_id, digest)
     else:
-        ledger.record_unsafe(job.release_id, _why_unsafe(job))
+        job.ledger.record_unsafe(job.release_id, _why_unsafe(job))
 
 
 def finish(work: Place, attempt: Attempt | None) -> None:
@@ -258,6 +264,7 @@ def _drawn(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: Bi
         created=now,
         code_version=stated_version(),
         software=software(),
+        audit=job.survey.audit,
     )
     if drawn.seen is None or not drawn.seen.stops:
         arrays = job.drawn_by.method.draw(exact, job.mechanism, bits)
@@ -272,7 +279,13 @@ def _drawn(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: Bi
     return replace(drawn, bits=used)
 
 
-def estimate(job: Job) -> Release:
+def stored(job: Job) -> Drawn:
+    """What was drawn for the job; raises as `stored_drawn`."""
+    attempts = job.ledger.known().account.attempts if job.safe else ()
+    return stored_drawn(job.work, job.release_id, attempts, job.config)
+
+
+def estimate(job: Job, drawn: Drawn) -> Release:
     """Rank what was drawn. Post-processing: it may be repeated freely.
 
     Raises:
@@ -280,7 +293,6 @@ def estimate(job: Job) -> Release:
         LookStopped: a look at the rows told to stop, so nothing else was drawn.
     """
     config = job.config
-    drawn = _stored(job)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
     look, method = look_of(drawn, config), drawn.drawn_by.method
@@ -289,7 +301,7 @@ def estimate(job: Job) -> Release:
         release_id=job.release_id,
         created=drawn.created,
         name=config.name,
-        job=recorded_hash(job.config, ledger_of(job.config).attempt(job.release_id)),
+        job=recorded_hash(job.config, job.attempt),
         method=method.facts.name,
         night=job.night,
         code_version=drawn.code_version,
@@ -316,12 +328,6 @@ def estimate(job: Job) -> Release:
     )
 
 
-def _stored(job: Job) -> Drawn:
-    """What was drawn for the job; raises as `stored_drawn`."""
-    attempts = ledger_of(job.config).book().account.attempts if job.safe else ()
-    return stored_drawn(job.work, job.release_id, attempts, job.config)
-
-
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:
     try:
         return drawn.drawn_by.method.conclude(drawn.arrays, drawn.mechanism, job.config)
@@ -333,7 +339,7 @@ def _concluded(job: Job, drawn: Drawn) -> Conclusion:
         ) from None
 
 
-def publish_release(job: Job, release: Release, balance: Balance) -> Place:
+def publish_release(job: Job, drawn: Drawn, release: Release, balance: Balance) -> Place:
     """Write the release, its report and its certificate into the output folder.
 
     Raises:
@@ -346,14 +352,13 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     continued = before is not None and find_archived(output, before.release_id) is None
     earlier = nights_before(release, output)
     report = render_report(release, balance, before, earlier, continued=continued)
-    drawn = _stored(job)
     certify = certifier(
         release,
         job.config,
         drawn.drawn_by,
         drawn.arrays,
         drawn.software or Software(hushrank=drawn.code_version),
-        ledger_part(ledger_of(job.config), job.release_id) if job.safe else None,
+        ledger_part(job.ledger, job.release_id) if job.safe else None,
         drawn.audit,
     )
     return publish(
@@ -366,7 +371,7 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     )
 
 
-def commit(job: Job, ledger: Ledger) -> None:
+def commit(job: Job) -> None:
     """Record that the release is published.
 
     Raises:
@@ -375,8 +380,9 @@ def commit(job: Job, ledger: Ledger) -> None:
     tidy_stream(job)
     if not job.safe:
         return
-    account = ledger.book().account
-    if account.state(job.release_id) not in PAID:
+    ledger = job.ledger
+    if ledger.known().account.state(job.release_id) not in PAID:
+        account = ledger.book().account
         require_remembered(job.config, ledger, job.inputs.plain)
         if job.release_id in account.accepted:  # of a past period, by the word of an operator
             return
@@ -394,7 +400,7 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
     ledger.backend.tidy()
     forget_half_written(config.confidential)
     if config.schedule.stream is not None:
-        tidy_ended(config.confidential, ledger.book().account)
+        tidy_ended(config.confidential, ledger.known().account)
     for release_id in releases_with_strays(config.confidential):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
             work, attempt = config.confidential / release_id, ledger.attempt(release_id)
@@ -405,6 +411,6 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
 def _why_unsafe(job: Job) -> str:
     if not job.config.privacy.private:
         return "released without noise (epsilon: inf)"
-    if not job.counted:
+    if not job.survey.counted:
         return "no lasting ledger counts it"
     return "its random bits came from an injected seed, so its noise can be computed"

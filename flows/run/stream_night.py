@@ -23,10 +23,10 @@ from hushrank.flows.ledger.account import UNKNOWN
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.key import LedgerKey, Purpose
+from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import NightToPay
 from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.reductions import CountedMethod
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.drawn import law_of, text_of_law
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.accounting import Spend
@@ -57,7 +57,7 @@ class StreamNight:
     area: Place
 
     @classmethod
-    def of(cls, key: LedgerKey, config: SurveyConfig, night: date) -> StreamNight:
+    def of(cls, key: LedgerKey, config: SurveyConfig, night: date, ledger: Ledger) -> StreamNight:
         """That of a job; the stream's terms are part of the job's hash.
 
         Raises:
@@ -69,7 +69,7 @@ class StreamNight:
             raise ValueError("the job is no stream")
         name, *older = (key.tag(Purpose.STREAM, each) for each in config.job_hashes())
         for each in older:  # a stream that an earlier version began keeps its name
-            account = ledger_of(config).book().account
+            account = ledger.known().account
             if account.state(name) in UNKNOWN and account.state(each) not in UNKNOWN:
                 name = each
         return cls(name, section, night, config.confidential)

@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, LedgerError
@@ -31,7 +30,6 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, check_night, reserve_night
 from hushrank.flows.methods.streams import ANSWERS, RELEASED, arrays_of
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     FAILED_FILE,
     bits_of_reduction,
@@ -60,6 +58,7 @@ from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import reads_only_text
+from hushrank.transforms.storage.split import Head
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import draw_night, missing_nights
@@ -96,12 +95,12 @@ def check_turn(job: Job, ledger: Ledger) -> None:
     if job.night is None:
         raise ValueError("the job is no night of a stream")
     key = find_key(config.ledger.path) or LedgerKey(bytes(KEY_BYTES), "")  # then it is the first
-    night = StreamNight.of(key, config, job.night)
+    night = StreamNight.of(key, config, job.night, ledger)
     spend = job.terms.spend if night.stored is None else night.stored.spend
     check_night(ledger, night.to_pay(spend), job.planned_inputs)
 
 
-def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
+def reserve_stream(job: Job, night: StreamNight) -> None:
     """Reserve the night, and with the first one the stream.
 
     Raises:
@@ -110,7 +109,7 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
         ConfigError: an earlier version began the stream, and nobody knows how it hashed names.
         BudgetRefused: the ledger does not hold the cost of the stream.
     """
-    _require_night_before(ledger.book().account, night)
+    _require_night_before(job.ledger.known().account, night)
     lost = missing_nights(night.folder, night.number)
     if lost:
         first = night.section.night(lost[0])
@@ -122,10 +121,8 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
     with told_as_input(), suppress(FileNotFoundError):  # the first night begins the stream
         _naming(job, night)
     spend = job.terms.spend if night.stored is None else night.stored.spend
-    config_hash = job.config.job_hash()
-    reserve_night(
-        ledger, job.release_id, night.to_pay(spend), config_hash=config_hash, inputs=job.inputs
-    )
+    config_hash, wanted = job.config.job_hashes()[0], night.to_pay(spend)
+    reserve_night(job.ledger, job.release_id, wanted, config_hash=config_hash, inputs=job.inputs)
 
 
 def _require_night_before(account: Account, night: StreamNight) -> None:
@@ -144,7 +141,9 @@ def night_before(account: Account, night: StreamNight) -> Attempt | None:
     return account.nights_of(night.stream_id).get(night.section.night(night.number - 1))
 
 
-def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
+def reduce_stream(
+    job: Job, night: StreamNight, reducer: Reducer, heads: tuple[Head, ...] | None
+) -> None:
     """Read the rows of a night and keep what is counted; a night without files has no rows.
 
     Raises:
@@ -160,7 +159,7 @@ def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
             return
         forget_exact_of(job)
         of_stream = _of_stream(job, night)
-        reduction = job.reduction(SecretKey.draw(job.bits()), job.work)
+        reduction = job.reduction(SecretKey.draw(job.bits()), job.work, heads)
         if not isinstance(reduction, ReduceComparisons):
             raise ValueError("a stream is one of comparisons")
         if not job.files:
@@ -168,13 +167,8 @@ def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
             used = BitsUsed.of(Purpose.ROW_CHOICE, [of_stream.key.source])
             write_bits(str(job.work), used)
             return
-        config = job.config
-        whole = replace(
-            reduction,
-            memory_limit=config.memory_limit,
-            engine=config.runner.engine(),
-            stream=of_stream,
-        )
+        limit, engine = job.config.memory_limit, job.config.runner.engine()
+        whole = replace(reduction, memory_limit=limit, engine=engine, stream=of_stream)
         count_night(whole, night.stream, reducer.run)
 
 
@@ -185,7 +179,7 @@ def forget_exact_of(job: Job) -> None:
 
 
 def _of_stream(job: Job, night: StreamNight) -> NightOfStream:
-    before = night_before(ledger_of(job.config).book().account, night)
+    before = night_before(job.ledger.known().account, night)
     if night.number == 0:
         key = begin(night.folder, night.stream_id, job.bits())
     else:
@@ -215,7 +209,7 @@ def _naming(job: Job, night: StreamNight) -> Naming:
     return stream_naming(night.folder, night.stream_id, Naming.TEXTS if texts else None)
 
 
-def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
+def draw_stream(job: Job, night: StreamNight) -> None:
     """Draw the noise of a night, once; what no later night needs is then deleted.
 
     Raises:
@@ -224,24 +218,24 @@ def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
         DrawError: the noise has other bits than a release must have.
     """
     with told_as_input():
-        found = night.drawn() or _drawn_now(job, night, ledger)
+        found = night.drawn() or _drawn_now(job, night)
         night.remember(found)
     if not (found.bits.safe and found.bits.covers(Purpose.NOISE)):
         raise DrawError(
             "draw: the noise of this night was not drawn from bits of the operating system, and a"
             f" night is drawn once. Nothing is released. To go on, {NEW_STREAM}."
         )
-    content = _content(job.config, night, found)
+    content = _content(job, night, found)
     settle(night.folder, night.number)
     forget_unmarked(job.work)  # no mark names one: the night is reserved
     with signals_held():
         digest = store_unmarked(job.work, content)
-        ledger.mark_drawn(job.release_id, digest, found.people)
+        job.ledger.mark_drawn(job.release_id, digest, found.people)
         finish_drawn(job.work, digest)
         tidy_stream(job)
 
 
-def _drawn_now(job: Job, night: StreamNight, ledger: Ledger) -> released_files.Drawn:
+def _drawn_now(job: Job, night: StreamNight) -> released_files.Drawn:
     counted_with = bits_of_reduction(job.work)
     place = (night.folder, night.stream_id, night.number)
     try:
@@ -250,12 +244,12 @@ def _drawn_now(job: Job, night: StreamNight, ledger: Ledger) -> released_files.D
         raise
     except ValueError:  # of the mechanism: that it fails may tell something about the rows
         with signals_held():
-            ledger.mark_drawn(job.release_id)
+            job.ledger.mark_drawn(job.release_id)
             write_whole(str(job.work / FAILED_FILE), b"")
         raise
 
 
-def _content(config: SurveyConfig, night: StreamNight, found: released_files.Drawn) -> bytes:
+def _content(job: Job, night: StreamNight, found: released_files.Drawn) -> bytes:
     """What is stored of a night that was drawn: all that follows is computed from it."""
     place = (night.folder, night.stream_id, night.number)
     shown = shown_of(*place, night.stream, found, pairs=night.counts_pairs)
@@ -266,7 +260,7 @@ def _content(config: SurveyConfig, night: StreamNight, found: released_files.Dra
         created=datetime.now(UTC),
         code_version=stated_version(),
         software=software(),
-        audit=audited_pairs(config),
+        audit=job.survey.audit,
     )
     return npz_bytes(**entries_of(drawn))
 
@@ -287,7 +281,7 @@ def restore_drawn(job: Job, night: StreamNight, attempt: Attempt) -> None:
                 " again: restore that folder, as it was after the night; if it is lost,"
                 f" {NEW_STREAM}. {NOTHING_SPENT}"
             )
-        content = _content(job.config, night, found)
+        content = _content(job, night, found)
     make_confidential(job.config.confidential, job.release_id)
     with signals_held():
         finish_drawn(job.work, store_unmarked(job.work, content))

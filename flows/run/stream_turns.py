@@ -13,7 +13,6 @@ from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_open, require_turn
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, Survey, job_without_files, prepare_job
 
 NOT_AGAIN = (
@@ -46,7 +45,7 @@ def prepare_in_turn(survey: Survey, night: date) -> Job:
     config, empty = survey.config, job_without_files(survey, night)
     if empty.of_stream is None:
         raise ValueError("the job is no night of a stream")
-    account, wanted = ledger_of(config).book().account, empty.of_stream.to_pay(FREE)
+    account, wanted = survey.ledger.known().account, empty.of_stream.to_pay(FREE)
     require_open(account, wanted)
     require_turn(account, wanted)
     try:
@@ -67,7 +66,7 @@ def stream_job_to_check(survey: Survey) -> Job:
     config, stream = survey.config, survey.config.schedule.stream
     if stream is None:
         raise ValueError("the job is no stream")
-    night = upcoming(ledger_of(config).book().account, config)
+    night = upcoming(survey.ledger.known().account, config)
     if night is None:
         raise ConfigError(
             f"{survey.path}: the stream ended on {stream.last}, its night {stream.nights}."

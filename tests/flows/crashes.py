@@ -131,10 +131,9 @@ class Fault:
 def drawn_job_of(config: Path) -> Job:
     """A job whose run died between the draw and the publication."""
     job = prepare_job(read_survey(config))
-    ledger = ledger_of(job.config)
-    reserve(job, ledger)
+    reserve(job)
     reduce(job, SharedReducer())
-    draw(job, ledger)
+    draw(job)
     return job
 
 

@@ -123,7 +123,7 @@ def die_at_night(survey: Survey, number: int) -> Job:
     """A night is reserved and counted, and then its machine loses its power."""
     checked = read_survey(survey.config)
     job = prepare_night(checked, DAYS[number], datetime.now(UTC))
-    steps.reserve(job, ledger_of(checked.config))
+    steps.reserve(job)
     steps.reduce(job, InProcessReducer())
     return job
 
@@ -138,7 +138,7 @@ def test_a_night_whose_noise_was_stored_before_its_mark_is_not_drawn_again(
     with monkeypatch.context() as patched:
         patched.setattr("hushrank.flows.run.stream_steps.store_unmarked", stop)
         with pytest.raises(KeyboardInterrupt):
-            steps.draw(job, ledger_of(job.config))
+            steps.draw(job)
     (noise,) = here.work.glob("stream-*/released/00001.npz")
     there = restored(command, here, tmp_path)
     night(command, there, 1)

@@ -24,10 +24,9 @@ from tests.flows.damages import DAMAGES, remove, replace_by_folder
 def drawn(survey):
     """A job whose noise is drawn and paid for, and not published."""
     job = prepare_job(read_survey(survey.config))
-    ledger = ledger_of(job.config)
-    reserve(job, ledger)
+    reserve(job)
     reduce(job, InProcessReducer())
-    draw(job, ledger)
+    draw(job)
     return job
 
 
@@ -74,17 +73,17 @@ def test_the_result_of_another_release_is_not_published(survey, command, drawn):
 def test_damaged_counts_cost_nothing(survey, name):
     job = prepare_job(read_survey(survey.config))
     ledger, path = ledger_of(job.config), job.work / name
-    reserve(job, ledger)
+    reserve(job)
     reduce(job, InProcessReducer())
     whole = path.read_bytes()
     for damage in (lambda: path.write_bytes(whole[:20]), lambda: replace_by_folder(path)):
         damage()
         with pytest.raises(HushrankError, match="Nothing was drawn or spent; run again"):
-            draw(job, ledger)
+            draw(job)
         assert ledger.state(job.release_id) == "reserved"
         remove(path)
         path.write_bytes(whole)
-    draw(job, ledger)
+    draw(job)
 
 
 @pytest.mark.parametrize(

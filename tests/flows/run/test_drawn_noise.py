@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.run import steps
 from hushrank.flows.run.drawn import Drawn
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.job import Job, Survey
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
@@ -183,7 +184,8 @@ def drawn(
 ) -> list[Drawn]:
     """What the step draws, many times."""
     monkeypatch.setattr(steps, "stated_version", lambda: "0")  # which takes most of its time
-    one = Job(config=case.config, files=(), calibrated=calibrate(case.config))
+    survey = Survey(Path("survey.yaml"), case.config)
+    one = Job(survey=survey, files=(), calibrated=survey.calibrated)
     return [steps._drawn(one, case.exact, votes, BitsUsed()) for _ in range(runs)]
 
 

@@ -25,7 +25,6 @@ from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
@@ -268,8 +267,7 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))
-    ledger = ledger_of(job.config)
-    reserve(job, ledger)
+    reserve(job)
     change_the_code(monkeypatch)
     with pytest.raises(RuntimeError, match="would randomise by another law than the run states"):
         reduce(job, InProcessReducer())

@@ -463,7 +463,7 @@ def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command
         assert run(command, stream, 1)[0] == 130
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[1], datetime.now(UTC))
-    steps.reserve(job, ledger_of(survey.config))  # killed: nobody gave it back
+    steps.reserve(job)  # killed: nobody gave it back
     code, printed = command("clean", stream.config)
     name = job.of_stream.stream_id
     assert code == 0, printed
@@ -539,8 +539,7 @@ def test_what_comes_after_the_end_of_a_stream_is_deleted(stream, command):
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[0], datetime.now(UTC))
-    ledger = ledger_of(survey.config)
-    assert steps.reserve(job, ledger) is steps.Standing.RESERVED
+    assert steps.reserve(job) is steps.Standing.RESERVED
     steps.reduce(job, InProcessReducer())
     assert spent(stream) > 0
     code, printed = command("ledger", "cancel", stream.config, job.of_stream.stream_id)
@@ -595,7 +594,7 @@ def cancel_on_a_full_disk(file: LedgerFile, token: str, lines: bytes) -> bool:
 def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
     ledger = ledger_of(job.config)
-    steps.reserve(job, ledger)
+    steps.reserve(job)
     steps.reduce(job, InProcessReducer())
     assert counts_of(stream) != []
     cancel = ("ledger", "cancel", stream.config, job.of_stream.stream_id)
@@ -620,7 +619,7 @@ def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, comma
 
 def test_counts_that_cannot_be_deleted_are_named(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
-    steps.reserve(job, ledger_of(job.config))
+    steps.reserve(job)
     steps.reduce(job, InProcessReducer())
     with monkeypatch.context() as patch:
         broken = raising(OSError(errno.EIO, "Input/output error"))
