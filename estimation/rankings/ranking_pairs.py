@@ -47,25 +47,6 @@ def pair_counts(items: Integers, lengths: Integers, n_items: int) -> Integers:
     return square
 
 
-def position_counts(items: Integers, lengths: Integers, n_items: int) -> Integers:
-    """How often each item is at each place.
-
-    Args:
-        items, lengths, n_items: as in `pair_counts`.
-
-    Returns:
-        shape (n_items, n_items), entry [a, p] = rankings with a at place p, 0 = best.
-
-    Raises:
-        ValueError: the lengths do not fit, or a code is out of range.
-    """
-    places = np.zeros((n_items, n_items), np.int64)
-    for table in tables_by_length(items, lengths, n_items):
-        for place, column in enumerate(table.T):
-            places[:, place] += np.bincount(column, minlength=n_items)
-    return places
-
-
 def tables_by_length(items: Integers, lengths: Integers, n_items: int) -> Iterator[Integers]:
     """Rankings of the same length as a matrix, one row each; empty ones are left out.
 

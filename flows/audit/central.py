@@ -31,14 +31,14 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.model import GraphKind
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.effect_mechanism import EffectMechanism
-from hushrank.flows.guarantee.mechanism import CountMechanism, Mechanism
-from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.methods.spectral import MeasurementMechanism
 from hushrank.flows.run.confidential_folder import load_arrays, votes_of_reduction
+from hushrank.flows.statement.effect_mechanism import EffectMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
+from hushrank.flows.statement.score_mechanism import ScoreMechanism
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.flows.audit.part import Untold, as_row
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.drawn import noisy_votes
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.audit import Rows
 from hushrank.privacy.randomness import system_bits
 

@@ -23,10 +23,10 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.rankings import SyntheticMechanism
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.run.confidential_folder import load_arrays
+from hushrank.flows.statement.rankings import SyntheticMechanism
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.audit import Rows
 from hushrank.privacy.keyed_hash import SecretKey

@@ -16,9 +16,9 @@ from hushrank.flows.audit.part import Part, Reduce, Untold, written
 from hushrank.flows.audit.people import NOBODY, Person, adjacent, comparers
 from hushrank.flows.audit.small_job import FIRST_NIGHT, small_job
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.registry import calibrate
+from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons
 from hushrank.pipelines.reduce.stream_nights import count_night
 from hushrank.privacy.audit import Rows, Statistic

@@ -9,8 +9,8 @@ from pydantic import AwareDatetime
 
 from hushrank.flows.certificate.model import AuditedPair
 from hushrank.flows.certificate.numbers import exact
-from hushrank.flows.guarantee.record import Extended, Record
 from hushrank.flows.release.json_text import json_text
+from hushrank.flows.statement.record import Extended, Record
 from hushrank.privacy.units import Adjacency, Unit
 
 AUDIT_FILE = "audit.json"

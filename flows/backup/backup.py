@@ -21,9 +21,9 @@ from hushrank.flows.backup.contents import KeptBefore, contents_of
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, ConfigError, RunInProgress
-from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.ledger.account import Account, ReleaseState, account_of
 from hushrank.flows.ledger.book import Book
+from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import code_version

@@ -23,9 +23,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from hushrank.flows.errors import BackupError, ConfigError
-from hushrank.flows.guarantee.record import Record
-from hushrank.flows.integrity.head import Head
+from hushrank.flows.ledger.signed_head import Head
 from hushrank.flows.release.archive import SUMS
+from hushrank.flows.statement.record import Record
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_flushed
 

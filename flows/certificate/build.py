@@ -23,7 +23,7 @@ from hushrank.flows.certificate.model import (
 )
 from hushrank.flows.certificate.numbers import as_shown
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.integrity.signing import load_signer
+from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Certify, Contents
 from hushrank.flows.release.release import Release

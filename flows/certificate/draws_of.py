@@ -18,16 +18,16 @@ from hushrank.flows.certificate.local import (
     draw_of_responses,
 )
 from hushrank.flows.certificate.objective import draws_of_effects, draws_of_scores
-from hushrank.flows.guarantee.effect_mechanism import EffectMechanism
-from hushrank.flows.guarantee.local import AnswerMechanism
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.ranking_counts import RankingCountMechanism
-from hushrank.flows.guarantee.rankings import SyntheticMechanism
-from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.spectral import MeasurementMechanism
 from hushrank.flows.methods.spectral_rr import ResponseMechanism
+from hushrank.flows.statement.effect_mechanism import EffectMechanism
+from hushrank.flows.statement.local import AnswerMechanism
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.ranking_counts import RankingCountMechanism
+from hushrank.flows.statement.rankings import SyntheticMechanism
+from hushrank.flows.statement.score_mechanism import ScoreMechanism
 
 
 def draws_of(calibrated: Calibrated, drawn: Arrays) -> tuple[Draw, ...]:

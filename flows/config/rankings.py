@@ -222,6 +222,17 @@ class RankingsConfig(RowFiles):
         return self.layout in ("long", "wide")
 
     @property
+    def tie_rule(self) -> str:
+        """Words for what becomes of items that a ranking puts at one rank; empty: it cannot."""
+        if not self.has_numbers:
+            return ""
+        if self.ties is RankingTies.RANDOM:
+            return "a secret coin puts them in order"
+        if self.overvotes is Overvotes.EXHAUST:
+            return "the ranking ends before them"
+        return "the ranking is set aside"
+
+    @property
     def names_people(self) -> bool:
         """Whether the input says which rankings belong to one person; PrefLib files never do.
 

@@ -138,7 +138,7 @@ class RowFiles(Section):
 
     Attributes:
         paths: files, folders or patterns, local or in gs://, s3:// or abfs://; or tables, as
-            iceberg://, delta: and bigquery:// name them (docs/tables.md). Where a path holds
+            iceberg://, delta: and bigquery:// name them (docs/files.md). Where a path holds
             {date}, every night reads its own files.
         format: of all files; None: by each file's ending.
         partitions: columns that folders of the paths tell, as in `language=de/part.parquet`, and

@@ -44,12 +44,12 @@ from hushrank.flows.config.row_rules import (
 )
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
 from hushrank.flows.methods.noisy_counts import NoisyCounts
 from hushrank.flows.methods.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.perturbed_mle import MLE
 from hushrank.flows.methods.win_loss import WinLoss
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.units import Unit
 
 NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may have it

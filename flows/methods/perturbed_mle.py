@@ -30,15 +30,15 @@ from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.effect_mechanism import EffectMechanism
-from hushrank.flows.guarantee.perturbed_mle import mle_record
-from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.methods import order_effects
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.reductions import CountedMethod, warnings_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores
+from hushrank.flows.statement.effect_mechanism import EffectMechanism
+from hushrank.flows.statement.perturbed_mle import mle_record
+from hushrank.flows.statement.score_mechanism import ScoreMechanism
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend

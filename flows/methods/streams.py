@@ -13,8 +13,8 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.shared_nights import window_totals
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.methods.base import Arrays, Terms
+from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.privacy.accounting import spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import RandomBits

@@ -37,7 +37,7 @@ from hushrank.estimation.rankings.ranking_evidence import (
     undoing_pays,
 )
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.rankings import RankingGuarantee
+from hushrank.flows.statement.rankings import RankingGuarantee
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.transforms.common.randomisation import RankingMechanism
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
-from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -48,6 +46,8 @@ from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.ties import tie_facts
 from hushrank.flows.report.win_rates import win_rates_of
+from hushrank.flows.statement.record import Parameter, PrivacyRecord
+from hushrank.flows.statement.sentences import number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.extras import is_installed
 from hushrank.transforms.common.plain_text import shown as visible

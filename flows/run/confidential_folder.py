@@ -7,7 +7,7 @@ leaves a file that no mark names, and that file is deleted. A run that dies afte
 the file that the mark names, and the next run finishes the work.
 
 On this machine only the owner can open folder and files. In Cloud Storage the bucket's access rules
-decide who can open them (`docs/cloud.md`).
+decide who can open them (`docs/engines.md`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.split import Head
 from hushrank.transforms.storage.write import read_whole
 
 
@@ -63,8 +62,8 @@ def launch(survey: str, night: date | None, for_beam: Sequence[str]) -> None:
     Raises:
         ConfigError: the survey breaks a rule, or one of its places is on this machine.
     """
-    job, heads = _job(survey, night)
-    reduction = job.reduction(SecretKey.draw(job.bits()), job.work, heads)
+    job = _job(survey, night)
+    reduction = job.reduction(SecretKey.draw(job.bits()), job.work)
     engine = Engine(Runner.DATAFLOW, tuple(for_beam))
     make_confidential(job.config.confidential, job.release_id)
     from hushrank.pipelines.reduce.submit import (
@@ -74,8 +73,8 @@ def launch(survey: str, night: date | None, for_beam: Sequence[str]) -> None:
     submit(replace(reduction, memory_limit=job.config.memory_limit, engine=engine))
 
 
-def _job(survey: str, night: date | None) -> tuple[Job, tuple[Head, ...]]:
-    """The checked job of a YAML file in Cloud Storage, and what the heads of its files say."""
+def _job(survey: str, night: date | None) -> Job:
+    """The checked job of a YAML file in Cloud Storage."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "survey.yaml")
         try:
@@ -90,7 +89,7 @@ def _job(survey: str, night: date | None) -> tuple[Job, tuple[Head, ...]]:
             )
         job = prepare_job(found, night=night)
         with reading.Reader() as reader:
-            heads = heads_of(job.files, job.config, reader)
+            job = replace(job, heads=heads_of(job.files, job.config, reader))
     config = job.config
     places = {"confidential": config.confidential, "output": config.output}
     places |= {"ledger.path": config.ledger.path}
@@ -98,7 +97,7 @@ def _job(survey: str, night: date | None) -> tuple[Job, tuple[Head, ...]]:
     here += ["input.paths"] if not all(is_cloud(file.path) for file in job.files) else []
     if here:
         raise ConfigError(f"{survey}: {', '.join(here)}: must start with gs:// for this template")
-    return job, heads
+    return job
 
 
 if __name__ == "__main__":

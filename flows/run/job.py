@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from importlib.metadata import version
@@ -18,10 +18,6 @@ from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, require
-from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.identity.contents import Contents, meant_by
-from hushrank.flows.identity.input_names import input_names
-from hushrank.flows.identity.release_id import described, ids_of_old, known_or_new
 from hushrank.flows.ledger.account import Attempt
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
@@ -34,13 +30,17 @@ from hushrank.flows.ledger.key import (
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate, load_config
-from hushrank.flows.plan.worth import Worth, worth_of
+from hushrank.flows.planning.plan.worth import Worth, worth_of
 from hushrank.flows.release.archive import archived
+from hushrank.flows.release.input_contents import Contents, meant_by
+from hushrank.flows.release.input_names import input_names
 from hushrank.flows.release.publish import check_output
+from hushrank.flows.release.release_id import described, ids_of_old, known_or_new
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
 from hushrank.flows.run.input_files import files_of, input_of, tables_of
 from hushrank.flows.run.stream_night import StreamNight, told_as_input
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
@@ -63,13 +63,14 @@ NO_KEY_YET = "none"  # check value of no real key
 NO_ID_YET = "RELEASE"  # stands in a path that is only shown, before the ledger has a key
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Job:
     """A checked configuration with its input.
 
     Attributes:
         survey: the configuration, with what is made of it once: ledger, method, audit.
         files: input files.
+        heads: what their footers and headers say, row counts with it; None until somebody looked.
         tables: further files that decide the result: the file of epsilons, if there is one.
         seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
         again: whether a fresh draw is wanted of a release that was drawn before.
@@ -81,6 +82,7 @@ class Job:
 
     survey: Survey
     files: tuple[InputFile, ...]
+    heads: tuple[Head, ...] | None = field(default=None, repr=False)
     tables: tuple[InputFile, ...] = ()
     seed: int | None = None
     night: date | None = None
@@ -113,7 +115,7 @@ class Job:
 
     @cached_property
     def release_id(self) -> str:
-        """The id of the release (`flows.identity.release_id`).
+        """The id of the release (`flows.release.release_id`).
 
         This call makes the ledger's secret if there is none, and reads the files unless their
         digests are remembered.
@@ -203,19 +205,11 @@ class Job:
         """Cost and noise of the release, in numbers and words."""
         return self.drawn_by.terms
 
-    def reduction(
-        self, key: SecretKey, folder: Place, heads: tuple[Head, ...] | None = None
-    ) -> ReductionJob:
-        """The job that reads the rows.
-
-        Args:
-            key: of names of people.
-            folder: where it leaves exact arrays.
-            heads: what footers and headers of the files say; None: nobody has looked yet.
-        """
+    def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
+        """The job that reads the rows; it leaves exact arrays in `folder`."""
         method = self.drawn_by.method
         asked = method.reduction(self.config, self.mechanism, self.files, key, str(folder))
-        return replace(asked, heads=heads)
+        return replace(asked, heads=self.heads)
 
     @property
     def work(self) -> Place:

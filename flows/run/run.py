@@ -23,7 +23,7 @@ from hushrank.flows.ledger.entries import Cancel
 from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
-from hushrank.flows.plan.worth import few_people_note, refusal
+from hushrank.flows.planning.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published
@@ -32,7 +32,7 @@ from hushrank.flows.run.confidential_folder import (
     forget_exact,
     forget_unmarked,
 )
-from hushrank.flows.run.input_files import heads_of
+from hushrank.flows.run.input_files import column_notes, heads_of
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
@@ -64,9 +64,6 @@ from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.extras import is_installed
-from hushrank.transforms.common.plain_text import short_list
-from hushrank.transforms.common.schema import MOST_COLUMNS
-from hushrank.transforms.storage.files import FileFormat, column_names_of, is_remote
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
 NO_LOOK = (
@@ -93,23 +90,6 @@ def look_notes(job: Job) -> tuple[str, ...]:
     privacy, stream = job.config.privacy, job.config.schedule.stream
     could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
-
-
-def column_notes(job: Job) -> tuple[str, ...]:
-    """A line where a local CSV file has columns that `job` does not read, by its header alone."""
-    files = [file for file in job.files if file.format is FileFormat.CSV]
-    if not files or is_remote(files[0].path):
-        return ()
-    names, window = column_names_of(files[0]), job.config.schedule.window
-    read = {*job.config.columns().names(), *((window,) if window else ())}
-    unread = [name for name in names if name not in read]
-    if not unread:
-        return ()
-    items = len(job.config.items.catalogue())
-    return (
-        f"{len(names) - len(unread)} of {len(names)} columns are read, for {items:,} items. Not"
-        f" read: {short_list(unread, MOST_COLUMNS)}.",
-    )
 
 
 def drawn_before(job: Job) -> Attempt | None:
@@ -225,10 +205,10 @@ def run_job(
         HushrankError: anything else that a person can act on; the text says whether budget was
             spent.
     """
-    heads = heads_of(job.files, job.config, reducer.reader)
+    job.heads = heads_of(job.files, job.config, reducer.reader)
     observer = observer_of(job)
     with observer.run() as ended:
-        read = partial(reduce, job, reducer, heads)
+        read = partial(reduce, job, reducer)
         outcome = _run(job, read, observer.watch(perform), tell, wait)
         ended(outcome)
     return outcome
@@ -241,7 +221,7 @@ def _run(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) -> Out
     for note in (
         *engine_notes(job),
         *look_notes(job),
-        *column_notes(job),
+        *column_notes(job.config, job.files, job.heads),
         *input_notes(job, if_drawn=False),
         *people_notes(job),
     ):

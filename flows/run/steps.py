@@ -86,7 +86,6 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.split import Head
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 
 
@@ -147,23 +146,18 @@ def _reserved(job: Job) -> Standing:
     return Standing.RESERVED
 
 
-def reduce(job: Job, reducer: Reducer, heads: tuple[Head, ...] | None = None) -> None:
+def reduce(job: Job, reducer: Reducer) -> None:
     """Read the rows and leave exact arrays in the confidential area.
-
-    Args:
-        job: what to read, and how.
-        reducer: the running child process that reads.
-        heads: what footers and headers of the files say; None: nobody has looked yet.
 
     Raises:
         ConfigError: the input breaks a rule.
         ReadingError: anything else went wrong.
     """
     if job.of_stream is not None:
-        reduce_stream(job, job.of_stream, reducer, heads)
+        reduce_stream(job, job.of_stream, reducer)
         return
     make_confidential(job.config.confidential, job.release_id)
-    reduction = job.reduction(SecretKey.draw(job.bits()), job.work, heads)
+    reduction = job.reduction(SecretKey.draw(job.bits()), job.work)
     config = job.config
     reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
     with told_as_input():

@@ -22,7 +22,6 @@ from datetime import UTC, date, datetime
 from hushrank.flows.certificate.software import software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, LedgerError
-from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, find_key
@@ -44,6 +43,7 @@ from hushrank.flows.run.job import Job, stated_version
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_night import StreamNight, stream_folder, told_as_input
 from hushrank.flows.signals import signals_held
+from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.pipelines.reduce.confidential_area import write_bits
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons
 from hushrank.pipelines.reduce.stream_nights import (
@@ -58,7 +58,6 @@ from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import reads_only_text
-from hushrank.transforms.storage.split import Head
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import draw_night, missing_nights
@@ -141,9 +140,7 @@ def night_before(account: Account, night: StreamNight) -> Attempt | None:
     return account.nights_of(night.stream_id).get(night.section.night(night.number - 1))
 
 
-def reduce_stream(
-    job: Job, night: StreamNight, reducer: Reducer, heads: tuple[Head, ...] | None
-) -> None:
+def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
     """Read the rows of a night and keep what is counted; a night without files has no rows.
 
     Raises:
@@ -159,7 +156,7 @@ def reduce_stream(
             return
         forget_exact_of(job)
         of_stream = _of_stream(job, night)
-        reduction = job.reduction(SecretKey.draw(job.bits()), job.work, heads)
+        reduction = job.reduction(SecretKey.draw(job.bits()), job.work)
         if not isinstance(reduction, ReduceComparisons):
             raise ValueError("a stream is one of comparisons")
         if not job.files:

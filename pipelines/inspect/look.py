@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hushrank.pipelines.inspect.found import Look
+from hushrank.pipelines.inspect.found import Counts, Look
 from hushrank.pipelines.inspect.views import View, view_of
 from hushrank.pipelines.reduce.reduce import CHUNK_ROWS, ROW_BITS, Job, read_split
 from hushrank.transforms.comparisons.shuffle import OwnedParcel
+from hushrank.transforms.storage.files import column_names_of
 from hushrank.transforms.storage.split import Split
 
 PARCEL_BYTES = 200  # that Python needs for a parcel besides its content, about
@@ -56,7 +57,10 @@ class _Reading:
         self._kind.setup()
         self._partitions = self._kind.partitions(sum(split.rows for split in self._splits))
         nothing = np.zeros(len(self._kind.job.catalogue), np.int64)
-        self.found = Look(view.noun, view.most, nothing, refuses_rows=view.refuses_rows)
+        columns = tuple(column_names_of(self._kind.job.files[0]))
+        self.found = Look(
+            view.noun, view.most, nothing, refuses_rows=view.refuses_rows, columns=columns
+        )
         if view.knows_people:
             self.found.people = Counter()
 
@@ -114,6 +118,7 @@ class _Reading:
         found.appearances += shown.appearances
         if shown.ties is not None:
             found.ties = (found.ties or 0) + shown.ties
+        _count_lengths(found, shown.lengths)
         if not self._kind.meets_owners:
             number = self._view.unowned(encoded)
             found.contributions += number
@@ -123,6 +128,7 @@ class _Reading:
 def _meet(view: View[Any], parcels: list[Any], found: Look) -> None:
     """Count what becomes of the contributions of one partition."""
     met, tally, refused = 0, Counter[str](), Counter[str]()
+    _count_lengths(found, view.lengths_met(parcels))
     for words in view.owner_words(parcels):
         met += len(words)
         if found.people is not None:
@@ -140,6 +146,14 @@ def _meet(view: View[Any], parcels: list[Any], found: Look) -> None:
     found.merged += merged
     found.dropped += whole - kept
     found.kept += kept
+
+
+def _count_lengths(found: Look, lengths: Counts | None) -> None:
+    if lengths is not None:
+        sizes, numbers = np.unique(lengths, return_counts=True)
+        found.lengths = (found.lengths or Counter()) + Counter(
+            dict(zip(sizes.tolist(), numbers.tolist(), strict=True))
+        )
 
 
 def _reasons(rejects: pa.Table | None) -> Counter[str]:

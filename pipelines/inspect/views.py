@@ -45,10 +45,13 @@ class Shown:
     Attributes:
         appearances: shape (n,), rows in which each item stood.
         ties: rows without a winner; None: rows of this kind have no winner.
+        lengths: shape (number of rankings,), items that each of them lists; None: the rows are no
+            rankings, or are pieces of them.
     """
 
     appearances: Counts
     ties: int | None = None
+    lengths: Counts | None = None
 
 
 class View(ABC, Generic[K]):
@@ -93,6 +96,10 @@ class View(ABC, Generic[K]):
     @abstractmethod
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
         """First words of the pseudonyms behind each contribution, all of a person's together."""
+
+    def lengths_met(self, parcels: list[Any]) -> Counts | None:
+        """Lengths of the rankings of one partition, where only there a ranking is whole."""
+        return None
 
     def unowned(self, found: Sifted[Any]) -> int:
         """How many contributions would be counted of rows whose owners need not meet."""
@@ -185,7 +192,15 @@ class RankingsView(View[RankingsKind]):
         rows = found.rows.rankings if isinstance(found.rows, Pieces) else found.rows
         if isinstance(rows, PairAnswers):
             return Shown(self._counted(np.concatenate([rows.first, rows.second])))
-        return Shown(self._counted(rows.items))
+        lengths = None if isinstance(found.rows, Pieces) else rows.lengths
+        return Shown(self._counted(rows.items), lengths=lengths)
+
+    def lengths_met(self, parcels: list[Any]) -> Counts | None:
+        blobs = list(_blobs(parcels))
+        if has_copies(blobs[0]) or not isinstance(self.kind.job.columns, RankColumns):
+            return None  # they were whole as they were read
+        pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
+        return self.kind.assembled(pieces).rows.lengths
 
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
         blobs = list(_blobs(parcels))

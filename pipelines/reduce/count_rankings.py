@@ -38,7 +38,6 @@ from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumn
 from hushrank.transforms.rankings.rankings import (
     Pieces,
     Rankings,
-    assemble,
     encode_lists,
     encode_ranks,
     owners,
@@ -98,7 +97,7 @@ class CountRankingsKind(RankingsKind):
             pieces = encode_ranks(batch, columns, *how)
             if split.file.format is not FileFormat.PREFLIB:
                 return pieces
-            found = self._assembled(pieces.rows)
+            found = self.assembled(pieces.rows)
             rejects = _in_one_table(pieces.rejects, found.rejects)
             found = replace(found, rejects=rejects, valid=pieces.valid)
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
@@ -109,10 +108,6 @@ class CountRankingsKind(RankingsKind):
         if columns.user is None and job.meets_owners:
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
         return found
-
-    def _assembled(self, pieces: Pieces) -> Sifted[Rankings]:
-        job = self.job
-        return assemble(pieces, job.catalogue, job.max_length, **self._of_ranks)
 
     def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> Parcels:
         """Parcels of named people's rows, and after those partitions as many of other rankings.
@@ -171,7 +166,7 @@ class CountRankingsKind(RankingsKind):
         """Rankings of a partition, slice by slice, and beside them those that break a rule."""
         if isinstance(self.job.columns, RankColumns):
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
-            yield from map(self._assembled, parts)
+            yield from map(self.assembled, parts)
         else:
             lists = slices(parcels, spill, rankings_of_blob, most)
             yield from (Sifted(rankings) for rankings in lists)

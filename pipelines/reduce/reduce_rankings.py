@@ -119,6 +119,11 @@ class RankingsKind(Kind[ReduceRankings]):
         """How ranks are read."""
         return {"keep_ties": self.job.break_ties, "reading": self.job.reading}
 
+    def assembled(self, pieces: Pieces) -> Sifted[Rankings]:
+        """Whole rankings of their pieces, and those that break a rule."""
+        job = self.job
+        return assemble(pieces, job.catalogue, job.max_length, **self._of_ranks)
+
     def _without_ties(self, found: Sifted[Rankings]) -> Sifted[Rankings]:
         """Break ties by coins that are drawn here."""
         bits = system_bits()
@@ -166,9 +171,7 @@ class RankingsKind(Kind[ReduceRankings]):
             whole = map(Sifted, slices(parcels, spill, rankings_of_blob, most))
         else:
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
-            how = (job.catalogue, job.max_length)
-            met = (assemble(part, *how, **self._of_ranks) for part in parts)
-            whole = map(self._without_ties, met)
+            whole = map(self._without_ties, map(self.assembled, parts))
         kept = yield from bound_rankings(map(counted_whole, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)
         yield Sifted(None, tally=tally)

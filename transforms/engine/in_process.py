@@ -369,10 +369,3 @@ class Flatten(PTransform):
 
     def _run(self, collections: Iterable[PCollection]) -> PCollection:
         return PCollection([element for part in collections for element in part.elements])
-
-
-class Reshuffle(PTransform):
-    """Does nothing: without retries there is nothing to protect from repetition."""
-
-    def _run(self, collection: PCollection) -> PCollection:
-        return collection

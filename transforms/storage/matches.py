@@ -62,7 +62,7 @@ def matches(path: str, is_input: IsInput, times: str | None) -> list[Match]:
             kind = "Delta" if DELTA_LOG in below.parts else "Iceberg"
             raise InputError(
                 f"{path}: is the folder of a {kind} table, in which deleted and replaced rows lie"
-                " too. Name the table instead: see docs/tables.md. Nothing was read."
+                " too. Name the table instead: see docs/files.md. Nothing was read."
             )
         return is_input(below)
 

@@ -64,7 +64,7 @@ def test_a_run_does_once_what_it_needs_throughout(survey, counted):
 
 
 def test_a_run_from_python_calibrates_once(survey, counted, monkeypatch):
-    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
     names = {"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"}
     hr.rank(
         answers(200),

@@ -19,7 +19,6 @@ from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.read import plan_files, read_batches
-from hushrank.transforms.storage.split import Head
 from tests.fake_cloud_storage import Store, fake_cloud_storage
 from tests.flows.conftest import InProcessReader, Survey, answers
 
@@ -53,15 +52,15 @@ def of_files(store: Store, start: int, end: int | None = None) -> Counter[str]:
     return Counter(name for _, name in store.requests[start:end] if name.endswith(".parquet"))
 
 
-def looked_at(survey) -> tuple[Job, tuple[Head, ...]]:
-    """Its job, and what footers say."""
+def looked_at(survey) -> Job:
+    """Its job with what footers say."""
     job = prepare_job(read_survey(survey.config))
-    return job, heads_of(job.files, job.config, InProcessReader())
+    return replace(job, heads=heads_of(job.files, job.config, InProcessReader()))
 
 
-def asked_by_reading(store: Store, job: Job, heads: tuple[Head, ...]) -> Counter[str]:
+def asked_by_reading(store: Store, job: Job) -> Counter[str]:
     """What reading all rows takes, without a look at a footer before."""
-    splits = plan_files(job.files, job.config.columns(), heads)
+    splits = plan_files(job.files, job.config.columns(), job.heads)
     before = len(store.requests)
     for split in splits:
         assert list(read_batches(split))
@@ -71,7 +70,7 @@ def asked_by_reading(store: Store, job: Job, heads: tuple[Head, ...]) -> Counter
 def test_a_run_asks_for_footers_before_it_reserves_and_then_for_rows_alone(
     cloud, command, store, monkeypatch
 ):
-    reading = asked_by_reading(store, *looked_at(cloud))
+    reading = asked_by_reading(store, looked_at(cloud))
     start, reserved = len(store.requests), []
     together = threading.Barrier(TOGETHER, timeout=PATIENCE)
 
@@ -94,17 +93,17 @@ def test_a_run_asks_for_footers_before_it_reserves_and_then_for_rows_alone(
 
 
 def test_a_job_that_nobody_looked_at_is_cut_the_same(cloud, store):
-    job, heads = looked_at(cloud)
+    job = looked_at(cloud)
     columns = job.config.columns()
-    assert len(heads) == FILES
-    assert plan_files(job.files, columns) == plan_files(job.files, columns, heads)
+    assert len(job.heads) == FILES
+    assert plan_files(job.files, columns) == plan_files(job.files, columns, job.heads)
 
 
 def test_what_footers_say_is_in_no_text_and_no_worker_gets_it_twice(cloud, store, tmp_path):
-    job, heads = looked_at(cloud)
-    reduction = job.reduction(SecretKey.draw(job.bits()), tmp_path, heads)
+    job = looked_at(cloud)
+    reduction = job.reduction(SecretKey.draw(job.bits()), tmp_path)
     sent = pickle.loads(pickle.dumps(reduction))
-    assert sent.heads == heads
+    assert sent.heads == job.heads
     assert "RowGroup" not in f"{job} {reduction}"
     kind, splits = reduce._planned(sent)
     assert kind.job == replace(sent, heads=None)
@@ -113,6 +112,6 @@ def test_what_footers_say_is_in_no_text_and_no_worker_gets_it_twice(cloud, store
 
 def test_heads_of_ten_thousand_files_are_small(cloud, store):
     """Equal schemas are sent once, whatever the notes of the writer are."""
-    _, heads = looked_at(cloud)
-    one, all_ = (len(pickle.dumps(heads[:number])) for number in (1, FILES))
+    job = looked_at(cloud)
+    one, all_ = (len(pickle.dumps(job.heads[:number])) for number in (1, FILES))
     assert (all_ - one) / (FILES - 1) * 10_000 < 1e6

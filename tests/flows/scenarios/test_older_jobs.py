@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.cli.main import main
+from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.ledger.ledger import Ledger
 from tests.flows.conftest import InProcessReducer
 
