@@ -19,7 +19,7 @@ from hushrank.flows.audit.part import Part
 from hushrank.flows.audit.result import AuditFound, Bound, PartFound, for_certificate
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import ReductionJob
-from hushrank.flows.run.job import Survey, code_version
+from hushrank.flows.run.context import Survey, code_version
 from hushrank.privacy.audit import AuditResult, Rows, audit_epsilon, most_provable
 from hushrank.privacy.audit_law import epsilon_by_law
 from hushrank.privacy.look import epsilon_with_look

@@ -33,10 +33,11 @@ from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
-from hushrank.flows.run.job import Job, Survey, check_places, job_without_files, prepare_job
+from hushrank.flows.run.context import Job, Survey
+from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
 from hushrank.flows.run.run import abandon
 from hushrank.flows.run.stages import Outcome
-from hushrank.flows.run.stream_steps import refuse_stream_id
+from hushrank.flows.run.stream_night import refuse_stream_id
 from hushrank.flows.run.stream_turns import (
     NOT_AGAIN,
     nights_until,
@@ -109,7 +110,7 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
     if attempt is None or attempt.drawn_at is None:
         return prepare_job(survey, night=night, again=again)
     check_places(config)
-    return Job(survey=survey, files=(), night=night, known_id=attempt.release_id)
+    return job_of_drawn(survey, attempt.release_id, night)
 
 
 def job_to_check(survey: Survey, now: datetime) -> Job:
@@ -319,7 +320,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
             " drawn under. Put that one back to publish it; output, confidential, ledger and the"
             " order of nights may differ. Nothing was spent."
         )
-    job = Job(survey=survey, files=(), night=attempt.night, known_id=release_id)
+    job = job_of_drawn(survey, release_id, attempt.night)
     if attempt.of:
         check_places(config)
         return job

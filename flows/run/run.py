@@ -11,12 +11,12 @@ import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import HushrankError, LedgerError, MethodRefused, RunInProgress
+from hushrank.flows.errors import HushrankError, MethodRefused, RunInProgress
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import spend_text
 from hushrank.flows.ledger.entries import Cancel
@@ -28,12 +28,13 @@ from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published
 from hushrank.flows.run.confidential_folder import (
+    Exact,
     finds_drawn,
     forget_exact,
     forget_unmarked,
 )
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes, heads_of
-from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import (
@@ -48,7 +49,7 @@ from hushrank.flows.run.stages import (
     directly,
 )
 from hushrank.flows.run.steps import (
-    Standing,
+    Reserved,
     commit,
     draw,
     estimate,
@@ -58,10 +59,9 @@ from hushrank.flows.run.steps import (
     stored,
     sweep,
 )
-from hushrank.flows.run.stream_steps import cost_of, forget_counted, forget_counts, tidy_stream
+from hushrank.flows.run.stream_night import forget_counted
 from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
-from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.extras import is_installed
 
@@ -73,7 +73,7 @@ NO_LOOK = (
 CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
 
 Tell = Callable[[str], None]
-Read = Callable[[], None]  # the step that reads the rows
+Read = Callable[[], Exact]  # the step that reads the rows
 
 
 def engine_notes(job: Job) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:
         LedgerError: the ledger cannot be used.
         ConfigError: a file cannot be read.
     """
-    if not job.safe or job.of_stream is not None or find_key(job.config.ledger.path) is None:
+    if not job.safe or find_key(job.config.ledger.path) is None or not job.occasion.by_content:
         return ()
     account, names = job.ledger.known().account, job.inputs.contents
     attempt = account.attempt(job.release_id)
@@ -227,9 +227,7 @@ def _run(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) -> Out
     ):
         tell(note)
     with job.ledger.run_lock(job.release_id, wait):
-        standing = _draw_once(job, read, perform)
-        drawn_now = standing is Standing.RESERVED and job.safe
-        return _publish(job, perform, spent=cost_of(job) if drawn_now else None)
+        return _publish(job, perform, _draw_once(job, read, perform))
 
 
 def _published(job: Job) -> Outcome | None:
@@ -251,10 +249,10 @@ def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
     if (done := _published(job)) is not None:
         return done
     with job.ledger.run_lock(job.release_id):
-        return _publish(job, perform, spent=None)
+        return _publish(job, perform, None)
 
 
-def _draw_once(job: Job, read: Read, perform: Perform) -> Standing:
+def _draw_once(job: Job, read: Read, perform: Perform) -> Reserved | None:
     """Reserve, read, count, draw, unless it was drawn before.
 
     Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
@@ -264,33 +262,33 @@ def _draw_once(job: Job, read: Read, perform: Perform) -> Standing:
         return _draw_or_undo(job, read, perform)
 
 
-def _draw_or_undo(job: Job, read: Read, perform: Perform) -> Standing:
-    reserved = job.ledger.accepted = False
+def _draw_or_undo(job: Job, read: Read, perform: Perform) -> Reserved | None:
+    begun = job.ledger.accepted = False
     try:
-        standing = perform(RESERVE, lambda: reserve(job))
-        reserved = True
-        if standing is Standing.RESERVED:
+        reserved = perform(RESERVE, lambda: reserve(job))
+        begun = True
+        if reserved is not None:
             # The report's libraries take a second to load: use the time in which the child works.
             if is_installed("report"):
                 threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,)).start()
-            perform(REDUCE, read)
-            perform(DRAW, lambda: draw(job))
+            exact = perform(REDUCE, read)
+            perform(DRAW, lambda: draw(job, exact))
     except BaseException as error:
-        if reserved or job.ledger.accepted or not isinstance(error, HushrankError):
+        if begun or job.ledger.accepted or not isinstance(error, HushrankError):
             undo(job, job.ledger, error)
         raise
-    return standing
+    return reserved
 
 
-def _publish(job: Job, perform: Perform, *, spent: Spend | None) -> Outcome:
+def _publish(job: Job, perform: Perform, reserved: Reserved | None) -> Outcome:
     ledger, drawn = job.ledger, stored(job)
     release = perform(ESTIMATE, lambda: estimate(job, drawn))
     balance = ledger.balance(book=ledger.known())
     folder = perform(PUBLISH, lambda: publish_release(job, drawn, release, balance))
     perform(COMMIT, lambda: commit(job))
     alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
-    again = spent is not None and ledger.known().account.draws(job.release_id) > 1
-    return Outcome(release, folder, spent, balance, alerts, again)
+    paid = reserved or Reserved(None)
+    return Outcome(release, folder, paid.spend, balance, alerts, paid.again)
 
 
 def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
@@ -306,26 +304,22 @@ def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
         error: why it ended.
     """
     with signals_held():
-        for note in _undone(job, ledger):
+        for note in dict.fromkeys(_undone(job, ledger)):
             error.add_note(note)
 
 
 def _undone(job: Job, ledger: Ledger) -> Iterator[str]:
     """Do it; yield a sentence for each part that failed."""
-    night = None
-    with suppress(LedgerError):  # without the key nothing was counted for a night
-        night = job.of_stream
-    yield from counts_left(str(job.work), lambda: forget_exact(job.work))
-    if night is not None:
-        yield from counts_left(night.folder, lambda: forget_counts(night.folder, night.number))
+    for place, forget in job.occasion.counted(job).items():
+        yield from counts_left(place, forget)
     try:
         state = give_back(job, ledger)
     except HushrankError as failure:
         yield still_reserved(job.release_id, failure)
         return
     if state in PAID:
-        if night is not None:
-            yield from counts_left(night.folder, lambda: tidy_stream(job))
+        *_, place = job.occasion.counted(job)
+        yield from counts_left(place, lambda: job.occasion.tidy(job))
         return
     try:
         forget_unmarked(job.work)

@@ -13,7 +13,9 @@ from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_open, require_turn
-from hushrank.flows.run.job import Job, Survey, job_without_files, prepare_job
+from hushrank.flows.run.context import Job, Survey
+from hushrank.flows.run.job import job_without_files, prepare_job
+from hushrank.flows.run.stream_night import StreamNight
 
 NOT_AGAIN = (
     "--again: a night of a stream is drawn once; rows that came late are not read. Leave --again"
@@ -43,9 +45,9 @@ def prepare_in_turn(survey: Survey, night: date) -> Job:
         LedgerError: the ledger cannot be used.
     """
     config, empty = survey.config, job_without_files(survey, night)
-    if empty.of_stream is None:
+    if not isinstance(empty.occasion, StreamNight):
         raise ValueError("the job is no night of a stream")
-    account, wanted = survey.ledger.known().account, empty.of_stream.to_pay(FREE)
+    account, wanted = survey.ledger.known().account, empty.occasion.to_pay(FREE)
     require_open(account, wanted)
     require_turn(account, wanted)
     try:

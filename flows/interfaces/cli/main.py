@@ -171,7 +171,7 @@ def validate(
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.run import drawn_before, refuse_worthless
-        from hushrank.flows.run.stream_steps import check_turn
+        from hushrank.flows.run.stream_night import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None and survey.config.nightly:
@@ -186,7 +186,7 @@ def validate(
             free = in_stream or drawn_before(job) is not None
             check_ledger(job.config, ledger, inputs, None if free else job.terms.spend)
             if in_stream:
-                check_turn(job, ledger)
+                check_turn(job)
         balance = ledger.balance(inputs)
     if not as_json:
         show_checks(console, job, balance)

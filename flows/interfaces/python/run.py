@@ -29,7 +29,8 @@ from hushrank.flows.interfaces.python.release import Release
 from hushrank.flows.interfaces.python.table_files import table_file
 from hushrank.flows.interfaces.python.tables import batches_of
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
-from hushrank.flows.run.job import Job, Survey, check_places, prepare_job, read_survey
+from hushrank.flows.run.context import Job, Survey
+from hushrank.flows.run.job import check_places, prepare_job, read_survey
 from hushrank.flows.run.nights import run_night
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import log_note, run_job

@@ -44,7 +44,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     count(local_file.LedgerFile, "_content", "ledger")
     count(local_file, "_read_all", "ledger")
     count(stored, "drawn_of", "drawn")
-    count(hr.flows.run.job, "audited_pairs", "audit")
+    count(hr.flows.run.context, "audited_pairs", "audit")
     return found
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from hushrank.flows.audit import audit
 from hushrank.flows.audit.result import ASSUMPTIONS
+from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from tests.flows.conftest import InProcessReducer
@@ -108,7 +109,7 @@ def test_an_audit_that_goes_during_a_run_was_read_before_it(audited, command):
     reserve(job)
     (audited.folder / "audit.json").unlink()
     reduce(job, InProcessReducer())
-    draw(job)
+    draw(job, Exact(job.work))
     code, printed = command("resume", job.release_id, audited.config)
     assert code == 0, printed
     certificate = json.loads((audited.folder / "out" / "certificate.json").read_text())

@@ -228,7 +228,7 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
     with monkeypatch.context() as patch:
         patch.setattr("hushrank.flows.run.steps.npz_bytes", raising(KeyboardInterrupt()))
         if "exact" in failing:
-            patch.setattr("hushrank.flows.run.run.forget_exact", raising(broken))
+            patch.setattr("hushrank.flows.run.occasion.forget_exact", raising(broken))
         if "ledger" in failing:
             patch.setattr(Ledger, "cancel", raising(LedgerError("ledger.jsonl: out of reach.")))
         code, printed = command("run", survey.config, "--direct")
