@@ -6,9 +6,9 @@ from datetime import date
 from pathlib import Path
 
 from hushrank.flows.config.apart import check_written_places
-from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner
+from hushrank.flows.config.section import check_can_be_made
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.ledger.key import (

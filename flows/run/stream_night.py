@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, partial
 
-from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, EstimateError, LedgerError
 from hushrank.flows.ledger.account import UNKNOWN, Account, Attempt, ReleaseState
