@@ -38,8 +38,8 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.run.budget import ledger_terms
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
-from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.run import engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step

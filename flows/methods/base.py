@@ -7,7 +7,7 @@ this room, with its objects in `METHODS`, where `flows.methods.registry` finds t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -243,10 +243,12 @@ class Choice:
     Attributes:
         method: it.
         reason: why it, in words, where the job leaves that open; empty: the job names it.
+        mechanism: by which it was chosen; None: it is still to be calibrated.
     """
 
     method: RankingMethod[Any]
     reason: str = ""
+    mechanism: Mechanism | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

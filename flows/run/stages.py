@@ -15,7 +15,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.release import Release
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.context import Job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Bounding, Unit

@@ -31,7 +31,7 @@ from hushrank.transforms.common.schema import Ties
 if TYPE_CHECKING:
     from hushrank.flows.methods.base import ReductionJob
     from hushrank.flows.reading import Reader
-    from hushrank.flows.run.job import Job, Survey
+    from hushrank.flows.run.context import Job, Survey
 
 
 CONFIDENTIAL = (
@@ -241,7 +241,7 @@ def inspect(
     # The child starts first, because it loads as long as all the rest.
     with Console(stderr=True).status(f"reading what {config} names"), Reader() as reader:
         from hushrank.flows.methods.registry import load_config
-        from hushrank.flows.run.job import Survey
+        from hushrank.flows.run.context import Survey
 
         job, found = inspect_job(Survey(config, load_config(config)), night, reader)
 

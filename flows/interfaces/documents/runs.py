@@ -21,10 +21,9 @@ from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import verdict
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.stage_table import stage_rows
 from hushrank.flows.run.stages import STEPS, Outcome
-from hushrank.flows.run.stream_steps import cost_of
 from hushrank.flows.statement.look import LookRecord
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.privacy.accounting import Spend
@@ -402,7 +401,7 @@ def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> Val
         night=job.night,
         files_found=bool(job.files),
         steps=tuple(StepPlan(step=step.name, does=step.says(job)) for step in STEPS),
-        cost=Cost.of(cost) if job.safe and (cost := cost_of(job)) != FREE else None,
+        cost=Cost.of(cost) if job.safe and (cost := job.cost) != FREE else None,
         notes=notes,
         budget=Budget.of(balance),
     )

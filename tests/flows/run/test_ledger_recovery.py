@@ -293,7 +293,7 @@ def test_what_an_older_copy_has_reserved_counts_as_drawn(survey, command, monkey
             lambda *given: (
                 shutil.copytree(survey.folder / "budget", survey.folder / "older"),
                 steps.reduce(*given),
-            ),
+            )[1],
         )
         assert command("run", survey.config, "--direct")[0] == 0
     put_back(survey, survey.folder / "older")

@@ -18,8 +18,9 @@ from scipy.stats import binomtest
 
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.release.release import load_release
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import noisy_votes
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import read_tally, read_votes
 from hushrank.privacy.audit import audit_epsilon
