@@ -19,8 +19,8 @@ from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce.reduction_job import (
     REJECTS_FOLDER,
     Reduction,
-    has_rejects,
     is_reduced,
+    read_tally,
 )
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.engine import in_process
@@ -77,7 +77,7 @@ def execute(job: Reduction, build: Build) -> None:
         _run_here(job, build)
     else:
         _run_elsewhere(job, build)
-    if job.fail_on_bad_rows and has_rejects(job.results):
+    if job.fail_on_bad_rows and read_tally(job.results).get("rows_rejected"):
         raise InputError(
             "input: some rows break a rule (on_bad_rows: fail). They are in"
             f" {job.confidential}/{REJECTS_FOLDER} with the reason; nothing was released or spent."

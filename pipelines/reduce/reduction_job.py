@@ -288,8 +288,3 @@ def is_reduced(folder: str) -> bool:
         return all(read_whole(f"{folder}/{name}") for name in (EXACT_FILE, BITS_FILE, TALLY_FILE))
     except (FileNotFoundError, IsADirectoryError):
         return False
-
-
-def has_rejects(folder: str) -> bool:
-    """Whether `write_tally` kept a count of rejected rows."""
-    return bool(read_tally(folder).get("rows_rejected"))

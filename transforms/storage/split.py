@@ -109,7 +109,9 @@ def batch_rows(schema: pa.Schema) -> int:
 def batch_of(rows: pa.Table, malformed: tuple[str, ...] = ()) -> ReadBatch:
     """The rows in one batch, with the text of lines that are none."""
     batches = rows.combine_chunks().to_batches()
-    return ReadBatch(batches[0] if batches else no_rows(rows.schema), malformed)
+    return ReadBatch(
+        batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema), malformed
+    )
 
 
 def joined(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
@@ -142,11 +144,6 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         return [pa.concat_batches(batches)]
     except pa.ArrowException:
         return batches
-
-
-def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows."""
-    return pa.RecordBatch.from_pylist([], schema)
 
 
 def with_codes(rows: pa.Table, items: Sequence[str]) -> pa.Table:
