@@ -94,7 +94,7 @@ def _run_here(job: Reduction, build: Build) -> None:
 
 
 def _run_elsewhere(job: Reduction, build: Build) -> None:
-    """As `_run_here` on another engine, whose job ends with this process if that is ended.
+    """Run the graph on another engine, whose job ends with this process if that is ended.
 
     The shuffle is the engine's; only rows of heavy people wait in files. Where a job of the
     same release is done already, left by a process that died or that did not wait, its results are

@@ -198,7 +198,7 @@ class ReduceComparisons(Reduction):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the counts of a night of a stream."""
+        """Shape of the counts of a night of a stream."""
         n_items = len(self.catalogue)
         cells = (n_items,) if self.statistic is Statistic.WIN_COUNTS else (n_items, n_items)
         return cells if self.groups is None else (len(self.groups), *cells)

@@ -380,10 +380,11 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
             if not is_remote(path):
                 require_regular(path)
             if is_object(path):
-                opened = open_object(path, name)
+                stream = stack.enter_context(open_object(path, name))
+            elif is_remote(path):
+                stream = stack.enter_context(CloudPath.parse(path).open())
             else:
-                opened = CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
-            stream = stack.enter_context(opened)
+                stream = stack.enter_context(pa.OSFile(path))
         except PermissionError:
             raise InputError(f"{name}: no permission to read it.") from None
         except FileNotFoundError:

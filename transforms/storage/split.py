@@ -115,7 +115,7 @@ def batch_of(rows: pa.Table, malformed: tuple[str, ...] = ()) -> ReadBatch:
 
 
 def joined(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, with small batches that follow each other made into one.
+    """Join small batches that follow each other; rows and their order stay.
 
     Every batch costs some milliseconds, however few rows it has, and a file may hold one row in
     each row group, stripe or batch. What is joined has at most `most_rows` rows.
