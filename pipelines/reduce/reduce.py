@@ -85,7 +85,7 @@ Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | Cou
 def lightened(
     parcels: Sequence[tuple[int, Any]], n_partitions: int, folder: SpillFolder
 ) -> Iterator[tuple[int, Any]]:
-    """The same parcels, of which the heavy ones wait in a file.
+    """Yield the parcels; the heavy ones wait in a file.
 
     Args:
         parcels: all that one reader made of its rows at one time: partitions, and what a `Kind`
