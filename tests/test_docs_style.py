@@ -130,6 +130,13 @@ def test_documents_name_the_version_of_the_package(checkout: Path):
     assert named == {version}
 
 
+def test_the_quick_tests_are_there(checkout: Path):
+    quick = (checkout / "Makefile").read_text().partition("\nQUICK := ")[2].partition("\n\n")[0]
+    names = re.findall(r"tests/\S+", quick)
+    assert len(names) > 15
+    assert [name for name in names if not (checkout / name).exists()] == []
+
+
 def test_the_forge_runs_what_every_change_must_pass(checkout: Path):
     files = {
         path.name: yaml.safe_load(path.read_text())
