@@ -35,9 +35,8 @@ from hushrank.flows.release.statistics import ReleasedCounts, ReleasedPairs, Rel
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.statement.counts import PAIR_COUNTS, WIN_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
-from hushrank.flows.statement.perturbed_mle import mle_record
+from hushrank.flows.statement.perturbed_mle import ScoreMechanism, mle_record
 from hushrank.flows.statement.record import count_record
-from hushrank.flows.statement.score_mechanism import ScoreMechanism
 from hushrank.privacy.accounting import spend_of
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource, seeded_bits

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.flows.audit.central import items_of, rows_with, stated
-from hushrank.flows.audit.part import Part, Reduce, Untold, written
 from hushrank.flows.audit.people import NOBODY, Person, adjacent, comparers
+from hushrank.flows.audit.result import Part, Reduce, Untold, written
 from hushrank.flows.audit.small_job import FIRST_NIGHT, small_job
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Calibrated

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hushrank.flows.backup.bundle import Manifest, write_bundle
-from hushrank.flows.backup.contents import KeptBefore, contents_of
-from hushrank.flows.config.places import contains
+from hushrank.flows.backup.bundle import KeptBefore, Manifest, contents_of, write_bundle
+from hushrank.flows.config.section import contains
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, ConfigError, RunInProgress
 from hushrank.flows.ledger.account import Account, ReleaseState, account_of

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from hushrank.flows.collecting.forms import NO_ITEM, NO_OUTCOME, Role, RowForm
+from hushrank.flows.collecting.protocol import NO_ITEM, NO_OUTCOME, Role, RowForm
 from hushrank.flows.collecting.survey.settings import collect_of
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.privacy import PrivacyConfig

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hushrank.flows.collecting.forms import RowForm
+from hushrank.flows.collecting.protocol import RowForm
 from hushrank.transforms.common.local_files import UnfitFile, open_local, read_local
 from hushrank.transforms.storage.write import flush_folder, write_flushed
 

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hushrank.flows.collecting.parts import PlaceOfPart
+from hushrank.flows.collecting.body import PlaceOfPart
 from hushrank.flows.config.apart import NamedPlace, Use, conflicts, named_places
 from hushrank.flows.config.schedule import date_formats, reads
 from hushrank.flows.config.survey import SurveyConfig

@@ -20,19 +20,18 @@ from starlette.types import ASGIApp
 from hushrank.flows.collecting.body import BodyReader
 from hushrank.flows.collecting.commit import Committer
 from hushrank.flows.collecting.contents import content_of
-from hushrank.flows.collecting.limits import Bucket, Recent
-from hushrank.flows.collecting.meters import Meters
+from hushrank.flows.collecting.limits import Bucket, Meters, Recent
 from hushrank.flows.collecting.places import path_of, place_of_parts
 from hushrank.flows.collecting.protocol import MOST_CONNECTIONS, GuardedProtocol
 from hushrank.flows.collecting.service import Service
 from hushrank.flows.collecting.spool import (
     MOST_PROCESSES,
     Clock,
+    Tell,
     Terms,
     spools_can_be_used,
     take_spool,
 )
-from hushrank.flows.collecting.spool_files import Tell
 from hushrank.flows.collecting.survey.settings import collect_of
 from hushrank.flows.collecting.tokens import TokenKey
 from hushrank.flows.config.survey import SurveyConfig

@@ -25,8 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hushrank.flows.collecting.body import BodyReader
 from hushrank.flows.collecting.commit import Busy, Committer, NotKept, TokenUsed
 from hushrank.flows.collecting.contents import Refused
-from hushrank.flows.collecting.limits import Bucket
-from hushrank.flows.collecting.meters import Meters
+from hushrank.flows.collecting.limits import Bucket, Meters
 from hushrank.flows.collecting.tokens import UnknownToken
 
 HEALTH, METRICS = "/health", "/metrics"

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
 from hushrank.flows.config.method import Problems, Sections
-from hushrank.flows.config.places import (
+from hushrank.flows.config.section import (
     GIT_PREFIX,
     anchor_place,
     check_can_be_written,

@@ -23,9 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
-from hushrank.flows.config.places import LocalPath
-from hushrank.flows.config.problems import refuse
-from hushrank.flows.config.section import Section
+from hushrank.flows.config.section import LocalPath, Section
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.reading import read_apart
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY

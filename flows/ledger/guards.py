@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hushrank.flows.config.places import GIT_PREFIX, anchor_place
 from hushrank.flows.config.privacy import LedgerConfig
+from hushrank.flows.config.section import GIT_PREFIX, anchor_place
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.anchor import Anchor
 from hushrank.flows.ledger.backend import LedgerBackend

@@ -42,6 +42,13 @@ from hushrank.flows.methods.streams import (
     terms_of,
     without_diagonal,
 )
+from hushrank.flows.methods.weighted_counts import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
@@ -54,13 +61,6 @@ from hushrank.flows.statement.counts import (
 )
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
-from hushrank.flows.statement.weighted import (
-    WEIGHT_KEYS,
-    drawn_squares,
-    ranking_weight,
-    weight_parameters,
-    weighted_mechanism,
-)
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits

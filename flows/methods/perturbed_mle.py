@@ -37,8 +37,7 @@ from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
-from hushrank.flows.statement.perturbed_mle import mle_record
-from hushrank.flows.statement.score_mechanism import ScoreMechanism
+from hushrank.flows.statement.perturbed_mle import ScoreMechanism, mle_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend

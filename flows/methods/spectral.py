@@ -25,8 +25,7 @@ from hushrank.estimation.responses.private_measurements import (
 )
 from hushrank.estimation.responses.public_graph import degree_for, noise_ratio
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
-from hushrank.flows.config.method import MethodFacts, Problems, Sections
-from hushrank.flows.config.model import GraphKind, SpectralConfig
+from hushrank.flows.config.method import GraphKind, MethodFacts, Problems, Sections, SpectralConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError

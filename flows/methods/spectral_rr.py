@@ -19,8 +19,7 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomized_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
-from hushrank.flows.config.method import MethodFacts, Problems, Sections
-from hushrank.flows.config.model import SpectralConfig
+from hushrank.flows.config.method import MethodFacts, Problems, Sections, SpectralConfig
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig

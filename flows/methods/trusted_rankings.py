@@ -55,7 +55,7 @@ from hushrank.flows.release.ranking_counts import released_rankings
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.counts import CountWords
-from hushrank.flows.statement.ranking_counts import (
+from hushrank.flows.statement.rankings import (
     ABOVE_COUNTS,
     NET_SUMS,
     PLACE_COUNTS,

@@ -25,7 +25,7 @@ from typing import Any, Self
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
 from hushrank.estimation.common.estimate import Estimate, top_k
-from hushrank.flows.config.model import AboutConfig
+from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.boards import (
     Board,

@@ -20,14 +20,16 @@ from hushrank.flows.errors import ConfigError, HushrankError, require
 from hushrank.flows.release.archive import find_archived, load_archived
 from hushrank.flows.run.events import RunEvent
 from hushrank.flows.run.job import Job, code_version
-from hushrank.flows.watching.lineage.event import (
+from hushrank.flows.watching.open_lineage import (
+    AppendedFile,
     EventType,
+    LineageEndpoint,
+    LineageFile,
     PrivacyFacet,
     RunFacts,
     finite,
     lineage_event,
 )
-from hushrank.flows.watching.lineage.transport import AppendedFile, LineageEndpoint, LineageFile
 from hushrank.transforms.common.local_files import MostBytes, read_local, require_regular
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER, read_whole
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import full_version
 from hushrank.flows.config.apart import check_written_places
-from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner
+from hushrank.flows.config.section import check_can_be_made
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, require
 from hushrank.flows.ledger.key import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, EstimateError, LedgerError
 from hushrank.flows.ledger.account import UNKNOWN

@@ -13,9 +13,13 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from hushrank.flows.collecting.survey.policy import page_headers, page_policy
-from hushrank.flows.collecting.survey.settings import collect_of, page_settings
-from hushrank.flows.collecting.survey.texts import texts_of
+from hushrank.flows.collecting.survey.settings import (
+    collect_of,
+    page_headers,
+    page_policy,
+    page_settings,
+    texts_of,
+)
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms.storage.write import write_whole

@@ -30,7 +30,7 @@ def backup(config: ConfigPath, place: BackupPlace, wait: Wait = 0.0) -> None:
     confidential.
     """
     from hushrank.flows.backup.backup import back_up
-    from hushrank.flows.config.places import place_argument
+    from hushrank.flows.config.section import place_argument
     from hushrank.flows.methods.registry import load_config
     from hushrank.transforms.storage.cloud_storage import CloudPath
 
@@ -57,7 +57,7 @@ def restore(place: RestorePlace, config: ConfigPath) -> None:
     Everything is checked first. What is newer there is never replaced. To repeat it does no harm.
     """
     from hushrank.flows.backup.restore import restore as put_back
-    from hushrank.flows.config.places import place_argument
+    from hushrank.flows.config.section import place_argument
     from hushrank.flows.methods.registry import load_config
 
     checked = load_config(config)

@@ -60,8 +60,7 @@ from hushrank.flows.interfaces.cli.privatize_command import privatize
 from hushrank.flows.interfaces.cli.reproduce_command import reproduce
 from hushrank.flows.interfaces.cli.schedule_commands import deploy, serve
 from hushrank.flows.interfaces.cli.simulate_command import simulate
-from hushrank.flows.interfaces.cli.survey_command import build, collect, tokens
-from hushrank.flows.interfaces.cli.survey_demo import demo
+from hushrank.flows.interfaces.cli.survey_command import build, collect, demo, tokens
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
 from hushrank.transforms.common.plain_text import short

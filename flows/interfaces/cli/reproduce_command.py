@@ -52,7 +52,7 @@ def reproduce(
 ) -> None:
     """Rerun the experiments of a paper, or those beyond papers: results.csv and its figures."""
     require("report", "hushrank reproduce")
-    from hushrank.flows.config.places import check_can_be_made, check_can_be_written
+    from hushrank.flows.config.section import check_can_be_made, check_can_be_written
 
     check_can_be_made("--out", out / paper)
     check_can_be_written("--out", out / paper / "results.csv")

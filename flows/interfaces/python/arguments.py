@@ -6,6 +6,8 @@ text, a table of items as a list. So nothing behind the gate meets an object of 
 class, which may raise anything when it is asked for its length, its text or whether it is true.
 
 No message shows a value, because a caller who mistakes a keyword may pass a cell of the table.
+
+An error is one sentence, without the traceback of hushrank's own code.
 """
 
 from __future__ import annotations
@@ -16,15 +18,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, wraps
 from inspect import Parameter, signature
 from types import GenericAlias, NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import (
+    ConfigError,
+    HushrankError,
+    notes_of,
+    problem_of_machine,
+    refusal_of,
+)
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
 
 MOST_BITS = 1024  # of a whole number: more has no float
@@ -164,7 +172,7 @@ def _fitted(name: str, value: Any, annotation: Any) -> Any:
     if kind is Mapping or kind not in _WORDS:
         if not issubclass(type(value), kind):
             raise _Unfit
-        return _plain(name, value, MOST_NESTED) if kind is Mapping else value
+        return _yaml_value(name, value, MOST_NESTED) if kind is Mapping else value
     found = _scalar(name, value)
     if type(found) is not kind and not (kind is float and type(found) is int):
         raise _Unfit
@@ -259,18 +267,18 @@ def _entries(name: str, taken: Callable[[], Iterable[Any]]) -> list[Any]:
         ) from None
 
 
-def _plain(name: str, value: Any, deeper: int) -> Any:
+def _yaml_value(name: str, value: Any, deeper: int) -> Any:
     """A value of a section in the types of a YAML file: lists, dicts and scalars."""
     if not deeper:
         raise ConfigError(f"{name}: is nested too deeply; it may hold itself.")
     kind = type(value)
     if issubclass(kind, Mapping):
         pairs = _entries(name, lambda: value.items())
-        return {_key(name, key): _plain(name, each, deeper - 1) for key, each in pairs}
+        return {_key(name, key): _yaml_value(name, each, deeper - 1) for key, each in pairs}
     if issubclass(kind, os.PathLike):
         return _path(name, value)
     if _is_list(value) and hasattr(kind, "__len__") and not issubclass(kind, set | frozenset):
-        return [_plain(name, each, deeper - 1) for each in _entries(name, lambda: value)]
+        return [_yaml_value(name, each, deeper - 1) for each in _entries(name, lambda: value)]
     try:
         return _scalar(name, value)
     except _Unfit:
@@ -305,3 +313,50 @@ def _what(value: object) -> str:
     if issubclass(kind, datetime):
         return "a date with a time (its .date() has none)"
     return "a class" if issubclass(kind, type) else f"an object of type {kind.__name__}"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AFTER_RELEASING = (
+    "What was reserved but not drawn is given back; if noise was drawn already, the same call"
+    " publishes that release without spending again."
+)
+NOTHING_SPENT = "Nothing was spent."
+
+
+def plainly(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the arguments of a public function, and make its errors hushrank's own.
+
+    `flows.interfaces.python.arguments` checks the arguments before the function begins. Errors of
+    the machine, such as a full disk, become a HushrankError, and traces of hushrank's own code
+    are left out. A fault in the program keeps its traceback.
+    """
+    return _raising_plainly(function, NOTHING_SPENT)
+
+
+def releasing(function: Callable[P, R]) -> Callable[P, R]:
+    """Do what `plainly` does, for a function that reserves budget: its errors speak of that."""
+    return _raising_plainly(function, AFTER_RELEASING)
+
+
+def _raising_plainly(function: Callable[P, R], after: str) -> Callable[P, R]:
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            given, named = check_arguments(function, args, kwargs)
+            return function(*given, **named)
+        except HushrankError as error:
+            error.__context__ = None  # a library's own error may quote a row
+            raise error.with_traceback(None) from None
+        except KeyboardInterrupt as stop:
+            if not notes_of(stop):
+                stop.add_note(after)
+            raise
+        except (OSError, MemoryError, RecursionError) as error:
+            if refusal := refusal_of(error):
+                raise refusal from None
+            said = f"{problem_of_machine(error)} {notes_of(error) or after}"
+            raise HushrankError(said) from None
+
+    return call

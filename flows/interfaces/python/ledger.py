@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hushrank.flows.display import balance_text
 from hushrank.flows.errors import ConfigError, LedgerError
-from hushrank.flows.interfaces.python.plain_errors import plainly
+from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.table import Table
 from hushrank.flows.ledger.account import ReleaseState, account_of
 from hushrank.flows.ledger.budget import Balance, BudgetTerms

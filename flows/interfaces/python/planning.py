@@ -18,18 +18,19 @@ from hushrank.flows import reading
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.cli.inspect_command import inspect_job
-from hushrank.flows.interfaces.cli.inspect_texts import show_look
+from hushrank.flows.interfaces.cli.inspect_command import inspect_job, show_look
 from hushrank.flows.interfaces.documents.plans import PlanDocument, Reached, plan_document
+from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.configuration import (
     LABEL,
+    Keywords,
     add_look,
     checked,
     complete,
+    content_of,
     scratch,
+    words_of_keywords,
 )
-from hushrank.flows.interfaces.python.keywords import Keywords, content_of, words_of_keywords
-from hushrank.flows.interfaces.python.plain_errors import plainly
 from hushrank.flows.interfaces.python.run import held, paths_of
 from hushrank.flows.interfaces.python.table import Table
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey

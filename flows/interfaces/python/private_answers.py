@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 from hushrank.flows.config.rules import MOST_ITEMS_RANKED
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.python.keywords import PathLike
-from hushrank.flows.interfaces.python.plain_errors import plainly
+from hushrank.flows.interfaces.python.arguments import plainly
+from hushrank.flows.interfaces.python.configuration import PathLike
 from hushrank.flows.interfaces.python.run import paths_of
 from hushrank.flows.interfaces.python.table import Table
-from hushrank.flows.interfaces.python.table_files import table_file
-from hushrank.flows.interfaces.python.tables import batches_of
+from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from hushrank.flows.reading import read_apart
 from hushrank.pipelines.privatize.apart import write_private_answers, write_private_rankings

@@ -15,10 +15,9 @@ from hushrank.flows.certificate.check import load_certificate, problems_of_certi
 from hushrank.flows.certificate.model import Certificate
 from hushrank.flows.display import ranking_table
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.python.interval_bars import ranking_html
-from hushrank.flows.interfaces.python.keywords import PathLike
-from hushrank.flows.interfaces.python.plain_errors import plainly
-from hushrank.flows.interfaces.python.table import Table
+from hushrank.flows.interfaces.python.arguments import plainly
+from hushrank.flows.interfaces.python.configuration import PathLike
+from hushrank.flows.interfaces.python.table import Table, ranking_html
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.release.archive import (
     RELEASE,

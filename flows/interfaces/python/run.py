@@ -16,19 +16,18 @@ from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
 from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
-from hushrank.flows.interfaces.python.arguments import plain_argument
+from hushrank.flows.interfaces.python.arguments import plain_argument, releasing
 from hushrank.flows.interfaces.python.configuration import (
     LABEL,
     UNSAFE_WITHOUT_REASON,
+    Keywords,
+    PathLike,
     asked_of,
     check_keyword_deltas,
     local_area,
 )
-from hushrank.flows.interfaces.python.keywords import Keywords, PathLike
-from hushrank.flows.interfaces.python.plain_errors import releasing
 from hushrank.flows.interfaces.python.release import Release
-from hushrank.flows.interfaces.python.table_files import table_file
-from hushrank.flows.interfaces.python.tables import batches_of
+from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
 from hushrank.flows.run.job import Job, Survey, check_places, prepare_job, read_survey
 from hushrank.flows.run.nights import run_night

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from hushrank.flows.collecting import protocol, server
+from hushrank.flows.collecting.limits import make_quiet
 from hushrank.flows.collecting.server import Collector, Options, allow_connections, serve
-from hushrank.flows.collecting.silence import make_quiet
-from hushrank.flows.collecting.survey.policy import page_headers
-from hushrank.flows.collecting.survey.settings import collect_of
+from hushrank.flows.collecting.survey.settings import collect_of, page_headers
 from hushrank.flows.methods.registry import load_config
 from tests.ports import free_port
 

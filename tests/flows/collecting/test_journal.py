@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 import pytest
 
-from hushrank.flows.collecting.forms import Role, RowForm
 from hushrank.flows.collecting.journal import MOST_JOURNAL, Group, Journal, read_journal
+from hushrank.flows.collecting.protocol import Role, RowForm
 
 FORM = RowForm((("left", Role.ITEM), ("epsilon", Role.EPSILON)), ("ants", "bees"))
 

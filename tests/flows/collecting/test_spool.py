@@ -13,8 +13,8 @@ import pytest
 from scipy.stats import binomtest
 
 from hushrank.flows.collecting import spool as spools
+from hushrank.flows.collecting.body import write_part
 from hushrank.flows.collecting.journal import Group, Journal
-from hushrank.flows.collecting.parts import write_part
 from hushrank.flows.collecting.spool import Spool, seal_spools, take_spool
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms.storage.cloud_storage import CloudPath

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hushrank as hr
-from hushrank.flows.config.model import AboutConfig
+from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.planning.propose.texts import about_lines
 from hushrank.flows.release.release import Release

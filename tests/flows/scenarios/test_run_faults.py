@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError, HushrankError, LedgerError
-from hushrank.flows.interfaces.python.plain_errors import plainly
+from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.run import steps

@@ -8,8 +8,7 @@ import math
 import pytest
 
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle
-from hushrank.flows.statement.perturbed_mle import mle_record
-from hushrank.flows.statement.score_mechanism import ScoreMechanism
+from hushrank.flows.statement.perturbed_mle import ScoreMechanism, mle_record
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties

@@ -24,7 +24,7 @@ import pytest
 import hushrank
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.interfaces.python.keywords import Keywords
+from hushrank.flows.interfaces.python.configuration import Keywords
 from hushrank.flows.release.release import Release as Record
 from hushrank.pipelines.inspect.look import Look
 from hushrank.transforms.common.plain_text import MOST_CHARACTERS, MOST_LINES

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.python.table_files import FOLDER, ROWS_AT_ONCE, table_file
+from hushrank.flows.interfaces.python.tables import FOLDER, ROWS_AT_ONCE, table_file
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from hushrank.flows.release.input_contents import Contents
 from hushrank.flows.release.input_names import input_names

@@ -24,8 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hushrank as hr
-from hushrank.flows.interfaces.python.table_files import table_file
-from hushrank.flows.interfaces.python.tables import batches_of
+from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from tests.transforms.row_kinds import ITEMS, KINDS, Row, RowKind, kept
 

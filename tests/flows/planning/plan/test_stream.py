@@ -11,7 +11,7 @@ import yaml
 from scipy.signal import lfilter
 
 from hushrank.flows.config.privacy import PrivacyConfig
-from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.interfaces.documents.plans import StreamDocument
 from hushrank.flows.planning.plan.stream import (

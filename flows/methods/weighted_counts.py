@@ -1,6 +1,6 @@
-"""What methods on counts do where rows have weights: calibrate, draw, and rank by them.
+"""How methods on counts calibrate, draw and rank where rows have weights.
 
-See `privacy.row_weights` for the bound, and `estimation.common.design_effect` for what the sum of
+`privacy.row_weights` has the bound, and `estimation.common.design_effect` says what the sum of
 squared weights is for.
 """
 
