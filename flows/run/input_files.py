@@ -24,8 +24,8 @@ from hushrank.transforms.storage.files import (
     InputFile,
     NoFilesError,
     list_files,
+    partitions_of,
 )
-from hushrank.transforms.storage.partitions import partitions_of
 from hushrank.transforms.storage.read import read_heads
 from hushrank.transforms.storage.split import Head
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hushrank.flows.audit.result import AuditFound, Bound, PartFound
-    from hushrank.pipelines.privatize.ranking_files import RankingColumns
-    from hushrank.pipelines.privatize.synthetic_rankings import SyntheticRankings
+    from hushrank.pipelines.privatize.synthetic_rankings import RankingColumns, SyntheticRankings
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.storage.files import InputFile
 
