@@ -177,12 +177,12 @@ def _chance_in_totals(config: SurveyConfig) -> float:
 def _reason(best: Candidate, found: list[Candidate], config: SurveyConfig) -> str:
     design, listed = config.comparisons.design, config.asked_design()
     noise = ", ".join(
-        f"{math.sqrt(each.variance):.3g} with {each.method.facts.name}"
+        f"{math.sqrt(each.variance):.3g} ({each.method.facts.name})"
         + DOUBTED * (each.doubt > 0 and each is not best)
         for each in sorted(found, key=lambda each: (each is not best, each.variance))
     )
     because = BECAUSE[design] if listed is None else LISTED
-    return f"{because}; noise in an item's wins: {noise}"
+    return f"{because}; standard error of a win count: {noise}"
 
 
 METHODS = (Auto(),)

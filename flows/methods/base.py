@@ -290,8 +290,8 @@ class Calibrated:
             return terms
         voters = "people" if self.params.unit is Unit.USER else "rows"
         first = (
-            f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which from some"
-            f" {noticed_from(self.look.law):,} {voters} on notices if none fit, and counts them"
-            f" give or take {total_error(self.look.law):,}"
+            f"first a private sanity check (epsilon {self.look.spend.epsilon:g}) that catches"
+            f" wrongly mapped columns when there are about {noticed_from(self.look.law):,}"
+            f" {voters} or more, and counts them to within {total_error(self.look.law):,}"
         )
         return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")

@@ -204,7 +204,7 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
         others += f"; or, if these are other people than {config.name} there, give this job another"
         others += " name, or a confidential folder of its own"
     raise LedgerError(
-        f"{config.ledger.path}: a new budget would begin for the same people:"
+        f"{config.ledger.path}: this would open a second budget for the same people:"
         f" {'; '.join(each.text for each in found)}. An older copy of the ledger was put back, or"
         " ledger.path was changed. Put the newest ledger there, with the files beside it; or run"
         f" hushrank ledger recover, which enters what is known to be spent{others}."

@@ -213,10 +213,10 @@ class PlacedItem(RankedItem):
         score, low, high: score and the ends of its 95 % interval, on the release's scale; the
             interval is for this score alone.
         rank_low, rank_high: ends of the 95 % interval of this item's rank alone.
-        group: no two items of one group are surely in order, which is for all items at once.
+        group: no two items of one group are reliably ordered, which is for all items at once.
         low_all, high_all: interval of the score; those of all items hold at once with 95 %.
         rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
-        surely_above: places in the list whose items this item is surely better than: `3..7 9`.
+        surely_above: places in the list whose items this item is reliably better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
         noise_share: of a night of a stream, share of privacy noise in the variance of the score.
     """

@@ -20,7 +20,7 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 
-FORGOT = "a new budget would begin for the same people"
+FORGOT = "would open a second budget for the same people"
 
 
 def ledger_events(survey) -> list[str]:

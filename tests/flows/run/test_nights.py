@@ -114,7 +114,7 @@ def test_validate_takes_a_correct_file_of_nights_with_and_without_files(nightly,
     code, printed = command("validate", nightly.config)
     assert code == 0, printed
     assert f"Valid. A run of night {lately} would:" in printed
-    assert "1 file;" in printed
+    assert "1 file," in printed
     assert "not checked" not in printed
     for setting in ({"partition": "date"}, {"window": "at"}):
         nightly.set(input__paths=["log"], schedule=setting)

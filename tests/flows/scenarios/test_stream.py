@@ -645,7 +645,7 @@ def test_a_stream_that_a_ledger_forgot_is_ended_when_it_is_recovered(stream, com
     assert code == 2, printed
     code, printed = command("validate", stream.config)
     assert code == 2, printed
-    assert "a new budget would begin for the same people" in printed
+    assert "would open a second budget for the same people" in printed
     cost = spent(stream)
     code, printed = command("ledger", "recover", stream.config, "--yes")
     assert code == 0, printed
