@@ -57,8 +57,8 @@ class Engine:
 
 HERE = Engine()
 
-SMALL_BYTES = 64 << 20  # some million rows; reading more takes longer than loading Beam
-SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
+SMALL_BYTES = 112 << 20  # four million rows or so; with more, loading Beam is a small part
+SMALL_CELLS = 28 << 20  # 7 million rows of four columns: what the usual memory_limit has room for
 CELL_BYTES = 24  # for a read value and its waiting row, because there is no spill file
 TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare
 LINE_BYTES = 4  # of CSV or JSON Lines for a cell: a row has some 8 bytes at least, and waits in 48

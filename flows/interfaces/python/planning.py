@@ -18,7 +18,8 @@ from hushrank.flows import reading
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.cli.inspect_command import inspect_job, show_look
+from hushrank.flows.interfaces.cli.inspect_command import inspect_job
+from hushrank.flows.interfaces.cli.inspect_texts import show_look
 from hushrank.flows.interfaces.documents.plans import PlanDocument, Reached, plan_document
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.configuration import (
