@@ -39,6 +39,7 @@ T = TypeVar("T")
 READING = "hushrank.transforms.storage.read"  # what loads the libraries that parse files
 # Arrow's allocator reserves 1 GiB at once; it then counts as taken only what it uses.
 _LAZY_ALLOCATOR = ("MIMALLOC_ARENA_EAGER_COMMIT", "0")
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait in loops; rows have few products
 _ONE_AT_A_TIME = threading.Lock()
 _PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
 NOTHING_SPENT = "No budget was spent."
@@ -245,7 +246,8 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
     for stream in (1, 2):  # engines and native libraries print rows there
         os.dup2(silence, stream)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold rows
-    os.environ.setdefault(*_LAZY_ALLOCATOR)  # before Arrow is loaded
+    for variable in (_LAZY_ALLOCATOR, _ONE_THREAD):  # before Arrow and numpy are loaded
+        os.environ.setdefault(*variable)
     for module in modules:
         importlib.import_module(module)
     from hushrank.transforms.common.local_files import report_to

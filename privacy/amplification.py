@@ -43,8 +43,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 Floats = NDArray[np.float64]
 
@@ -162,10 +162,10 @@ def _blankets(n_others: int, chance: float, tail: float) -> tuple[NDArray[np.int
     starts = np.arange(least, most + 1, step)
     mode = min(int((n_others + 1) * chance), n_others)
     inner = np.clip(mode, starts, starts + step - 1)
-    inside = step * binom.pmf(inner, n_others, chance)
-    inside[-1] += binom.sf(most, n_others, chance)
+    inside = step * scipy.stats.binom.pmf(inner, n_others, chance)
+    inside[-1] += scipy.stats.binom.sf(most, n_others, chance)
     sizes = np.concatenate([[0], starts])  # 0 stands for all that are below
-    below = binom.cdf(least - 1, n_others, chance)
+    below = scipy.stats.binom.cdf(least - 1, n_others, chance)
     return sizes, np.concatenate([[below], inside]) * (1 + BINOMIAL_ERROR)
 
 
@@ -178,8 +178,8 @@ def _blanket_delta(epsilon: float, flip: float, sizes: NDArray[np.int64], chance
     fall = growth * kept - flip
     # The float may be next to the count that is meant, whose sum is the largest of all.
     near = np.floor(fall / (rise + fall) * (sizes + 1)) + np.array([[0], [1], [2]])
-    ones = rise * binom.pmf(near - 1, sizes, 0.5) * (1 + BINOMIAL_ERROR)
-    lost = math.expm1(epsilon) * binom.sf(near - 1, sizes, 0.5) * (1 - BINOMIAL_ERROR)
+    ones = rise * scipy.stats.binom.pmf(near - 1, sizes, 0.5) * (1 + BINOMIAL_ERROR)
+    lost = math.expm1(epsilon) * scipy.stats.binom.sf(near - 1, sizes, 0.5) * (1 - BINOMIAL_ERROR)
     found = np.maximum(ones - lost, 0.0).max(axis=0)
     return float(found @ chances) * (1 + BINOMIAL_ERROR)
 

@@ -27,8 +27,8 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 from scipy.special import ndtri
 
 from hushrank.privacy.audit_law import epsilon_of_shift
@@ -328,8 +328,8 @@ def _chances(counts: NDArray[np.int64], runs: int, level: float) -> tuple[Rows, 
     """Chance of each event on the input that it favours, at least, and on the other, at most
     ([CP34])."""
     favoured, other = counts
-    p = stats.beta.ppf(level, np.maximum(favoured, 1), runs - favoured + 1)
-    q = stats.beta.isf(level, other + 1, np.maximum(runs - other, 1))
+    p = scipy.stats.beta.ppf(level, np.maximum(favoured, 1), runs - favoured + 1)
+    q = scipy.stats.beta.isf(level, other + 1, np.maximum(runs - other, 1))
     return np.where(favoured > 0, p, 0.0), np.where(other < runs, q, 1.0)
 
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.optimize import brentq
 
 from hushrank.privacy.gaussian_profile import Shift, composed_gaussians
 from hushrank.privacy.units import NoiseKind
@@ -82,7 +81,7 @@ def scale_at_most(noise: Floats, kind: NoiseKind, level: float) -> float:
     if not noise.any():
         return 0.0
     if kind is NoiseKind.GAUSSIAN:
-        return math.sqrt(float(np.square(noise).sum()) / float(stats.chi2.ppf(level, runs)))
+        return math.sqrt(float(np.square(noise).sum()) / float(scipy.stats.chi2.ppf(level, runs)))
     mean = float(np.abs(noise).mean())
     seen = (math.sqrt(1 + mean**2) - 1) / mean  # q_a: the mean of |X| is 2 q / (1 - q^2)
 
@@ -96,4 +95,4 @@ def scale_at_most(noise: Floats, kind: NoiseKind, level: float) -> float:
     high = 2 * low
     while excess(high) < 0:
         high *= 2
-    return float(brentq(excess, low, high))
+    return float(scipy.optimize.brentq(excess, low, high))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
+import scipy
 
 from hushrank.privacy.accounting import Spend, largest_rho
 from hushrank.privacy.filters import adaptive_total, fits, main_delta
@@ -72,11 +73,10 @@ def delta_of_repeated(epsilon: float, releases: int, total: float) -> float:
     [KOV15] Theorem 3.3, as a sum over how often randomised response, the worst mechanism, lies:
     with l of k lies the loss is (k - 2 l) epsilon.
     """
-    from scipy.stats import binom  # takes a while to load, and few need it
 
     lies = np.arange(releases + 1)
     loss = (releases - 2 * lies) * epsilon
-    chance = binom.pmf(lies, releases, 1 / (1 + math.exp(epsilon)))
+    chance = scipy.stats.binom.pmf(lies, releases, 1 / (1 + math.exp(epsilon)))
     return float(np.sum(chance * -np.expm1(np.minimum(total - loss, 0.0))))
 
 

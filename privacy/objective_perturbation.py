@@ -57,7 +57,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import chdtri, ndtr
 
 from hushrank.privacy.gradient_sensitivity import (
@@ -273,7 +273,7 @@ def _tail(change: GradientSensitivity, loss: LossBounds, n_items: int, delta: fl
     def excess(t: float) -> float:
         return float(ndtr(-t * stretches).sum()) - delta
 
-    quantile = float(brentq(excess, 0.0, 40.0)) * ROUNDING
+    quantile = float(scipy.optimize.brentq(excess, 0.0, 40.0)) * ROUNDING
     if change.terms == 1:
         return min(projected, change.term_l2 * quantile)
     z = quantile * stretches

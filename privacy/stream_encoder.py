@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from hushrank.privacy.sensitivity import Sensitivity
@@ -148,9 +149,8 @@ def square_root(workload: Workload, bands: int) -> Encoder:
 
 def decoding(workload: Workload, encoder: Encoder, nights: int) -> Floats:
     """First column of A C^-1, shape (nights,): the power series of A's over that of C's."""
-    from scipy.signal import lfilter  # takes a while to load, and few need it
 
     impulse = np.zeros(nights)
     impulse[0] = 1.0
-    kernel: Floats = lfilter(workload.column(nights), encoder.coefficients, impulse)
+    kernel: Floats = scipy.signal.lfilter(workload.column(nights), encoder.coefficients, impulse)
     return kernel

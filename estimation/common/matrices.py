@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, triu
 
 from hushrank.estimation.common.sparse_counts import CellSums
 
@@ -88,7 +88,7 @@ class WinLossCounts:
         return len(self.wins)
 
 
-def _is_count(wins: Counts | csr_array, *, confidential: bool) -> bool:
+def _is_count(wins: Counts | scipy.sparse.csr_array, *, confidential: bool) -> bool:
     """Whether entries are of a type that counts may have."""
     return wins.dtype == np.int64 or (wins.dtype == np.float64 and not confidential)
 
@@ -138,7 +138,7 @@ class PairCounts:
         count is negative, or noisy counts are sparse.
     """
 
-    wins: Counts | csr_array
+    wins: Counts | scipy.sparse.csr_array
     row_weight: int = 1
     confidential: bool = True
 
@@ -156,7 +156,7 @@ class PairCounts:
             raise ValueError("the diagonal of wins must be zero: no item meets itself")
         if self.confidential and (self.entries < 0).any():
             raise ValueError("wins without noise cannot be negative")
-        if not self.confidential and isinstance(self.wins, csr_array):
+        if not self.confidential and isinstance(self.wins, scipy.sparse.csr_array):
             raise ValueError(
                 "noisy wins must be dense: noise goes on every pair, zeros too, unless who compared"
                 " what is public (OutcomeCounts)"
@@ -175,7 +175,9 @@ class PairCounts:
     @property
     def entries(self) -> NDArray[np.int64]:
         """All counts that are stored."""
-        return np.asarray(self.wins.data if isinstance(self.wins, csr_array) else self.wins)
+        return np.asarray(
+            self.wins.data if isinstance(self.wins, scipy.sparse.csr_array) else self.wins
+        )
 
     def won(self) -> NDArray[np.int64]:
         """What each item won, shape (n,)."""
@@ -191,16 +193,16 @@ class PairCounts:
         Raises:
             ValueError: it is sparse.
         """
-        if isinstance(self.wins, csr_array):
+        if isinstance(self.wins, scipy.sparse.csr_array):
             raise ValueError(f"counts of {self.n_items} items are sparse: dense ones are needed")
         return self.wins
 
-    def in_comparisons(self) -> NDArray[np.float64] | csr_array:
+    def in_comparisons(self) -> NDArray[np.float64] | scipy.sparse.csr_array:
         """Wins as numbers of comparisons, dense or CSR as they are."""
-        if not isinstance(self.wins, csr_array):
+        if not isinstance(self.wins, scipy.sparse.csr_array):
             return np.asarray(self.wins / self.row_weight)
         places = (self.wins.data / self.row_weight, self.wins.indices, self.wins.indptr)
-        return csr_array(places, shape=self.wins.shape)
+        return scipy.sparse.csr_array(places, shape=self.wins.shape)
 
     def win_counts(self) -> WinCounts:
         """Comparisons won by each item: the row sums."""
@@ -224,8 +226,8 @@ class OutcomeCounts:
         different pairs, or a number is out of range.
     """
 
-    wins: csr_array
-    totals: csr_array
+    wins: scipy.sparse.csr_array
+    totals: scipy.sparse.csr_array
     row_weight: int = 1
     confidential: bool = True
 
@@ -238,7 +240,7 @@ class OutcomeCounts:
             and np.array_equal(totals.indptr, wins.indptr)
         ):
             raise ValueError("totals must store the same pairs as wins, as int64")
-        if triu(totals, 1).nnz < totals.nnz:
+        if scipy.sparse.triu(totals, 1).nnz < totals.nnz:
             raise ValueError("wins must lie above the diagonal: each pair is stored once")
         _check_row_weight(self.row_weight)
         if (totals.data <= 0).any():
@@ -259,7 +261,7 @@ class OutcomeCounts:
     def with_wins(self, wins: NDArray[np.int64]) -> OutcomeCounts:
         """The same with noisy `wins`, shape (n_pairs,)."""
         places = (wins, self.totals.indices, self.totals.indptr)
-        noisy = csr_array(places, shape=self.totals.shape)
+        noisy = scipy.sparse.csr_array(places, shape=self.totals.shape)
         return OutcomeCounts(noisy, self.totals, self.row_weight, confidential=False)
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
@@ -275,7 +277,7 @@ def outcomes_of(counts: PairCounts) -> OutcomeCounts:
     """
     if not counts.confidential:
         raise ValueError("counts have noise already: their totals are not those of the rows")
-    n_items, wins = counts.n_items, coo_array(counts.wins)
+    n_items, wins = counts.n_items, scipy.sparse.coo_array(counts.wins)
     winner, loser = (each.astype(np.int64) for each in wins.coords)
     cells = np.minimum(winner, loser) * n_items + np.maximum(winner, loser)
     terms = np.stack([np.where(winner < loser, wins.data, 0), wins.data])
@@ -292,13 +294,13 @@ def outcome_counts_of(arrays: Mapping[str, NDArray[np.int64]], row_weight: int) 
     """
     n_items, ends = len(arrays["row_ends"]) - 1, arrays["row_ends"]
     wins, totals = (
-        csr_array((arrays[name], arrays["columns"], ends), shape=(n_items, n_items))
+        scipy.sparse.csr_array((arrays[name], arrays["columns"], ends), shape=(n_items, n_items))
         for name in ("wins", "counts")
     )
     return OutcomeCounts(wins, totals, row_weight, confidential=False)
 
 
-def arrays_of_sparse(wins: csr_array) -> dict[str, NDArray[np.int64]]:
+def arrays_of_sparse(wins: scipy.sparse.csr_array) -> dict[str, NDArray[np.int64]]:
     """A sparse matrix as arrays by name; `pair_counts_of` reads them."""
     return {
         "counts": wins.data,
@@ -317,4 +319,4 @@ def pair_counts_of(arrays: Mapping[str, NDArray[np.int64]], row_weight: int) -> 
         return PairCounts(arrays["counts"], row_weight)
     places = (arrays["counts"], arrays["columns"], arrays["row_ends"])
     n_items = len(arrays["row_ends"]) - 1
-    return PairCounts(csr_array(places, shape=(n_items, n_items)), row_weight)
+    return PairCounts(scipy.sparse.csr_array(places, shape=(n_items, n_items)), row_weight)

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtr
 
 from hushrank.estimation.common.chances import ScoreErrors, normal_draws
@@ -229,7 +228,11 @@ def _joint_tail(furthest: NDArray[np.float64], length: int, chance: float) -> fl
 
     if excess(SMALLEST) <= 0:
         return float(ndtr(-SMALLEST))
-    return float(ndtr(-brentq(excess, SMALLEST, FURTHEST, xtol=CLOSE)))
+    low, high = SMALLEST, FURTHEST
+    while high - low > CLOSE:  # halving takes 21 steps; `scipy.optimize` takes longer to load
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return float(ndtr(-high))
 
 
 def _transitive(better: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -38,8 +38,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import helmert
 from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors, normal_draws
@@ -196,7 +196,9 @@ def _posteriors(
 ) -> tuple[list[_Posterior], float, float]:
     """Posterior of each group, mean of t, and the scores' own scale."""
     n = at.shape[1]
-    axes = helmert(n) if evidence[0].information.ndim == 2 else None  # of scores that sum to zero
+    axes = (
+        scipy.linalg.helmert(n) if evidence[0].information.ndim == 2 else None
+    )  # of scores that sum to zero
     known = [_along(each.information, axes) for each in evidence]
     sums = [
         _point(each.pull, axes) + _times(info, _point(scores, axes))

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Floats
@@ -65,10 +66,9 @@ def window_totals(stream: Stream, sums: Floats | NDArray[np.int64]) -> NightTota
     Raises:
         ValueError: no night, or more than the stream has.
     """
-    from scipy.signal import lfilter  # takes a while to load, and few need it
 
     stream.terms.check_night(len(sums) - 1)
-    each = lfilter([1.0], stream.encoder.coefficients, sums)
+    each = scipy.signal.lfilter([1.0], stream.encoder.coefficients, sums)
     shown = int(stream.workload.column(len(sums)).sum())
     return NightTotals(first=len(sums) - shown, answers=each[len(sums) - shown :])
 

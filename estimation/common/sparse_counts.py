@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 Integers = NDArray[np.int64]
 
@@ -50,11 +50,11 @@ class CellCounts:
         total = np.add.reduceat(counts[order], first) if len(first) else counts
         return cls(cells[first], total)
 
-    def matrix(self, n_items: int) -> csr_array:
+    def matrix(self, n_items: int) -> scipy.sparse.csr_array:
         """The matrix, shape (n, n), int64."""
         row, column = np.divmod(self.cells, n_items)
         ends = np.searchsorted(row, np.arange(n_items + 1))
-        return csr_array((self.counts, column, ends), shape=(n_items, n_items))
+        return scipy.sparse.csr_array((self.counts, column, ends), shape=(n_items, n_items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class CellSums:
         sums = np.concatenate([np.empty((2, 0), np.int64), *(part.sums for part in held)], axis=1)
         return cls.of(cells, sums)
 
-    def matrices(self, n_items: int) -> tuple[csr_array, csr_array]:
+    def matrices(self, n_items: int) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
         """Both sums as matrices that store the same cells, shape (n, n), int64."""
         one, other = (CellCounts(self.cells, each).matrix(n_items) for each in self.sums)
         return one, other

@@ -25,8 +25,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import (
@@ -149,7 +149,7 @@ def _within_bounds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     def sum_after(shift: float) -> float:
         return float(np.clip(scores - shift, -0.5, 0.5).sum())
 
-    shift = brentq(sum_after, scores.min() - 0.5, scores.max() + 0.5)
+    shift = scipy.optimize.brentq(sum_after, scores.min() - 0.5, scores.max() + 0.5)
     return np.clip(scores - shift, -0.5, 0.5)
 
 

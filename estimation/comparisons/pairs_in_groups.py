@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import solve
+import scipy
 
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
@@ -102,11 +102,11 @@ def _free(
     """Scores without most of the ridge that is left, and the covariance of their errors."""
     rest = 2 * REST * FREE * np.eye(len(scores))
     curvature, _ = moments_at(scores)
-    step = solve(curvature + rest, 2 * (1 - REST) * FREE * scores, assume_a="pos")
+    step = scipy.linalg.solve(curvature + rest, 2 * (1 - REST) * FREE * scores, assume_a="pos")
     unshrunk = scores + step - step.mean()
     curvature, noise = moments_at(unshrunk)
-    half = solve(curvature + rest, noise, assume_a="pos")
-    covariance = solve(curvature + rest, half.T, assume_a="pos")
+    half = scipy.linalg.solve(curvature + rest, noise, assume_a="pos")
+    covariance = scipy.linalg.solve(curvature + rest, half.T, assume_a="pos")
     covariance = covariance - covariance.mean(axis=0)
     covariance = covariance - covariance.mean(axis=1, keepdims=True)
     return unshrunk, np.asarray(covariance + unknown_covariance(curvature, 2 * REST * FREE))

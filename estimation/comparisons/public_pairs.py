@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, OutcomeCounts
@@ -64,7 +64,9 @@ def fit_public_pairs(
     totals = counts.totals.data / counts.row_weight
     share = totals / (totals + 4 * noise)
     s, w, k = (
-        csr_array((values, counts.totals.indices, counts.totals.indptr), shape=counts.totals.shape)
+        scipy.sparse.csr_array(
+            (values, counts.totals.indices, counts.totals.indptr), shape=counts.totals.shape
+        )
         for values in (share * counts.wins.data / counts.row_weight, share * totals, share)
     )
     if counts.n_items <= MOST_DENSE_ITEMS:

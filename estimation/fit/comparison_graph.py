@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 MOST_NAMED = 5  # components, and items of one component, that an error text lists
 
-Wins = NDArray[np.int64] | NDArray[np.float64] | csr_array  # entry (a, b) > 0: a beat b
+Wins = (
+    NDArray[np.int64] | NDArray[np.float64] | scipy.sparse.csr_array
+)  # entry (a, b) > 0: a beat b
 
 
 class DisconnectedGraphError(ValueError):
@@ -59,12 +60,14 @@ class ComparisonGraph:
 
 def comparison_graph(wins: Wins) -> ComparisonGraph:
     """Read the graph off a win matrix, shape (n, n), dense or CSR; entries <= 0 are no wins."""
-    beat = csr_array(wins > 0)
+    beat = scipy.sparse.csr_array(wins > 0)
     met = (beat + beat.T).tocsr()
     wins_over, losses_to = np.diff(beat.indptr), np.diff(beat.tocsc().indptr)
     opponents = np.diff(met.indptr).astype(np.int64)
-    _, component = connected_components(met, directed=False)
-    _, class_of = connected_components(beat, directed=True, connection="strong")
+    _, component = scipy.sparse.csgraph.connected_components(met, directed=False)
+    _, class_of = scipy.sparse.csgraph.connected_components(
+        beat, directed=True, connection="strong"
+    )
     return ComparisonGraph(
         opponents=opponents,
         component=component.astype(np.int64),
@@ -85,7 +88,7 @@ def require_scores_to_exist(wins: Wins, items: Sequence[str] | None = None) -> N
         DisconnectedGraphError: some items never met the others, or one set of items won every
             comparison with the rest.
     """
-    if not isinstance(wins, csr_array) and _surely_strong(wins > 0):
+    if not isinstance(wins, scipy.sparse.csr_array) and _surely_strong(wins > 0):
         return
     graph = comparison_graph(wins)
     if graph.n_components > 1:

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
 from hushrank.estimation.common.covariates import STEPS, CovariateCounts
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian
@@ -216,7 +216,9 @@ class _Dense:
         scale = 1 / np.sqrt(np.diagonal(self.matrix))
         scaled = right_side * scale
         # SciPy's two functions for this take longer than it does where there are a few items.
-        _, x, flaw = dposv(self.matrix * np.outer(scale, scale), scaled, lower=True)
+        _, x, flaw = scipy.linalg.lapack.dposv(
+            self.matrix * np.outer(scale, scale), scaled, lower=True
+        )
         if flaw or not (np.isfinite(x).all() and x @ scaled > 0):
             x = scaled
         return np.asarray(x * scale)

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
 
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
@@ -133,7 +133,7 @@ class CountedObjective:
 
 def _pairs(counts: PairCounts) -> tuple[NDArray[np.int64], ...]:
     """Left and right item of the pairs that met, each once, and the wins of either."""
-    wins = coo_array(counts.wins)
+    wins = scipy.sparse.coo_array(counts.wins)
     winner, loser = (each.astype(np.int64) for each in wins.coords)
     cells = np.minimum(winner, loser) * counts.n_items + np.maximum(winner, loser)
     pairs, place = np.unique(cells, return_inverse=True)

@@ -23,10 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csc_array, csr_array
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
-from scipy.sparse.linalg import splu
 
 from hushrank.estimation.common.links import Floats
 
@@ -100,10 +98,12 @@ class GroundedGraph:
         entries = np.append(np.ones(n), np.full(int(inner.sum()), -1.0))
         rows = np.append(np.arange(n), np.flatnonzero(inner))
         columns = np.append(np.arange(n), row[parent[inner]])
-        differences = csc_array(coo_array((entries, (rows, columns)), shape=(n, n)))
+        differences = scipy.sparse.csc_array(
+            scipy.sparse.coo_array((entries, (rows, columns)), shape=(n, n))
+        )
         down, up = (
-            splu(each, permc_spec="NATURAL", diag_pivot_thresh=0.0)
-            for each in (differences, csc_array(differences.T))
+            scipy.sparse.linalg.splu(each, permc_spec="NATURAL", diag_pivot_thresh=0.0)
+            for each in (differences, scipy.sparse.csc_array(differences.T))
         )
 
         def solve(right_side: Floats) -> Floats:
@@ -121,8 +121,10 @@ class GroundedGraph:
         heaviest_first = np.argsort(-weights, kind="stable")
         place = np.empty(len(weights))
         place[heaviest_first] = np.arange(1, len(weights) + 1)
-        tree = minimum_spanning_tree(csr_array(coo_array((place, (one, other)), (n + 1, n + 1))))
-        found, parent = breadth_first_order(tree, n, directed=False)
+        tree = scipy.sparse.csgraph.minimum_spanning_tree(
+            scipy.sparse.csr_array(scipy.sparse.coo_array((place, (one, other)), (n + 1, n + 1)))
+        )
+        found, parent = scipy.sparse.csgraph.breadth_first_order(tree, n, directed=False)
         nodes, edges = found[1:].astype(np.int64), heaviest_first[tree.data.astype(np.int64) - 1]
         child = np.where(parent[one[edges]] == other[edges], one[edges], other[edges])
         weight = np.empty(n + 1)

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
@@ -36,7 +36,7 @@ class ImpossibleShares:
 def impossible_shares(pairs: WeightedPairs) -> ImpossibleShares:
     """Items and pairs whose shares of wins lie outside [0, 1] by more than chance allows."""
     s, w = pairs.pair_values()
-    if isinstance(s, csr_array) and isinstance(w, csr_array):
+    if isinstance(s, scipy.sparse.csr_array) and isinstance(w, scipy.sparse.csr_array):
         of_pairs = s.data, w.data
     else:
         met = np.asarray(w) > 0
@@ -50,7 +50,7 @@ def impossible_shares(pairs: WeightedPairs) -> ImpossibleShares:
     )
 
 
-def _sums(matrix: Floats | csr_array, axis: int) -> Floats:
+def _sums(matrix: Floats | scipy.sparse.csr_array, axis: int) -> Floats:
     return np.asarray(matrix.sum(axis=axis), np.float64).ravel()
 
 

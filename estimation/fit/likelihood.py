@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from hushrank.estimation.common.links import Floats, Link
 
-Weights = Floats | csr_array
+Weights = Floats | scipy.sparse.csr_array
 
 BLOCK = 1 << 15  # differences worked on at a time, so that they stay in the processor's cache
 SPARSE_BLOCK = 1 << 19  # of these each has a cost of its own
@@ -128,7 +128,7 @@ class Hessian:
     def dense(self) -> Floats:
         """The matrix itself, shape (n, n)."""
         curvatures = self.curvatures
-        if isinstance(curvatures, csr_array):
+        if isinstance(curvatures, scipy.sparse.csr_array):
             curvatures = curvatures.toarray()
         matrix = -(curvatures + curvatures.T)
         matrix.flat[:: len(matrix) + 1] = self.diagonal
@@ -189,7 +189,7 @@ class _DenseParts:
 class _SparseParts:
     """The stored entries of a sparse matrix, some at a time."""
 
-    matrix: csr_array
+    matrix: scipy.sparse.csr_array
     rows: NDArray[np.int32]
 
     @property
@@ -213,14 +213,14 @@ class _SparseParts:
         rows += np.bincount(self.rows[part], entries, len(rows))
         columns += np.bincount(self.matrix.indices[part], entries, len(columns))
 
-    def with_entries(self, entries: Floats) -> csr_array:
+    def with_entries(self, entries: Floats) -> scipy.sparse.csr_array:
         """As `_DenseParts.with_entries`."""
         places = (entries, self.matrix.indices, self.matrix.indptr)
-        return csr_array(places, shape=self.matrix.shape)
+        return scipy.sparse.csr_array(places, shape=self.matrix.shape)
 
 
 def _parts(weights: Weights) -> _DenseParts | _SparseParts:
-    if not isinstance(weights, csr_array):
+    if not isinstance(weights, scipy.sparse.csr_array):
         return _DenseParts(weights)
     rows = np.repeat(np.arange(weights.shape[0], dtype=np.int32), np.diff(weights.indptr))
     return _SparseParts(weights, rows)

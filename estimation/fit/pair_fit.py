@@ -33,9 +33,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import eigh, solve
-from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
@@ -187,7 +186,7 @@ def fit_sums(
     # A pair's curvature then holds W only, which noise does not touch: convex.
     convex = link.outcome_free_curvature
     solution = minimise(objective) if convex else minimise_nonconvex(objective)
-    if isinstance(w, csr_array):
+    if isinstance(w, scipy.sparse.csr_array):
         return _fit_of_many(w, objective, solution, variance)
 
     def moments_at(scores: Floats) -> tuple[Floats, Floats]:
@@ -223,8 +222,8 @@ def sandwich(scores: Floats, ridge: float, moments_at: MomentsAt) -> ShrunkScore
     stiff = curvature + KEPT * ridge * np.eye(n)
     pull = _pull(unshrunk, ridge) * (np.eye(n) - 1 / n)
     pull = pull + (KEPT * ridge) ** 2 * np.outer(unshrunk, unshrunk)
-    half = solve(stiff, noise + pull, assume_a="pos")
-    covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
+    half = scipy.linalg.solve(stiff, noise + pull, assume_a="pos")
+    covariance = np.asarray(scipy.linalg.solve(stiff, half.T, assume_a="pos"))
     return ShrunkScores(
         scores=scores,
         unshrunk=unshrunk,
@@ -253,7 +252,7 @@ def unknown_covariance(curvature: Floats, ridge: float) -> Floats:
     among = curvature[np.ix_(met, met)]
     # The constant vector is not unknown, as scores sum to zero: it gets the mean curvature.
     whole = among + np.trace(among) / len(met) ** 2
-    _, weak = eigh(whole, subset_by_value=(-np.inf, LEAST_KNOWN * ridge))
+    _, weak = scipy.linalg.eigh(whole, subset_by_value=(-np.inf, LEAST_KNOWN * ridge))
     covariance[np.ix_(met, met)] = UNKNOWN * len(met) * weak @ weak.T
     return covariance
 
@@ -261,12 +260,15 @@ def unknown_covariance(curvature: Floats, ridge: float) -> Floats:
 def _taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
     """What the ridge 2c draws scores by, but for a tenth of it; shape (n,)."""
     stiff = curvature + KEPT * ridge * np.eye(len(scores))
-    found = (1 - KEPT) * ridge * solve(stiff, scores, assume_a="pos")
+    found = (1 - KEPT) * ridge * scipy.linalg.solve(stiff, scores, assume_a="pos")
     return np.asarray(found - found.mean())
 
 
 def _fit_of_many(
-    weights: csr_array, objective: Objective, solution: Solution, variance: SumsVariance
+    weights: scipy.sparse.csr_array,
+    objective: Objective,
+    solution: Solution,
+    variance: SumsVariance,
 ) -> DebiasedFit:
     """The fit of sparse weights, with variances alone."""
     scores, link = solution.theta, objective.link
@@ -403,7 +405,11 @@ def objective_of(pairs: WeightedPairs, link: Link, ridge: float) -> Objective:
 
 def _objective(s: Weights, w: Weights, link: Link, ridge: float) -> Objective:
     whole = s + (w - s).T
-    weights = csr_array(whole) if isinstance(w, csr_array) else np.asarray(whole)
+    weights = (
+        scipy.sparse.csr_array(whole)
+        if isinstance(w, scipy.sparse.csr_array)
+        else np.asarray(whole)
+    )
     return Objective(weights, link, 2 * ridge, np.zeros(w.shape[0]))
 
 

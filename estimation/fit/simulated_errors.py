@@ -18,9 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
-from scipy.sparse.linalg import cg
 from scipy.special import stdtrit
 
 from hushrank.estimation.common.links import Floats
@@ -64,7 +63,7 @@ class Edges:
     n_items: int
 
     @classmethod
-    def of(cls, pairs: csr_array) -> Edges:
+    def of(cls, pairs: scipy.sparse.csr_array) -> Edges:
         """The pairs that a matrix stores, row by row."""
         n_items = int(pairs.shape[0])
         low = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(pairs.indptr))
@@ -84,12 +83,12 @@ class Edges:
         of_low = np.bincount(self.low, values, self.n_items)
         return np.asarray(of_low - np.bincount(self.high, values, self.n_items))
 
-    def laplacian(self, weights: Floats, diagonal: float) -> csr_array:
+    def laplacian(self, weights: Floats, diagonal: float) -> scipy.sparse.csr_array:
         """Laplacian of these weights plus `diagonal` times the identity, shape (n, n)."""
         ends = (np.concatenate([self.low, self.high]), np.concatenate([self.high, self.low]))
         shape = (self.n_items, self.n_items)
-        off = csr_array((np.concatenate([weights, weights]), ends), shape=shape)
-        return csr_array(diags_array(self.sums(weights) + diagonal) - off)
+        off = scipy.sparse.csr_array((np.concatenate([weights, weights]), ends), shape=shape)
+        return scipy.sparse.csr_array(scipy.sparse.diags_array(self.sums(weights) + diagonal) - off)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ class EdgeSystem:
     """
 
     edges: Edges
-    matrix: csr_array
+    matrix: scipy.sparse.csr_array
 
     @classmethod
     def of(cls, edges: Edges, weights: Floats, ridge: float) -> EdgeSystem:
@@ -115,8 +114,10 @@ class EdgeSystem:
         Raises:
             ConvergenceError: the system could not be solved.
         """
-        preconditioner = diags_array(1 / self.matrix.diagonal())
-        found, failed = cg(self.matrix, z, rtol=TOLERANCE, maxiter=MOST_STEPS, M=preconditioner)
+        preconditioner = scipy.sparse.diags_array(1 / self.matrix.diagonal())
+        found, failed = scipy.sparse.linalg.cg(
+            self.matrix, z, rtol=TOLERANCE, maxiter=MOST_STEPS, M=preconditioner
+        )
         if failed:
             raise ConvergenceError(
                 "the errors of the scores could not be found: items hang together too loosely for"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dposv
+import scipy
 from scipy.special import logit
 
 from hushrank.estimation.common.links import Floats
@@ -150,7 +150,7 @@ def _factorised(hessian: Hessian, gradient: Floats) -> Floats | None:
     matrix += hessian.diagonal.sum() / n / n  # moves only the eigenvalue of the ones vector
     # Of a symmetric matrix the transpose is LAPACK's own order of it, so nothing is copied. SciPy's
     # two functions for this take longer than it does where there are a few items.
-    _, direction, flaw = dposv(matrix.T, gradient, lower=True, overwrite_a=True)
+    _, direction, flaw = scipy.linalg.lapack.dposv(matrix.T, gradient, lower=True, overwrite_a=True)
     return None if flaw else centred(-direction)
 
 

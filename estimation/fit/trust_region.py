@@ -15,10 +15,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.optimize import minimize
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+import scipy
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.likelihood import Hessian, Objective
@@ -56,7 +53,7 @@ def minimise_nonconvex(objective: Objective, tolerance: float = 1e-9) -> Solutio
 
 def _near(objective: Objective, tolerance: float) -> Floats:
     start = np.zeros(objective.n_items)
-    sparse = isinstance(objective.weights, csr_array)
+    sparse = isinstance(objective.weights, scipy.sparse.csr_array)
 
     def gradient(scores: Floats) -> Floats:
         return objective.derivatives(scores)[0]
@@ -66,7 +63,7 @@ def _near(objective: Objective, tolerance: float) -> Floats:
 
     curvatures = objective.derivatives(start)[1].diagonal if sparse else hessian(start)
     visible = _visible(objective, start, float(np.abs(curvatures).max()))
-    found = minimize(
+    found = scipy.optimize.minimize(
         objective.value,
         start,
         method="trust-ncg" if sparse else "trust-exact",
@@ -110,9 +107,11 @@ def smallest_curvature(objective: Objective, theta: Floats) -> float:
         ConvergenceError: of a sparse Hessian it was not found.
     """
     hessian = objective.derivatives(theta)[1]
-    if isinstance(hessian.curvatures, csr_array):
+    if isinstance(hessian.curvatures, scipy.sparse.csr_array):
         return _smallest_of_sparse(hessian)
-    return float(eigh(_grounded(hessian), eigvals_only=True, subset_by_index=[0, 0])[0])
+    return float(
+        scipy.linalg.eigh(_grounded(hessian), eigvals_only=True, subset_by_index=[0, 0])[0]
+    )
 
 
 def _smallest_of_sparse(hessian: Hessian) -> float:
@@ -121,13 +120,13 @@ def _smallest_of_sparse(hessian: Hessian) -> float:
     def grounded(vector: Floats) -> Floats:
         return np.asarray(hessian.times(vector) + ceiling * vector.mean())
 
-    operator = LinearOperator((n, n), matvec=grounded, dtype=np.float64)
+    operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=grounded, dtype=np.float64)
     start = np.cos(np.arange(n, dtype=np.float64))  # any vector that is not special
     try:
-        found = eigsh(
+        found = scipy.sparse.linalg.eigsh(
             operator, 1, which="SA", v0=start, maxiter=MOST_SEARCHES, tol=EIGENVALUE_TOLERANCE
         )
-    except ArpackNoConvergence:
+    except scipy.sparse.linalg.ArpackNoConvergence:
         raise ConvergenceError(
             "it could not be found whether the fit is a minimum: use link: logistic, or a larger"
             " ridge"

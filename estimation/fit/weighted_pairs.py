@@ -27,8 +27,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, triu
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.sparse_counts import CellSums
@@ -60,8 +60,8 @@ class WeightedPairs:
         sparse ones store different pairs.
     """
 
-    s: NDArray[np.int64] | csr_array
-    w: NDArray[np.int64] | csr_array
+    s: NDArray[np.int64] | scipy.sparse.csr_array
+    w: NDArray[np.int64] | scipy.sparse.csr_array
     g: int = 0
     chosen: Chosen = field(default_factory=lambda: np.zeros((2, 0), np.int64))
 
@@ -88,7 +88,7 @@ class WeightedPairs:
     @property
     def sparse(self) -> bool:
         """Whether only pairs that met are stored."""
-        return isinstance(self.w, csr_array)
+        return isinstance(self.w, scipy.sparse.csr_array)
 
     def met(self) -> NDArray[np.int64]:
         """W of the pairs that met, in units."""
@@ -104,7 +104,7 @@ class WeightedPairs:
         rest = {"g": np.array(self.g, np.int64)}
         if self.chosen.size:
             rest["chosen"] = self.chosen
-        if isinstance(self.w, csr_array):
+        if isinstance(self.w, scipy.sparse.csr_array):
             places = {"columns": self.w.indices, "row_ends": self.w.indptr}
             of_places = {name: each.astype(np.int64) for name, each in places.items()}
             return {"s": _entries(self.s), "w": _entries(self.w), **of_places, **rest}
@@ -122,29 +122,35 @@ def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
         return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]), chosen)
     columns, ends = arrays["columns"], arrays["row_ends"]
     shape = (len(ends) - 1, len(ends) - 1)
-    s, w = (csr_array((arrays[name], columns, ends), shape=shape) for name in ("s", "w"))
+    s, w = (
+        scipy.sparse.csr_array((arrays[name], columns, ends), shape=shape) for name in ("s", "w")
+    )
     return WeightedPairs(s, w, int(arrays["g"]), chosen)
 
 
-def _entries(matrix: NDArray[np.int64] | csr_array) -> NDArray[np.int64]:
-    return np.asarray(matrix.data if isinstance(matrix, csr_array) else matrix)
+def _entries(matrix: NDArray[np.int64] | scipy.sparse.csr_array) -> NDArray[np.int64]:
+    return np.asarray(matrix.data if isinstance(matrix, scipy.sparse.csr_array) else matrix)
 
 
-def _real(matrix: NDArray[np.int64] | csr_array) -> Weights:
-    if not isinstance(matrix, csr_array):
+def _real(matrix: NDArray[np.int64] | scipy.sparse.csr_array) -> Weights:
+    if not isinstance(matrix, scipy.sparse.csr_array):
         return np.asarray(matrix / UNITS)
-    return csr_array((matrix.data / UNITS, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return scipy.sparse.csr_array(
+        (matrix.data / UNITS, matrix.indices, matrix.indptr), shape=matrix.shape
+    )
 
 
-def _below_triangle(matrix: NDArray[np.int64] | csr_array) -> bool:
-    if isinstance(matrix, csr_array):
-        return bool(triu(matrix, 1).nnz < matrix.nnz)
+def _below_triangle(matrix: NDArray[np.int64] | scipy.sparse.csr_array) -> bool:
+    if isinstance(matrix, scipy.sparse.csr_array):
+        return bool(scipy.sparse.triu(matrix, 1).nnz < matrix.nnz)
     return bool(np.tril(matrix).any())
 
 
-def _same_places(s: NDArray[np.int64] | csr_array, w: NDArray[np.int64] | csr_array) -> bool:
-    if not (isinstance(s, csr_array) and isinstance(w, csr_array)):
-        return isinstance(s, csr_array) == isinstance(w, csr_array)
+def _same_places(
+    s: NDArray[np.int64] | scipy.sparse.csr_array, w: NDArray[np.int64] | scipy.sparse.csr_array
+) -> bool:
+    if not (isinstance(s, scipy.sparse.csr_array) and isinstance(w, scipy.sparse.csr_array)):
+        return isinstance(s, scipy.sparse.csr_array) == isinstance(w, scipy.sparse.csr_array)
     return np.array_equal(s.indices, w.indices) and np.array_equal(s.indptr, w.indptr)
 
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
@@ -143,7 +143,7 @@ def _without_ridge(evidence: NetEvidence, scores: Floats, ridge: float) -> _Undr
         inverse = inverse_at(undrawn)
         covariance[chosen] = inverse @ evidence.covariance[chosen] @ inverse
     linked = np.where(known[:, np.newaxis] & known, evidence.totals, 0.0)
-    _, part = connected_components(linked > 0, directed=False)
+    _, part = scipy.sparse.csgraph.connected_components(linked > 0, directed=False)
     together = known[:, np.newaxis] & known & (part[:, np.newaxis] == part)
     return _Undrawn(undrawn, covariance, known, together)
 

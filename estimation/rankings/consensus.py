@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from hushrank.estimation.rankings.subset_orders import MOST_ITEMS, cheapest_order
 
@@ -99,7 +99,9 @@ def majority_groups(wins: NDArray[np.int64] | Floats) -> list[Order]:
     Each item of a group beats each item of every later group.
     """
     margin = wins - wins.T
-    _, label = connected_components(margin >= 0, directed=True, connection="strong")
+    _, label = scipy.sparse.csgraph.connected_components(
+        margin >= 0, directed=True, connection="strong"
+    )
     beaten = ((margin > 0) & (label[:, None] != label)).sum(axis=1)  # the same in a whole group
     items = np.lexsort((np.arange(len(wins)), label, -beaten))
     starts = np.flatnonzero(np.diff(label[items])) + 1

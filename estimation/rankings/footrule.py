@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
@@ -60,7 +60,7 @@ def footrule_order(counts: Floats, spots: Floats | None = None) -> FootruleOrder
         raise ValueError(f"counts must be finite, at most as many places as items, got {n} x {m}")
     spots = np.arange(m, dtype=np.float64) if spots is None else spots
     cost = counts @ np.abs(spots[:, np.newaxis] - np.arange(n))
-    items, place = linear_sum_assignment(cost)
+    items, place = scipy.optimize.linear_sum_assignment(cost)
     return FootruleOrder(np.argsort(place).astype(np.int64), float(cost[items, place].sum()))
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from hushrank.privacy.random_pairs import Hide, PairAnswers, RandomPairs, n_pairs
 
@@ -115,7 +115,9 @@ def count_answers(
     signed = weight * answers.outcome
     rows = np.concatenate([answers.ranking, answers.ranking])
     columns = np.concatenate([answers.first, answers.second])
-    nets = csr_array((np.concatenate([signed, -signed]), (rows, columns)), (len(answers), n_items))
+    nets = scipy.sparse.csr_array(
+        (np.concatenate([signed, -signed]), (rows, columns)), (len(answers), n_items)
+    )
     counts.moments[:] = (nets.T @ nets).toarray()
     return merge_answers([counts])
 

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from hushrank.privacy.randomness import RandomBits
 
@@ -195,6 +194,8 @@ def _all_pairs(n_items: int) -> NDArray[np.int64]:
 
 def _connected(n_items: int, edges: NDArray[np.int64]) -> bool:
     low, high = edges.T
-    adjacency = coo_array((np.ones(len(edges), np.int8), (low, high)), shape=(n_items, n_items))
-    n_components, _ = connected_components(adjacency, directed=False)
+    adjacency = scipy.sparse.coo_array(
+        (np.ones(len(edges), np.int8), (low, high)), shape=(n_items, n_items)
+    )
+    n_components, _ = scipy.sparse.csgraph.connected_components(adjacency, directed=False)
     return bool(n_components == 1)

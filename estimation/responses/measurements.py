@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from hushrank.estimation.responses.item_graph import ItemGraph
 
@@ -160,7 +160,7 @@ def item_tiles(n_items: int, side: int = TILE_ITEMS) -> list[tuple[slice, slice]
 
 def _answer_matrix(
     person: NDArray[np.int64], item: NDArray[np.int64], correct: NDArray[np.uint8], n_items: int
-) -> csr_array:
+) -> scipy.sparse.csr_array:
     """Answers as a sparse matrix, shape (people, m): WRONG or RIGHT where one was given."""
     if not person.shape == item.shape == correct.shape:
         raise ValueError("person, item and correct must have one shape")
@@ -173,14 +173,18 @@ def _answer_matrix(
         person, item, correct = person[order], item[order], correct[order]
     starts = np.flatnonzero(person[1:] != person[:-1]) + 1  # of everybody's rows but the first's
     bounds = np.concatenate([[0], starts, [len(person)]]) if len(person) else np.zeros(1, np.int64)
-    answers = csr_array((correct + np.uint8(WRONG), item, bounds), (len(bounds) - 1, n_items))
+    answers = scipy.sparse.csr_array(
+        (correct + np.uint8(WRONG), item, bounds), (len(bounds) - 1, n_items)
+    )
     answers.sum_duplicates()
     if answers.nnz < len(item):
         raise ValueError("somebody answered an item twice: keep one answer to it, or none")
     return answers
 
 
-def _product(answers: csr_array, left: int, right: int, tile: tuple[slice, slice]) -> Counts:
+def _product(
+    answers: scipy.sparse.csr_array, left: int, right: int, tile: tuple[slice, slice]
+) -> Counts:
     """People with the value `left` on item i and `right` on item j, by the cheaper product."""
     n_people, n_items = answers.shape
     most_pairs = int((np.diff(answers.indptr).astype(np.int64) ** 2).sum())
@@ -193,24 +197,30 @@ def _product(answers: csr_array, left: int, right: int, tile: tuple[slice, slice
     return counts
 
 
-def _dense_product(answers: csr_array, left: int, right: int, tile: tuple[slice, slice]) -> Counts:
+def _dense_product(
+    answers: scipy.sparse.csr_array, left: int, right: int, tile: tuple[slice, slice]
+) -> Counts:
     rows, columns = tile
     table = answers.toarray()
     return _packed_product(_packed(table[:, rows] == left), _packed(table[:, columns] == right))
 
 
-def _sparse_product(answers: csr_array, left: int, right: int, tile: tuple[slice, slice]) -> Counts:
+def _sparse_product(
+    answers: scipy.sparse.csr_array, left: int, right: int, tile: tuple[slice, slice]
+) -> Counts:
     rows, columns = tile
     left_ones, right_ones = _indicator(answers, left), _indicator(answers, right)
     return np.asarray((left_ones[:, rows].T @ right_ones[:, columns]).toarray(), np.int64)
 
 
-def _indicator(answers: csr_array, value: int) -> csr_array:
+def _indicator(answers: scipy.sparse.csr_array, value: int) -> scipy.sparse.csr_array:
     """1 where an answer has this value, else nothing."""
     chosen = answers.data == value
     before = np.concatenate([[0], np.cumsum(chosen)])
     ones = np.ones(int(before[-1]), np.int64)
-    return csr_array((ones, answers.indices[chosen], before[answers.indptr]), answers.shape)
+    return scipy.sparse.csr_array(
+        (ones, answers.indices[chosen], before[answers.indptr]), answers.shape
+    )
 
 
 def _packed(table: NDArray[np.bool_]) -> NDArray[np.uint64]:

@@ -21,7 +21,7 @@ References:
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from hushrank.estimation.common.links import Floats
 
@@ -132,7 +132,7 @@ def booklet_shares(totals: Floats, variance: float, members: Floats) -> Floats:
     even = np.ones(len(size)) * sums.sum() / max(float(together.sum()), SMALLEST)
     if (even <= 0).any():
         return np.ones(len(size))
-    found, _ = nnls(together, sums)
+    found, _ = scipy.optimize.nnls(together, sums)
     # Drawn to equal numbers as far as noise explains how they differ.
     inverse = np.linalg.pinv(together)
     of_noise = 4 * variance * float(np.trace(inverse))  # the sums' covariance is 4 v `together`

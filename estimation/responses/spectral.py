@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from hushrank.estimation.responses.item_graph import ItemGraph
 
@@ -47,7 +47,9 @@ def connection(y: NDArray[np.float64], graph: ItemGraph, noise_sd: float) -> Con
     """
     mask = graph.mask()
     clear = mask & (y > CLEAR * noise_sd)
-    n_sets, component = connected_components(clear, directed=True, connection="strong")
+    n_sets, component = scipy.sparse.csgraph.connected_components(
+        clear, directed=True, connection="strong"
+    )
     member = (np.arange(n_sets)[:, np.newaxis] == component).astype(np.float64)
     flow, entries = (member @ matrix @ member.T for matrix in (np.where(mask, y, 0.0), mask))
     for between in (flow, entries):

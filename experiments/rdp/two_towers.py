@@ -17,8 +17,8 @@ from typing import Any
 import jax  # type: ignore[import-not-found, unused-ignore]
 import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from hushrank.privacy.randomness import RandomBits
 
@@ -82,7 +82,7 @@ def fit_two_towers(
         value, gradient = _gradient(weights, *training, item_features)
         return float(value), np.asarray(gradient, np.float64)
 
-    minimize(
+    scipy.optimize.minimize(
         objective,
         start,
         jac=True,

@@ -20,8 +20,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import solve
 
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.fit.solve import ConvergenceError
@@ -179,7 +179,7 @@ class _Objective:
         pair_stiffness += pair_stiffness.T
         corner = np.diag(pair_stiffness.sum(axis=1) + 2 * self.ridge) - pair_stiffness
         scaled = border / diagonal[:, None]
-        move = -solve(
+        move = -scipy.linalg.solve(
             corner - border.T @ scaled, gradient[1] - scaled.T @ gradient[0], assume_a="pos"
         )
         return -(gradient[0] / diagonal) - scaled @ move, move

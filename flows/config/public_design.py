@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 
@@ -100,7 +100,7 @@ class PublicDesign:
         self._refuse_twice(np.minimum(left, right) * len(names) + np.maximum(left, right))
         design = np.zeros((len(names), len(names)))
         design[left, right] = design[right, left] = self.numbers
-        groups, group = connected_components(design > 0)
+        groups, group = scipy.sparse.csgraph.connected_components(design > 0)
         if groups > 1:
             apart = _shown(names[int(np.argmax(group != group[0]))])
             raise ValueError(

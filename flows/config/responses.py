@@ -7,9 +7,8 @@ from itertools import permutations
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+import scipy
 from pydantic import BeforeValidator, Field
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from hushrank.flows.config.items import ItemName
 from hushrank.flows.config.section import (
@@ -224,4 +223,11 @@ class ResponsesConfig(RowFiles):
 
 def _connected(booklets: list[set[str]]) -> bool:
     shares = np.array([[bool(one & other) for other in booklets] for one in booklets])
-    return int(connected_components(csr_array(shares), directed=False)[0]) == 1
+    return (
+        int(
+            scipy.sparse.csgraph.connected_components(
+                scipy.sparse.csr_array(shares), directed=False
+            )[0]
+        )
+        == 1
+    )

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Literal, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, shares, weight_of_lies
 from hushrank.estimation.fit.weighted_pairs import UNITS, Chosen, WeightedPairs
@@ -162,13 +162,13 @@ def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows 
     """What `ReleasedSums` shows as `pairs`, `s` and `w`."""
     s, w = pairs.s, pairs.w
     if pairs.n_items <= MOST_MEASURED and not (
-        isinstance(s, csr_array) or isinstance(w, csr_array)
+        isinstance(s, scipy.sparse.csr_array) or isinstance(w, scipy.sparse.csr_array)
     ):
         return None, tuple(map(tuple, s.tolist())), tuple(map(tuple, w.tolist()))
     if len(pairs.met()) > MOST_SUMS:
         return None, None, None
-    places = csr_array(w)
-    of_s = s.data if isinstance(s, csr_array) else s[places.nonzero()]
+    places = scipy.sparse.csr_array(w)
+    of_s = s.data if isinstance(s, scipy.sparse.csr_array) else s[places.nonzero()]
     columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
     met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
     return met, listed_s, listed_w

@@ -13,11 +13,8 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Self
 
-from hushrank.flows.reading import READING, Reader, ReadingError
-from hushrank.pipelines.engine.runner import Runner, does_without_beam
-from hushrank.transforms.common.schema import InputError
+from hushrank.flows.reading import READING, Reader, ReadingError  # which loads no library
 from hushrank.transforms.engine import in_process
-from hushrank.transforms.storage.write import write_whole
 
 if TYPE_CHECKING:
     from hushrank.flows.methods.base import ReductionJob
@@ -59,17 +56,32 @@ class Reducer:
             ConfigError: the input breaks a rule.
             ReadingError: anything else went wrong; details are in the confidential folder.
         """
+        from hushrank.pipelines.engine.runner import Runner
+
         here = job.engine.runner is Runner.LOCAL
         memory = job.memory_limit if here else None  # an engine bounds its own
         while not self.reader.call(_reduce, job, memory=memory, cells=job.cells):
             self.reader.restart()
 
 
+class _WithoutPandas:
+    """Keep Arrow from loading pandas at its first array, where it is installed: nobody needs it."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Refuse to find pandas; leave other modules to the other finders."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def _reduce(job: ReductionJob) -> bool:
     """Run `job`, where this process is fit for it; False: it needs one that can load Beam."""
+    from hushrank.pipelines.engine.runner import does_without_beam
+    from hushrank.transforms.common.schema import InputError
+
     if does_without_beam(job):
         if BEAM not in sys.modules:
             in_process.choose()
+            sys.meta_path.insert(0, _WithoutPandas())
     elif in_process.is_chosen():
         return False
     from hushrank.pipelines.reduce import reduce
@@ -85,6 +97,8 @@ def _reduce(job: ReductionJob) -> bool:
 
 def _keep(job: ReductionJob, error: Exception) -> str:
     """Store the error in the confidential area; return a text that says only where it is."""
+    from hushrank.transforms.storage.write import write_whole
+
     text = f"reduce: failed ({type(error).__name__}). No budget was spent."
     path = f"{job.confidential}/{ERROR_FILE}"
     try:

@@ -56,8 +56,8 @@ class Engine:
 
 HERE = Engine()
 
-SMALL_BYTES = 64 << 20  # some million rows; reading more takes longer than loading Beam
-SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
+SMALL_BYTES = 112 << 20  # four million rows or so; with more, loading Beam is a small part
+SMALL_CELLS = 28 << 20  # 7 million rows of four columns: what the usual memory_limit has room for
 CELL_BYTES = 24  # for a read value and its waiting row, because there is no spill file
 TEXT_TYPES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare

@@ -40,7 +40,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -49,14 +50,7 @@ from numpy.typing import NDArray
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce.execution import execute
 from hushrank.pipelines.reduce.kind import Kind, WriteArrays, WriteTally
-from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
-from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
-from hushrank.pipelines.reduce.reduce_private import AnswersKind
-from hushrank.pipelines.reduce.reduce_rankings import CountRankingsKind, RankingsKind
-from hushrank.pipelines.reduce.reduce_responses import ResponsesKind
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, set_aside
-from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import Sifted, text_of_rejects
 from hushrank.transforms.common.sorting import Words
@@ -70,6 +64,12 @@ from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import Spill, SpillFolder
 from hushrank.transforms.storage.split import Split
 
+if TYPE_CHECKING:
+    from hushrank.pipelines.reduce.private_job import ReduceAnswers
+    from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
+    from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
+
 TIMES = 2
 SMALL_BYTES = 1 << 15  # no file for so few, of which a partition's share differs by chance
 BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a block
@@ -79,7 +79,16 @@ CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
 CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
 ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
 ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
-Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
+Job: TypeAlias = (
+    "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
+)
+KINDS = {  # module and class of the kind of each job; a process loads those that it needs
+    "ReduceComparisons": ("hushrank.pipelines.reduce.reduce_comparisons", "ComparisonsKind"),
+    "ReduceAnswers": ("hushrank.pipelines.reduce.reduce_private", "AnswersKind"),
+    "ReduceResponses": ("hushrank.pipelines.reduce.reduce_responses", "ResponsesKind"),
+    "ReduceRankings": ("hushrank.pipelines.reduce.reduce_rankings", "RankingsKind"),
+    "CountRankings": ("hushrank.pipelines.reduce.reduce_rankings", "CountRankingsKind"),
+}
 
 
 def lightened(
@@ -267,15 +276,9 @@ def _planned(job: Job) -> tuple[Kind[Any], list[Split]]:
 
 def kind_of(job: Job) -> Kind[Any]:
     """What is special about the rows of `job`."""
-    if isinstance(job, CountRankings):
-        return CountRankingsKind(job)
-    if isinstance(job, ReduceRankings):
-        return RankingsKind(job)
-    if isinstance(job, ReduceResponses):
-        return ResponsesKind(job)
-    if isinstance(job, ReduceAnswers):
-        return AnswersKind(job)
-    return ComparisonsKind(job)
+    module, name = KINDS[type(job).__name__]
+    kind: Kind[Any] = getattr(import_module(module), name)(job)
+    return kind
 
 
 def _add(

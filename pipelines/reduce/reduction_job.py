@@ -10,6 +10,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +26,15 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.names import Naming
-from hushrank.transforms.common.randomisation import LocalLaw
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.split import Head
 from hushrank.transforms.storage.write import parquet_bytes, read_whole, write_whole
 from hushrank.transforms.streams.stream_folder import COUNTING, night_name
+
+if TYPE_CHECKING:
+    from hushrank.transforms.common.randomisation import LocalLaw  # of local answers alone
 
 EXACT_FILE, TALLY_FILE, REJECTS_FOLDER = "exact.npz", "diagnostics.json", "rejects"
 BITS_FILE = "bits.json"  # which random bits made the exact arrays; it stays and goes with them

@@ -18,7 +18,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ from hushrank.pipelines.reduce.reduction_job import (
     Statistic,
 )
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.privacy.stream import Stream
 from hushrank.transforms.common.names import Naming
 from hushrank.transforms.comparisons.crowded import Pieces
 from hushrank.transforms.comparisons.shuffle import (
@@ -66,6 +65,9 @@ from hushrank.transforms.streams.released_files import (
     keep_cells,
 )
 from hushrank.transforms.streams.stream_folder import COUNTING, delete_counting, delete_nights, end
+
+if TYPE_CHECKING:
+    from hushrank.privacy.stream import Stream
 
 NUMBERS, DIGESTS, PEOPLE = "shard_numbers", "shard_digests", "shard_people"
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -28,6 +29,7 @@ OURS = "hushrank"
 N_ROWS, N_ITEMS, N_USERS = 1_000, 20, 100
 LOG, LEDGER = "HUSHRANK_WALK_LOG", "ledger.jsonl"
 LOADED, ENTERED, ARROW, CALIBRATED, READ = "loaded", "entered", "arrow", "calibrated", "read"
+PARENT, READER = "library-of-parent", "library-of-reader"
 CALIBRATE = "calibrate"  # the function by which a method calibrates
 METHODS = "hushrank.flows.methods."
 
@@ -42,6 +44,7 @@ class Walk:
         loaded: modules that were loaded.
         calibrations: how often the method that was calibrated most often was.
         ledger_reads: how often the ledger file was opened for reading.
+        libraries: modules of others that each process loaded, by `PARENT` and `READER`.
     """
 
     entered: frozenset[str]
@@ -49,6 +52,7 @@ class Walk:
     loaded: frozenset[str]
     calibrations: int
     ledger_reads: int
+    libraries: Mapping[str, frozenset[str]]
 
     def figures(self) -> dict[str, int]:
         """The number of each, by name."""
@@ -112,7 +116,7 @@ def walked(folder: Path) -> Walk:
 def walk_of(lines: list[str]) -> Walk:
     """The walk that the lines of both processes tell; each is a kind and what it is about."""
     found: dict[str, Counter[str]] = {
-        kind: Counter() for kind in (LOADED, ENTERED, ARROW, CALIBRATED, READ)
+        kind: Counter() for kind in (LOADED, ENTERED, ARROW, CALIBRATED, READ, PARENT, READER)
     }
     for line in lines:
         kind, _, what = line.partition(" ")
@@ -123,6 +127,7 @@ def walk_of(lines: list[str]) -> Walk:
         loaded=frozenset(found[LOADED]),
         calibrations=max(found[CALIBRATED].values(), default=0),
         ledger_reads=found[READ].total(),
+        libraries={process: frozenset(found[process]) for process in (PARENT, READER)},
     )
 
 
@@ -130,6 +135,7 @@ def follow() -> None:
     """Trace this process from now on; each line is written at once, for the reader is killed."""
     log = os.open(os.environ[LOG], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     known = set[str]()
+    library = READER if "--multiprocessing-fork" in sys.orig_argv else PARENT
 
     def tell(line: str, *, once: bool = True) -> None:
         if not once or line not in known:
@@ -154,6 +160,8 @@ def follow() -> None:
     def on_audit(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and str(arguments[0]).endswith(LEDGER):
             tell(f"{READ} {arguments[0]}", once=False)  # all can read: an append does, in its lock
+        elif event == "import" and not arguments[0].startswith(OURS):
+            tell(f"{library} {arguments[0]}")
 
     sys.addaudithook(on_audit)
     threading.setprofile(on_event)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from hushrank.estimation.responses.item_graph import booklet_members
 
@@ -141,7 +141,7 @@ def _booklets_that_fit(
     n_answers = np.bincount(person, minlength=n_people)
     ends = np.concatenate([[0], np.cumsum(n_answers)])
     ones = np.ones(len(item), np.int64)
-    sheets = csr_array((ones, item, ends), (n_people, members.shape[1]))
+    sheets = scipy.sparse.csr_array((ones, item, ends), (n_people, members.shape[1]))
     fits = np.empty((n_people, len(members)), np.bool_)
     for start in range(0, n_people, _PEOPLE_AT_ONCE):
         part = slice(start, start + _PEOPLE_AT_ONCE)

@@ -42,13 +42,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.stream import Stream, released_night
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import is_cloud
 from hushrank.transforms.storage.write import (
@@ -71,6 +71,9 @@ from hushrank.transforms.streams.stream_folder import (
     nights_of,
     read_kept,
 )
+
+if TYPE_CHECKING:
+    from hushrank.privacy.stream import Stream
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -226,6 +229,8 @@ def draw_night(
             f"{people.folder}: follows upon other people than those of night {night - 1}. Restore"
             " the folder of the stream as it was after its last night; nothing was released."
         )
+    from hushrank.privacy.stream import released_night  # the process that reads rows draws nothing
+
     released = released_night(stream, recent.counts, bits)
     used = (counted_with or BitsUsed()) | BitsUsed.of(Purpose.NOISE, bits.used)
     content = npz_bytes(

@@ -1,11 +1,10 @@
-"""Text of an exact look at rows. Confidential: only `inspect_command` may print it."""
+"""What `hushrank inspect` prints; the command loads this module when it is called."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.panel import Panel
@@ -18,10 +17,6 @@ from hushrank.flows.run.input_files import columns_note
 from hushrank.flows.terminal import Console, print_records
 from hushrank.pipelines.inspect.found import Look
 from hushrank.transforms.common.schema import Ties
-
-if TYPE_CHECKING:
-    pass
-
 
 CONFIDENTIAL = (
     "Exact numbers of real people, without noise. Do not copy, log, send or publish them."

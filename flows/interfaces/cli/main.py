@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
-NEW_OBJECTS = 20_000  # between two looks for garbage; Python's own number is a tenth of it, or less
+NEW_OBJECTS = 200_000  # between two looks for garbage; Python's own number is 2,000 or less
 Command = Callable[..., None]
 
 

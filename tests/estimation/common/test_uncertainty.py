@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
+from scipy.interpolate import CubicSpline
 from scipy.stats import binomtest, gamma, norm
 
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     SPENT_ON_FAR,
+    _Spline,
     every_pair_tail,
     far_tail,
     log_tail,
@@ -36,6 +38,13 @@ def normal_plus_laplace_tail(x: float, noise_share: float) -> float:
     right = math.exp(s**2 / (2 * b**2) - x / b) * norm.sf(-x / s + s / b)
     left = math.exp(s**2 / (2 * b**2) + x / b) * norm.sf(x / s + s / b)
     return norm.sf(x / s) + (right - left) / 2
+
+
+def test_the_spline_is_scipy_s():
+    values = np.random.default_rng(0).random(65)  # far less smooth than a quantile
+    x = np.linspace(0, 1, 1_001).reshape(7, 143)
+    expected = CubicSpline(np.linspace(0, 1, 65), values)(x)
+    np.testing.assert_allclose(_Spline.through(values)(x), expected, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("tail", TAILS)

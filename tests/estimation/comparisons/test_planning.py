@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, Link
 from hushrank.estimation.comparisons.planning import (
+    _largest_of_normals,
     information_needed,
     mean_pair_weight,
     people_needed,
@@ -18,6 +21,12 @@ from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 
 N, REPLICATES = 12, 200
+
+
+@pytest.mark.parametrize("count", [2, 3, 20, 100_000])
+def test_the_largest_of_normals_is_its_integral(count: int) -> None:
+    exact, _ = quad(lambda x: 1 - (2 * ndtr(x) - 1) ** count, 0, 16, limit=200)
+    assert _largest_of_normals(count) == pytest.approx(exact, abs=1e-8)
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)

@@ -131,6 +131,7 @@ def test_texts_of_long_rows_are_small_and_of_wide_ones_are_not(tmp_path, suffix)
     path.write_text("who,a,b,y\n")
     (file,) = list_files([str(path)])
     for size, columns, small in (
+        (75_000_000, job.columns, True),  # a cliff was here: loading Beam takes over a second
         (SMALL_BYTES, job.columns, True),
         (SMALL_BYTES + 1, job.columns, False),
         (SMALL_CELLS, wide, True),
