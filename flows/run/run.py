@@ -7,9 +7,7 @@ that finds the noise drawn goes on from there. A run that ends before puts back 
 
 from __future__ import annotations
 
-import importlib
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -64,12 +62,10 @@ from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.extras import is_installed
 from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import MOST_COLUMNS
 from hushrank.transforms.storage.files import FileFormat, column_names_of, is_remote
 
-FIGURES_MODULE = "hushrank.flows.report.figures"
 NO_LOOK = (
     "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
     " meant, before most of epsilon is spent. Adding one changes the job."
@@ -286,9 +282,6 @@ def _draw_or_undo(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) 
         standing = perform(RESERVE, lambda: reserve(job, ledger))
         reserved = True
         if standing is Standing.RESERVED:
-            # The report's libraries take a second to load: use the time in which the child works.
-            if is_installed("report"):
-                threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,)).start()
             perform(REDUCE, lambda: reduce(job, reducer))
             perform(DRAW, lambda: draw(job, ledger))
     except BaseException as error:

@@ -298,7 +298,7 @@ import json, os, signal, sys
 from pathlib import Path
 from hushrank.transforms.engine import in_process
 in_process.choose()  # an engine without threads: this process is forked
-import matplotlib.figure, opendp.measurements
+import opendp.measurements
 from hushrank.flows.run import run as nightly
 from hushrank.flows.methods import noisy_counts
 from hushrank.flows.run.job import prepare_job, read_survey
