@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent
 CODE = ("entry", "estimation", "flows", "pipelines", "privacy", "transforms", "verifier")
 PLACE = Path("entry", "COMMIT")
 BRANCH = "main"
-LINK = re.compile(r"\]\((?![a-z]+:|#)")  # to a file of the tree
+LINK = re.compile(r"\]\((?![a-z]+:|#)([^)]*)")  # to a file of the tree
 
 
 def commit() -> str:
@@ -43,8 +43,13 @@ def commit() -> str:
 def readme() -> str:
     """The README with absolute links."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    tree = f"{project['urls']['Source']}/blob/{BRANCH}/"
-    return LINK.sub(f"]({tree}", (ROOT / "README.md").read_text(encoding="utf-8"))
+    source = project["urls"]["Source"]
+
+    def absolute(link: re.Match[str]) -> str:
+        kind = "raw" if link[1].endswith(".png") else "blob"  # a picture must be the file itself
+        return f"]({source}/{kind}/{BRANCH}/{link[1]}"
+
+    return LINK.sub(absolute, (ROOT / "README.md").read_text(encoding="utf-8"))
 
 
 class BuildWithCommit(build_py):

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hushrank.flows.collect.server import Collector, Options, allow_connections, serve
-from hushrank.flows.collect.silence import make_quiet
+from hushrank.flows.collecting.limits import make_quiet
+from hushrank.flows.collecting.server import Collector, Options, allow_connections, serve
 from hushrank.flows.methods.registry import load_config
 from hushrank.pipelines.simulate.respondents import Population, Sent, send
 

@@ -48,8 +48,8 @@ def measure(folder: Path) -> None:
     """Digest and reduce one log."""
     import scaling
 
-    from hushrank.flows.identity.contents import Contents, meant_by
     from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
+    from hushrank.flows.release.input_contents import Contents, meant_by
     from hushrank.transforms.storage.files import list_files
 
     files = list_files([str(folder)])

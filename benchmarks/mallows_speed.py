@@ -19,7 +19,7 @@ from random import SystemRandom
 import numpy as np
 from measuring import seconds
 
-from hushrank.estimation.rankings.ranking_pairs import pair_counts, position_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 from hushrank.privacy.mallows import insertion_weights, sample_positions, synthetic_rankings
 from hushrank.privacy.randomness import system_bits
 
@@ -54,7 +54,7 @@ def main() -> None:
     total = parser.parse_args().rankings
     bits = system_bits()
     print("M rankings a second on one core")
-    print("items   positions   one epsilon   own epsilon   pair counts   places   Python loop")
+    print("items   positions   one epsilon   own epsilon   pair counts   Python loop")
     for n_items in (5, 10, 30, 100):
         n = max(100 * total // n_items**2, 1000) if n_items > 10 else total
         items, lengths = np.tile(np.arange(n_items), n), np.full(n, n_items)
@@ -65,7 +65,6 @@ def main() -> None:
             rate(lambda i=items, k=lengths: synthetic_rankings(i, k, EPSILON, bits), n),
             rate(lambda i=items, k=lengths, e=own: synthetic_rankings(i, k, e, bits), n),
             rate(lambda i=items, k=lengths, m=n_items: pair_counts(i, k, m), n),
-            rate(lambda i=items, k=lengths, m=n_items: position_counts(i, k, m), n),
             rate(lambda m=n_items: loop(LOOPED, m), LOOPED),
         ]
         columns = "".join(f"{value:14.3f}" for value in rates)

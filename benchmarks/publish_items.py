@@ -24,14 +24,14 @@ from typing import TypeVar
 
 from measuring import peak_bytes
 
-from hushrank.flows.cli.main import NEW_OBJECTS
+from hushrank.flows.interfaces.cli.main import NEW_OBJECTS
 from hushrank.flows.run import steps
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import run_job
 from hushrank.flows.run.stages import PUBLISH, Step
 
-HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli.main"]
+HUSHRANK = [sys.executable, "-m", "hushrank.flows.interfaces.cli.main"]
 VERIFIER = Path(__file__).parents[1] / "verifier" / "verify_release.py"
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli.main"]
+HUSHRANK = [sys.executable, "-m", "hushrank.flows.interfaces.cli.main"]
 PEOPLE, ROWS_A_PERSON = 100, 10
 
 

@@ -419,8 +419,8 @@ def plot(runs: list[Run], path: Path) -> None:
 
 
 def write(runs: list[Run], folder: Path) -> None:
-    """Put the table into scaling.md, between its two marks, and the plot beside it."""
-    page = folder / "scaling.md"
+    """Put the table into benchmarks.md, between its two marks, and the plot beside it."""
+    page = folder / "benchmarks.md"
     before, _, rest = page.read_text().partition(BEGIN)
     table = "\n".join([HEADER, *map(table_lines, runs)])
     middle = f"\n{summary(runs)}\n\n![Seconds against rows](scaling.svg)\n\n{table}\n"
@@ -435,7 +435,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=float, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--peers-up-to", type=float, default=100, help="million rows")
     parser.add_argument("--only", choices=("comparison", "user"))
-    parser.add_argument("--write", type=Path, help="folder of scaling.md")
+    parser.add_argument("--write", type=Path, help="folder of benchmarks.md")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:

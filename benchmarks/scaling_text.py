@@ -254,8 +254,8 @@ def line(rows: int, log: str, unit: str, side: str, best: dict[str, dict[str, fl
 
 
 def write(lines: list[str], folder: Path) -> None:
-    """Put the table into scaling.md, between its two marks."""
-    page = folder / "scaling.md"
+    """Put the table into benchmarks.md, between its two marks."""
+    page = folder / "benchmarks.md"
     before, _, rest = page.read_text().partition(BEGIN)
     table = "\n".join([HEADER, *lines])
     page.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
@@ -270,7 +270,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--logs", nargs="+", choices=LOGS, default=LOGS)
     parser.add_argument("--only", choices=UNITS, help="of the units")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
-    parser.add_argument("--write", type=Path, help="folder of scaling.md")
+    parser.add_argument("--write", type=Path, help="folder of benchmarks.md")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--make", choices=LOGS, help=argparse.SUPPRESS)
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)

@@ -29,7 +29,7 @@ from hushrank.estimation.responses.measurements import (
     measurements_of_answers,
     measurements_of_block,
 )
-from hushrank.estimation.responses.spectral import ChainOptions, chain_of, difficulties, jump_rates
+from hushrank.experiments.nz.spectral_chain import chain_difficulties, jump_rates
 
 REPEATS = 5
 N_ITEMS = 100
@@ -43,7 +43,7 @@ Long = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]
 def spectral(y: NDArray[np.int64]) -> NDArray[np.float64]:
     """Difficulties from measurements of all pairs, without privacy."""
     graph = complete_graph(len(y))
-    return difficulties(chain_of(jump_rates(y.astype(np.float64), graph, ChainOptions()), graph))
+    return chain_difficulties(jump_rates(y.astype(np.float64), graph))
 
 
 def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:

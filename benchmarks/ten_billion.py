@@ -3,7 +3,7 @@
 How a job is cut is asked of the code itself; bytes of a parcel are those of one that is made and
 pickled here. Processor time a row is that of a thousand million rows on one machine; what a parcel
 costs besides is that of `many_workers.py`, all of whose time is divided by its parcels, which are
-so small that rows hardly count. docs/scaling.md has both.
+so small that rows hardly count. docs/benchmarks.md has both.
 Prices are Dataflow's list prices for batch jobs in us-central1 (cloud.google.com/dataflow/pricing,
 as of 2025; this machine cannot look again). Dataflow bills what is written to its shuffle and what
 is read from it, and takes less for the first 5 TB of a month: that reduction is left out.
@@ -25,9 +25,8 @@ from many_workers import MAX_CONTRIBUTIONS, ROWS_A_PERSON, the_job
 
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.dense_total import BLOCK_CELLS
-from hushrank.transforms.comparisons.owned_rows import WORDS, OwnedRows
-from hushrank.transforms.comparisons.shuffle import Partitioning, pack
+from hushrank.pipelines.reduce.reduce import BLOCK_CELLS
+from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows, Partitioning, pack
 from hushrank.transforms.storage.split import Split
 
 CPU_A_ROW, CPU_A_PARCEL = 0.255e-6, 224e-6  # seconds
@@ -133,13 +132,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--items", type=int, nargs="+", default=[300, 3000])
     parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--write", type=Path, help="folder of scaling.md")
+    parser.add_argument("--write", type=Path, help="folder of benchmarks.md")
     options = parser.parse_args()
     sizes = [(rows, items) for rows in (10**8, 10**9, 10**10) for items in options.items]
     table = "\n".join([HEADER, *(Estimate.of(*size, options.files).line() for size in sizes)])
     print(table)
     if options.write is not None:
-        page = options.write / "scaling.md"
+        page = options.write / "benchmarks.md"
         before, _, rest = page.read_text().partition(BEGIN)
         page.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
 

@@ -8,23 +8,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import get_origin
 
-from notebook_pages import notebook_page
+from notebook_pages import notebooks_page
 from pydantic import BaseModel
 from python_reference import python_reference
 
 from hushrank.flows.certificate.model import schema as certificate_schema
 from hushrank.flows.config.reference import config_reference, sections_of
-from hushrank.flows.documents import histories, plans, runs
-from hushrank.flows.lineage.event import facet_schema
+from hushrank.flows.interfaces.documents import histories, plans, runs
 from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.flows.release.release import schema as release_schema
+from hushrank.flows.watching.open_lineage import facet_schema
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"
-NOTEBOOKS = ("survey", "leaderboard", "test", "election")
 DOCUMENTS: dict[str, type[BaseModel]] = {
     "run": runs.RunDocument,
     "run --plan": runs.StagesDocument,
@@ -41,7 +39,15 @@ DOCUMENTS: dict[str, type[BaseModel]] = {
 
 def command_reference() -> str:
     """Every command with its arguments and options, as typer documents them."""
-    words = ["-m", "typer", "hushrank.flows.cli.main", "utils", "docs", "--name", "hushrank"]
+    words = [
+        "-m",
+        "typer",
+        "hushrank.flows.interfaces.cli.main",
+        "utils",
+        "docs",
+        "--name",
+        "hushrank",
+    ]
     printed = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
     _, heading, commands = printed.stdout.partition("\n## ")  # before it: an index, cut short
     text = (heading + commands).replace("\n### ", "\n## ").strip()
@@ -73,7 +79,7 @@ def _fields(model: type[BaseModel]) -> Iterator[str]:
 PAGES: dict[str, Callable[[], str]] = {
     "reference.md": lambda: config_reference(facts_of_methods()),
     "python.md": python_reference,
-    **{f"notebook_{name}.md": partial(notebook_page, name) for name in NOTEBOOKS},
+    "notebooks.md": notebooks_page,
     "cli.md": lambda: f"{command_reference()}{document_reference()}",
 }
 

@@ -1,4 +1,4 @@
-"""A notebook as a page of the documentation: its text, its code, and what it showed."""
+"""The page of the notebooks: the text of each, its code, and what it showed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,24 @@ from typing import Any
 FOLDER = Path(__file__).with_name("notebooks")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 TITLES = re.compile(r"^# .*\n*")
+SECTIONS = {
+    "survey": "A survey",
+    "leaderboard": "A leaderboard",
+    "test": "A test",
+    "election": "An election",
+}
 
 
-def notebook_page(name: str) -> str:
-    """The notebook `NAME.ipynb` as Markdown; its title is that of the page."""
-    notebook = json.loads((FOLDER / f"{name}.ipynb").read_text())
-    parts = [part for cell in notebook["cells"] for part in _cell(cell)]
-    return "\n\n".join(parts)
+def notebooks_page() -> str:
+    """Every notebook as a section in Markdown."""
+    return "\n\n".join(part for name in SECTIONS for part in _section(name))
+
+
+def _section(name: str) -> Iterator[str]:
+    yield f"## {SECTIONS[name]}"
+    yield f"[Download this notebook](notebooks/{name}.ipynb)."
+    for cell in json.loads((FOLDER / f"{name}.ipynb").read_text())["cells"]:
+        yield from _cell(cell)
 
 
 def _cell(cell: dict[str, Any]) -> Iterator[str]:

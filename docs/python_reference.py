@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import hushrank
-from hushrank.flows.python.keywords import Keywords
+from hushrank.flows.interfaces.python.configuration import Keywords
 
 _PLAIN = (bool, int, float, str, tuple)
 _SECTIONS = ("Args:", "Returns:", "Raises:", "Attributes:", "References:", "Guarantee:")

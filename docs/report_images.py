@@ -26,11 +26,14 @@ from tests.releases import PAIR_WINS, make_pairs_release  # noqa: E402
 YESTERDAY = datetime(2026, 11, 19, 2, 0, 4, tzinfo=UTC)
 LARGE, MOVED, ITEM = 5, 0.6, 4  # more answers than tests take; yesterday one item won fewer
 COLOURS = 48
-PICTURES = {  # colour scheme, width, height
-    "report-desktop-light": ("light", 960, 2300),
-    "report-desktop-dark": ("dark", 960, 2300),
-    "report-phone": ("light", 360, 2250),
+PICTURES = {  # colour scheme, width, height, text of the heading where the picture begins
+    "report-ranking-light": ("light", 960, 580, "Ranking"),  # of the README and the first page
+    "report-ranking-dark": ("dark", 960, 580, "Ranking"),
+    "report-desktop-light": ("light", 960, 2300, ""),
+    "report-desktop-dark": ("dark", 960, 2300, ""),
+    "report-phone": ("light", 360, 2250, ""),
 }
+MARGIN = 40  # above that heading
 
 
 def report() -> str:
@@ -42,8 +45,10 @@ def report() -> str:
     return render_report(release, None, earlier.model_copy(update={"created": YESTERDAY}))
 
 
-def picture(browser: Browser, page: Path, scheme: str, width: int, height: int) -> Image.Image:
-    """The upper part of the page."""
+def picture(
+    browser: Browser, page: Path, scheme: str, width: int, height: int, heading: str
+) -> Image.Image:
+    """Part of the page, from its top or from a heading on."""
     context = browser.new_context(
         viewport={"width": width, "height": 800},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -51,9 +56,11 @@ def picture(browser: Browser, page: Path, scheme: str, width: int, height: int) 
     )
     shown = context.new_page()
     shown.goto(page.as_uri())
+    box = shown.get_by_role("heading", name=heading).first.bounding_box() if heading else None
+    top = round(box["y"]) - MARGIN if box else 0
     whole = Image.open(io.BytesIO(shown.screenshot(full_page=True))).convert("RGB")
     context.close()
-    return whole.crop((0, 0, width, min(height, whole.height)))
+    return whole.crop((0, top, width, min(top + height, whole.height)))
 
 
 def main() -> None:

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from hushrank.flows.errors import HushrankError as HushrankError
     from hushrank.flows.errors import LedgerError as LedgerError
     from hushrank.flows.errors import RunInProgress as RunInProgress
-    from hushrank.flows.python.ledger import Ledger as Ledger
-    from hushrank.flows.python.planning import Inspection as Inspection
-    from hushrank.flows.python.planning import Plan as Plan
-    from hushrank.flows.python.planning import inspect as inspect
-    from hushrank.flows.python.planning import plan as plan
-    from hushrank.flows.python.private_answers import privatize as privatize
-    from hushrank.flows.python.release import History as History
-    from hushrank.flows.python.release import Release as Release
-    from hushrank.flows.python.release import Report as Report
-    from hushrank.flows.python.release import history as history
-    from hushrank.flows.python.release import read_release as read_release
-    from hushrank.flows.python.run import rank as rank
-    from hushrank.flows.python.run import run as run
-    from hushrank.flows.python.table import Table as Table
+    from hushrank.flows.interfaces.python.ledger import Ledger as Ledger
+    from hushrank.flows.interfaces.python.planning import Inspection as Inspection
+    from hushrank.flows.interfaces.python.planning import Plan as Plan
+    from hushrank.flows.interfaces.python.planning import inspect as inspect
+    from hushrank.flows.interfaces.python.planning import plan as plan
+    from hushrank.flows.interfaces.python.private_answers import privatize as privatize
+    from hushrank.flows.interfaces.python.release import History as History
+    from hushrank.flows.interfaces.python.release import Release as Release
+    from hushrank.flows.interfaces.python.release import Report as Report
+    from hushrank.flows.interfaces.python.release import history as history
+    from hushrank.flows.interfaces.python.release import read_release as read_release
+    from hushrank.flows.interfaces.python.run import rank as rank
+    from hushrank.flows.interfaces.python.run import run as run
+    from hushrank.flows.interfaces.python.table import Table as Table
 
     __version__: str
 
@@ -48,12 +48,18 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         *("ArchiveError", "BudgetRefused", "ConfigError", "HushrankError", "LedgerError"),
         "RunInProgress",
     ),
-    "hushrank.flows.python.ledger": ("Ledger",),
-    "hushrank.flows.python.planning": ("Inspection", "Plan", "inspect", "plan"),
-    "hushrank.flows.python.private_answers": ("privatize",),
-    "hushrank.flows.python.release": ("History", "Release", "Report", "history", "read_release"),
-    "hushrank.flows.python.run": ("rank", "run"),
-    "hushrank.flows.python.table": ("Table",),
+    "hushrank.flows.interfaces.python.ledger": ("Ledger",),
+    "hushrank.flows.interfaces.python.planning": ("Inspection", "Plan", "inspect", "plan"),
+    "hushrank.flows.interfaces.python.private_answers": ("privatize",),
+    "hushrank.flows.interfaces.python.release": (
+        "History",
+        "Release",
+        "Report",
+        "history",
+        "read_release",
+    ),
+    "hushrank.flows.interfaces.python.run": ("rank", "run"),
+    "hushrank.flows.interfaces.python.table": ("Table",),
 }
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = ("estimation", "privacy")

@@ -13,11 +13,11 @@ INTERRUPTED = 130  # by convention 128 and the number of SIGINT
 
 
 def main() -> None:
-    """Load the command and run it; the exit codes are those of `hushrank.flows.cli.main`."""
+    """Load and run the command; `hushrank.flows.interfaces.cli.main` has the exit codes."""
     obeyed = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # `nohup` ignores it
     if obeyed:
         signal.signal(signal.SIGINT, _leave_loading)
-    from hushrank.flows.cli.main import main as command
+    from hushrank.flows.interfaces.cli.main import main as command
 
     try:
         if obeyed:

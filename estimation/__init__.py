@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from hushrank.estimation.rankings.consensus import kemeny as kemeny
     from hushrank.estimation.responses.item_graph import ItemGraph as ItemGraph
     from hushrank.estimation.responses.item_graph import complete_graph as complete_graph
-    from hushrank.estimation.responses.spectral import ChainOptions as ChainOptions
-    from hushrank.estimation.responses.spectral import difficulties as difficulties
 
 _HOMES = {  # the module of each name; a test compares them with the imports above
     "common.central_noise": (
@@ -92,10 +90,6 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
     "responses.item_graph": (
         "ItemGraph",
         "complete_graph",
-    ),
-    "responses.spectral": (
-        "ChainOptions",
-        "difficulties",
     ),
 }
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}

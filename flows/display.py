@@ -13,7 +13,6 @@ from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.guarantee.sentences import delta_sentence
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -25,7 +24,7 @@ from hushrank.flows.ledger.budget_text import (
 )
 from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
-from hushrank.flows.plan.worth import worth_note
+from hushrank.flows.planning.plan.worth import worth_note
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -39,10 +38,12 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.run.budget import ledger_terms
+from hushrank.flows.run.input_files import column_notes
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import column_notes, engine_notes, input_notes, look_notes
+from hushrank.flows.run.run import engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
+from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
@@ -63,10 +64,6 @@ CODES_NOT_CHECKED = (
 RANKS_NOT_CHECKED = (
     "No row was looked at: the {} number of a ranking is its best item's (input.best){}. An item is"
     " not ranked only if {}."
-)
-KEYS_NOT_CHECKED = (
-    "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
-    " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
 )
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
@@ -197,8 +194,6 @@ def check_notes(job: Job) -> tuple[str, ...]:
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
-    if any(file.format is FileFormat.JSONL for file in job.files):
-        notes.append(KEYS_NOT_CHECKED)
     rows = job.config.input
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
@@ -214,7 +209,8 @@ def check_notes(job: Job) -> tuple[str, ...]:
     in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
     if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
         notes.append(CODES_NOT_CHECKED.format(names[0]))
-    return *notes, *engine_notes(job), *look_notes(job), *column_notes(job), *input_notes(job)
+    columns = column_notes(job.config, job.files, job.heads)
+    return *notes, *engine_notes(job), *look_notes(job), *columns, *input_notes(job)
 
 
 def _ranks_note(rows: RankingsConfig) -> str:

@@ -248,7 +248,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
     os.environ.setdefault(*_LAZY_ALLOCATOR)  # before Arrow is loaded
     for module in modules:
         importlib.import_module(module)
-    from hushrank.transforms.engine.being_read import report_to
+    from hushrank.transforms.common.local_files import report_to
 
     sending = threading.Lock()  # of several threads that read
 

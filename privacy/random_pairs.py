@@ -96,13 +96,6 @@ class RandomPairs:
             return float(attenuation(np.array([self.threshold], np.uint64))[0])
         return ((1 << 64) - 3 * self.threshold) / 2.0**64
 
-    @property
-    def realised_epsilon(self) -> float:
-        """The privacy loss of d answers that T gives: at most `epsilon`."""
-        others = 1 if self.hide is Hide.ORDER else 2
-        kept = (1 << 64) - others * self.threshold
-        return self.pairs * math.log(kept / self.threshold)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairAnswers:

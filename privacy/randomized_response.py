@@ -163,11 +163,6 @@ def attenuation(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
     return (np.uint64(1 << 63) - thresholds).astype(np.float64) / HALF_WORDS
 
 
-def realised_epsilon(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """ln((2^64 - T) / T), the privacy loss that T gives: at most the epsilon it was made for."""
-    return np.log1p(attenuation(thresholds) / flip_probability(thresholds))
-
-
 def epsilon_of_answer(
     epsilon: NDArray[np.float64], n_answers: NDArray[np.int64]
 ) -> NDArray[np.float64]:

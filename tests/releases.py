@@ -23,11 +23,6 @@ from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.flows.guarantee.counts import PAIR_COUNTS, WIN_COUNTS
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.perturbed_mle import mle_record
-from hushrank.flows.guarantee.record import count_record
-from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
@@ -38,6 +33,10 @@ from hushrank.flows.release.release import (
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts, ReleasedPairs, ReleasedScores
 from hushrank.flows.release.stream import StreamRecord
+from hushrank.flows.statement.counts import PAIR_COUNTS, WIN_COUNTS
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.perturbed_mle import ScoreMechanism, mle_record
+from hushrank.flows.statement.record import count_record
 from hushrank.privacy.accounting import spend_of
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource, seeded_bits

@@ -158,3 +158,17 @@ def test_every_page_is_in_the_navigation(site: Path, checkout: Path):
     page = (site / "index.html").read_text()
     names = [path.with_suffix(".html").name for path in (checkout / "docs").glob("*.md")]
     assert [name for name in names if f'href="{name}"' not in page and name != "index.html"] == []
+    assert len(names) <= 30, "merge thin pages: a menu of more entries is not read"
+
+
+def test_old_addresses_lead_to_a_heading(
+    site: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(str(checkout / "docs"))
+    moved = importlib.import_module("moved_pages").MOVED
+    assert len(moved) > 10
+    for name, target in moved.items():
+        page, _, anchor = target.partition("#")
+        assert f'href="{target}"' in (site / f"{name}.html").read_text()
+        assert f'id="{anchor}"' in (site / page).read_text(), name
+        assert not (checkout / "docs" / f"{name}.md").exists()

@@ -1,19 +1,23 @@
-"""Size of modules and functions, unfinished work, and links in the documents."""
+"""Size of modules and functions, unfinished work, and what the documents link to and name."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 MOST_MODULE_LINES = 600  # of one concept
 MOST_FUNCTION_LINES = 40  # after the docstring: it must fit on a screen
 CODE = ("privacy", "estimation", "transforms", "pipelines", "flows", "experiments", "entry")
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X]|HA[C]K)\b|NotImplementedError[(][)]")
+NAMED_VERSION = re.compile(r"\bhushrank[ -](\d+\.\d+\.\d+)")
 MARKDOWN_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 
 
@@ -70,10 +74,43 @@ def test_nothing_is_left_unfinished(checkout: Path):
 
 
 def test_links_between_documents_lead_somewhere(checkout: Path):
-    documents = [checkout / "README.md", *sorted((checkout / "docs").rglob("*.md"))]
+    documents = [*checkout.glob("*.md"), *sorted((checkout / "docs").rglob("*.md"))]
+    assert {path.name for path in documents} > {"README.md", "CONTRIBUTING.md", "SECURITY.md"}
     assert {str(path): broken_links(path) for path in documents} == {
         str(path): [] for path in documents
     }
+
+
+def test_the_readme_is_one_screen(checkout: Path):
+    assert (checkout / "README.md").read_text().count("\n") <= 70
+
+
+def test_documents_name_the_version_of_the_package(checkout: Path):
+    version = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["version"]
+    (newest, *_) = re.findall(r"^## (\S+),", (checkout / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest == version
+    assert yaml.safe_load((checkout / "CITATION.cff").read_text())["version"] == version
+    assert json.loads((checkout / "clients/js/package.json").read_text())["version"] == version
+    pages = [*checkout.glob("*.md"), *(checkout / "docs").glob("*.md")]
+    named = {found for page in pages for found in NAMED_VERSION.findall(page.read_text())}
+    assert named == {version}
+
+
+def test_the_forge_runs_what_every_change_must_pass(checkout: Path):
+    files = {
+        path.name: yaml.safe_load(path.read_text())
+        for path in (checkout / ".github").rglob("*.yml")
+    }
+    steps = files["check.yml"]["jobs"]["run"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
+    assert {"bug.yml", "idea.yml"} < set(files)
+    (local,) = yaml.safe_load((checkout / ".pre-commit-config.yaml").read_text())["repos"]
+    targets = (checkout / "Makefile").read_text()
+    for hook in local["hooks"]:
+        tool, what = hook["entry"].split()[:2]
+        assert f"$(BIN)/{tool.removeprefix('.venv/bin/')} {what}" in targets or (
+            tool == "make" and f"\n{what}: " in targets
+        )
 
 
 def test_a_long_function_is_found():

@@ -255,6 +255,7 @@ parameters of above-counts: weight_of_above=count weight_of_squares?=count weigh
     *lists
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
 parameters of place-counts: weight_of_places=count longest_ranking=count sum_of_footrules=number
+    items_at_one_rank?=text
 certificate.json: hushrank_certificate=count release=identity files={digest} guarantee=guarantee
     domain=domain rows=rows public_facts=[fact] draws=[<draw>] bits=bits~ reconstructed=bool
     ledger=ledger~ software=software post_processing=[text] errata=[text] not_proved=[text]
@@ -328,11 +329,12 @@ audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fra
     solver_tolerance?=number output_noise_deviation?=number
 *shuffled: epsilon_of_an_answer_after_shuffling?=number delta_after_shuffling?=number
     fewest_answers_to_a_pair?=count
-*lists: longest_ranking=count rankings_with_noise?=number drawn_to_zero_by?=number ridge?=number
-    disagreements?=number fewest_possible_disagreements?=number proven_best?=bool
-*private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
-    debiased=bool longest_ranking=count drawn_to_zero_by?=number ridge?=number disagreements?=number
+*lists: longest_ranking=count items_at_one_rank?=text rankings_with_noise?=number
+    drawn_to_zero_by?=number ridge?=number disagreements?=number
     fewest_possible_disagreements?=number proven_best?=bool
+*private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
+    debiased=bool longest_ranking=count items_at_one_rank?=text drawn_to_zero_by?=number
+    ridge?=number disagreements?=number fewest_possible_disagreements?=number proven_best?=bool
 *law-of-answers: mechanism=text what=text derivation=path at_source=bool
 *draw: mechanism=text what=text derivation=path formula=[text] inputs=inputs cost=cost
 *any-job: look_epsilon?=number look_noise_scale?=number method_chosen_because?=text
@@ -923,11 +925,23 @@ def parameters_of(certificate: Document, release: Document) -> Document:
             found[f"{start}_epsilon"] = fraction(each["cost"]["epsilon"])
             found[f"{start}_noise_scale"] = fraction(each["law"]["scale"])
             found[f"{start}_sensitivity_l1"] = each["sensitivity"]["l1"]
+    if kind in LISTS and "items_at_one_rank" in release["privacy"]["parameters"]:
+        found["items_at_one_rank"] = tie_rule(certificate["rows"]["settings"])
     for part, weight in (released.get("weights") or {}).items():
         found[f"weight_of_{part}"] = weight
     if kind in LAWS_OF:
         found |= parameters_of_local(draw, certificate, release)
     return found
+
+
+def tie_rule(settings: Document) -> str | None:
+    """What becomes of items that a ranking puts at one rank; None: it has no ranks."""
+    if settings.get("layout") not in ("long", "wide"):
+        return None
+    if settings.get("ties") == "random":
+        return "a secret coin puts them in order"
+    ends = settings.get("overvotes") == "exhaust"
+    return "the ranking ends before them" if ends else "the ranking is set aside"
 
 
 def parameters_of_optimum(draw: Document, release: Document) -> Document:
@@ -3559,7 +3573,9 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
     facts = {each["fact"] for each in certificate["public_facts"]}
     local, lists = certificate["guarantee"]["unit"] == "local", kind in LISTS
     longest = release["privacy"]["parameters"].get("longest_ranking", 0)
-    layout = settings.get("layout"), settings.get("ties")
+    layout, refuses = (settings.get("layout"), settings.get("ties")), [("long", "refuse")]
+    if "items_at_one_rank" in release["privacy"]["parameters"]:  # before, only long ones said it
+        refuses.append(("wide", "refuse"))
     flags = {
         "central": not local,
         "private": local,
@@ -3585,7 +3601,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "one_list": bounds["max_contributions"] == 1,
         "contests": (settings.get("columns") or {}).get("contest") is not None,
         f"unlisted_{settings.get('unlisted')}": True,
-        "ties_refused": layout == ("long", "refuse") and not draw.get("at_source"),
+        "ties_refused": layout in refuses and not draw.get("at_source"),
         "longest": longest < domain["items"],
         "complete": released.get("pairs") is None,
         "booklets": settings.get("booklets") is not None,

@@ -1,5 +1,5 @@
 // Build the package (dist/) and the files that the survey page is made of, which are committed
-// (flows/survey/files/, or the folder given).
+// (flows/collecting/survey/files/, or the folder given).
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const folder = process.argv[2] ?? join(here, "../../flows/survey/files");
+const folder = process.argv[2] ?? join(here, "../../flows/collecting/survey/files");
 const options = {
   absWorkingDir: here,
   bundle: true,

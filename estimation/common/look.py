@@ -125,11 +125,6 @@ def noticed_from(law: NoiseLaw) -> int:
     return int(math.ceil(needed / step) * step)
 
 
-def silence_noticed_from(law: NoiseLaw) -> int:
-    """How many people must have been asked for a stop if none is seen, but for `MISSED`."""
-    return 2 * noticed_from(law)
-
-
 def total_error(law: NoiseLaw) -> int:
     """Half width of the interval, at `LEVEL`, of the sum of both numbers of votes."""
     return 0 if law.scale == 0 else math.ceil(2 + 2 * _reach(law, (1 - LEVEL) / 2))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.consensus import disagreements, kemeny
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 from hushrank.estimation.rankings.subset_orders import MOST_ITEMS, log_sum_over_orders
 from hushrank.privacy.mallows import insertion_weights, sample_positions
 from hushrank.privacy.randomness import RandomBits
@@ -61,23 +61,6 @@ class SuccessRate:
     best_item: float
 
 
-def most_likely_ranking(wins: NDArray[np.int64], epsilon: float) -> Guess:
-    """The maximum likelihood guess from pooled pair counts, and the probability that it is right.
-
-    Where several rankings are equally likely it is the first of them; none would be a better guess.
-
-    Args:
-        wins: shape (m, m), wins[a, b] = synthetic rankings with a above b, m up to 20.
-        epsilon: of each of them.
-
-    Raises:
-        ValueError: epsilon is not finite and positive, or m is not in 2..20.
-    """
-    _check_items(len(wins))
-    _check_epsilons(np.array([epsilon]))
-    return _guess(wins.astype(np.float64), epsilon / (len(wins) - 1))
-
-
 def guess_ranking(synthetic: NDArray[np.int64], epsilon: float | NDArray[np.float64]) -> Guess:
     """The maximum likelihood guess from synthetic rankings of one person.
 
@@ -86,8 +69,8 @@ def guess_ranking(synthetic: NDArray[np.int64], epsilon: float | NDArray[np.floa
         epsilon: of each of them; one for all, or shape (N,).
 
     Raises:
-        ValueError: a row is not a ranking of 0..m-1, the shapes differ, or as
-            `most_likely_ranking`.
+        ValueError: a row is not a ranking of 0..m-1, the shapes differ, an epsilon is not
+            finite and positive, or m is not in 2..20.
     """
     n_rankings, n_items = synthetic.shape
     _check_items(n_items)
@@ -144,13 +127,6 @@ def success_rates(
         SuccessRate(n, float(mean), float(se), float(pairs), float(best))
         for n, (mean, pairs, best), se in zip(numbers, means, error, strict=True)
     ]
-
-
-def success_rate(
-    n_items: int, epsilon: float, n_rankings: int, simulations: int, bits: RandomBits
-) -> SuccessRate:
-    """`success_rates` of a single number of rankings."""
-    return success_rates(n_items, epsilon, [n_rankings], simulations, bits)[0]
 
 
 def _guess(wins: NDArray[np.float64], theta: float) -> Guess:

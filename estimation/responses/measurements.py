@@ -84,21 +84,12 @@ def measurements_on(graph: ItemGraph, y: Counts) -> DifferentialMeasurements:
     return DifferentialMeasurements(kept, graph)
 
 
-def measurements_of_block(
-    right: NDArray[np.bool_],
-    answered: NDArray[np.bool_],
-    rows: slice = ALL_ITEMS,
-    columns: slice = ALL_ITEMS,
-) -> Counts:
+def measurements_of_block(right: NDArray[np.bool_], answered: NDArray[np.bool_]) -> Counts:
     """Y of a block of people as a wide table: sum the blocks, in any order.
 
     Args:
         right: shape (people, m); True where the answer was given and right.
         answered: shape (people, m); True where an answer was given.
-        rows, columns: items i and j of the tile that is wanted; all of them by default.
-
-    Returns:
-        Y, or the tile of it, int64.
 
     Raises:
         ValueError: the arrays are not boolean, differ in shape, or an answer is right but was not
@@ -108,26 +99,7 @@ def measurements_of_block(
         raise ValueError("right and answered must be boolean arrays of one shape")
     if (right & ~answered).any():
         raise ValueError("an answer can be right only where one was given")
-    wrong = answered[:, columns] & ~right[:, columns]
-    return _packed_product(_packed(right[:, rows]), _packed(wrong))
-
-
-def joint_answers_of_block(
-    answered: NDArray[np.bool_], rows: slice = ALL_ITEMS, columns: slice = ALL_ITEMS
-) -> Counts:
-    """B = A^T A of a block: people who answered i and j; on the diagonal, who answered i.
-
-    Never released: in a `replace-one` release which items a person answered is protected too.
-
-    Args:
-        answered, rows, columns: as `measurements_of_block`.
-
-    Raises:
-        ValueError: the array is not boolean.
-    """
-    if answered.dtype != np.bool_:
-        raise ValueError("answered must be a boolean array")
-    return _packed_product(_packed(answered[:, rows]), _packed(answered[:, columns]))
+    return _packed_product(_packed(right), _packed(answered & ~right))
 
 
 def measurements_of_answers(
@@ -160,7 +132,9 @@ def measurements_of_answers(
 def joint_answers_of_answers(
     person: NDArray[np.int64], item: NDArray[np.int64], n_items: int
 ) -> Counts:
-    """B = A^T A of a block in long form, as `joint_answers_of_block`.
+    """B = A^T A of a block: people who answered i and j; on the diagonal, who answered i.
+
+    Never released: in a `replace-one` release which items a person answered is protected too.
 
     Args:
         person, item, n_items: as `measurements_of_answers`.

@@ -1,91 +1,17 @@
-"""Item difficulties of the Rasch model from the stationary distribution of a Markov chain.
-
-The model: P(person l is right on item i) = 1 / (1 + exp(-(ability_l - difficulty_i))). For each
-person the chance of "right on i, wrong on j" over that of "right on j, wrong on i" is
-exp(difficulty_j - difficulty_i), whatever the ability. So the chain that moves from i to j at rate
-Y_ij has, up to sampling error, pi_i proportional to exp(difficulty_i): it ends up on hard items.
-
-References:
-    [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023. Algorithms 1
-        and 2; as there, difficulties sum to zero.
-"""
+"""Items on whose relative difficulty released counts say nothing."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from hushrank.estimation.responses.item_graph import ItemGraph
-from hushrank.estimation.responses.stationary import (
-    sparse_stationary_distribution,
-    stationary_distribution,
-)
 
-DIRECT_ITEMS = 5000  # up to here the direct solve takes seconds and a few hundred MB
 CLEAR = 5.0  # noise standard deviations by which one of many counts must exceed zero to be seen
 LIMIT = 2.0  # the same of a sum that limits a difficulty: a 95 % interval of it stays above zero
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainOptions:
-    """From released counts to jump rates: clip, then regularise. Both use public numbers only.
-
-    Attributes:
-        floor: what counts below it are raised to; at least 0. Noise makes counts negative.
-        regularization: lambda, added on every edge, both ways; in people, at least 0. Where it is
-            positive the chain is irreducible; it pulls difficulties together by lambda over the
-            typical count.
-
-    Raises:
-        ValueError: a field is negative or not finite.
-    """
-
-    floor: float = 0.0
-    regularization: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("floor", "regularization"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
-
-
-def jump_rates(
-    y: NDArray[np.float64], graph: ItemGraph, options: ChainOptions
-) -> NDArray[np.float64]:
-    """max(y, floor) + lambda on the entries of the graph, 0 elsewhere; shape (m, m).
-
-    Args:
-        y: shape (m, m), people right on i and wrong on j, noisy or not.
-        graph: the public graph.
-        options: floor and regularisation.
-    """
-    rates = np.zeros(y.shape)
-    rates[graph.entries] = np.maximum(y[graph.entries], options.floor) + options.regularization
-    return rates
-
-
-def chain_of(rates: NDArray[np.float64], graph: ItemGraph) -> NDArray[np.float64]:
-    """Stationary distribution of the chain with these rates, by the solver that its size needs.
-
-    Raises:
-        ReducibleChainError: some items cannot be compared (lambda is 0).
-        ConvergenceError: a large sparse chain mixes too slowly for the iterative solver.
-    """
-    if graph.n_items > DIRECT_ITEMS and not graph.complete:
-        return sparse_stationary_distribution(csr_array(rates))
-    return stationary_distribution(rates)
-
-
-def difficulties(pi: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log pi less its mean: larger is harder; they sum to zero."""
-    logarithm = np.log(pi)
-    return np.asarray(logarithm - logarithm.mean())
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from scipy.optimize import brentq
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph
 from hushrank.estimation.responses.measurements import measurements_of_block
 from hushrank.estimation.responses.randomized_measurements import randomized_measurements
-from hushrank.estimation.responses.spectral import ChainOptions, chain_of, difficulties, jump_rates
+from hushrank.experiments.nz.spectral_chain import chain_difficulties, jump_rates
 from hushrank.privacy.accounting import rho_for
 from hushrank.privacy.amplification import largest_amplified_epsilon, local_epsilon_for
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
@@ -45,8 +45,6 @@ GAUSSIAN, LAPLACE = "discrete-gaussian", "discrete-laplace"
 PLAIN, DEBIASED = "randomized-response", "randomized-response-debiased"
 TIGHT, PAPER = "tight", "paper"
 NOISE = {GAUSSIAN: NoiseKind.GAUSSIAN, LAPLACE: NoiseKind.LAPLACE}
-POST_PROCESSING = ChainOptions(floor=1.0, regularization=1.0)
-NO_NOISE = ChainOptions(floor=0.0, regularization=1.0)
 SMALLEST_LOCAL_EPSILON = 1e-6
 
 Scores = NDArray[np.float64]
@@ -114,9 +112,9 @@ Outcomes = Mapping[Series, Sequence[float]]  # values of all trials, in their or
 
 def without_privacy(sheets: Sheets) -> Scores:
     """The estimate that private ones are compared with: all counts, no noise."""
-    graph = complete_graph(sheets.n_items)
-    rates = jump_rates(sheets.y.astype(np.float64), graph, NO_NOISE)
-    return difficulties(chain_of(rates, graph))
+    return chain_difficulties(
+        jump_rates(sheets.y.astype(np.float64), complete_graph(sheets.n_items))
+    )
 
 
 def private_scores(
@@ -142,7 +140,7 @@ def private_scores(
         noisy[graph.entries] = add_noise(sheets.y[graph.entries], law, bits)
     else:
         noisy = _randomized(sheets, method, epsilon, delta, bits)
-    return difficulties(chain_of(jump_rates(noisy, graph, POST_PROCESSING), graph))
+    return chain_difficulties(jump_rates(noisy, graph, floor=1.0))
 
 
 @lru_cache(maxsize=1024)

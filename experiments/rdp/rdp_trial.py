@@ -17,7 +17,7 @@ from itertools import combinations, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.rankings.personalized import fit_linear, pairwise_accuracy
+from hushrank.experiments.rdp.personalized_scores import fit_linear, pairwise_accuracy
 from hushrank.privacy.laplace_ranks import laplace_rankings
 from hushrank.privacy.mallows import (
     expected_concordance,
@@ -200,12 +200,10 @@ def real_rankings(
             name: _private(mechanism, train, setting.epsilon, bits_of(rng))
             for name, mechanism in MECHANISMS.items()
         }
-        items, nobody = np.eye(setting.m), np.zeros((len(train), 0))
-        accuracy = {}
-        for name, rows in {"no-privacy": train, **private}.items():
-            fit = fit_linear(rows, nobody, items)
-            scores = fit.scores(np.zeros((len(test), 0)), items)
-            accuracy[name] = pairwise_accuracy(scores, preferences)
+        accuracy = {
+            name: pairwise_accuracy(fit_linear(rows, np.eye(setting.m)), preferences)
+            for name, rows in {"no-privacy": train, **private}.items()
+        }
         for name in MECHANISMS:
             relative = accuracy[name] / accuracy["no-privacy"]
             values.setdefault((f"{name}/linear", "relative_accuracy"), []).append(relative)
@@ -312,16 +310,14 @@ def _private(
 def _linear_scores(
     private: Codes, users: Floats, items: Floats, new_users: Floats, rng: np.random.Generator
 ) -> Floats:
-    del rng  # the problem is convex
-    return fit_linear(private, users, items).scores(new_users, items)
+    del users, new_users, rng  # everybody has the same scores, and the problem is convex
+    return items @ fit_linear(private, items)
 
 
 def _two_tower_scores(
     private: Codes, users: Floats, items: Floats, new_users: Floats, rng: np.random.Generator
 ) -> Floats:
-    from hushrank.estimation.rankings.two_towers import (
-        fit_two_towers,  # an optional extra, slow to import
-    )
+    from hushrank.experiments.rdp.two_towers import fit_two_towers  # an optional extra, slow
 
     held_out = np.arange(len(users)) < N_HELD_OUT
     fit = fit_two_towers(private, users, items, held_out, bits_of(rng))

@@ -15,8 +15,7 @@ from hushrank.flows.audit.central import LOOK, central_parts, stated
 from hushrank.flows.audit.drawing import Workers
 from hushrank.flows.audit.local import local_parts
 from hushrank.flows.audit.nights import stream_parts
-from hushrank.flows.audit.part import Part
-from hushrank.flows.audit.result import AuditFound, Bound, PartFound, for_certificate
+from hushrank.flows.audit.result import AuditFound, Bound, Part, PartFound, for_certificate
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.run.job import Survey, code_version

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.audit.draws import Draws, Looks
 from hushrank.flows.audit.fits import EffectDraws, FitDraws, ScoreDraws
-from hushrank.flows.audit.part import Columns, Part, Reduce, written
 from hushrank.flows.audit.people import (
     NOBODY,
     Person,
@@ -26,19 +24,20 @@ from hushrank.flows.audit.people import (
     rankers,
     test_takers,
 )
+from hushrank.flows.audit.result import Columns, Draws, Looks, Part, Reduce, written
 from hushrank.flows.audit.small_job import ROWS, small_job
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.model import GraphKind
+from hushrank.flows.config.method import GraphKind
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.effect_mechanism import EffectMechanism
-from hushrank.flows.guarantee.mechanism import CountMechanism, Mechanism
-from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.methods.spectral import MeasurementMechanism
 from hushrank.flows.run.confidential_folder import load_arrays, votes_of_reduction
+from hushrank.flows.statement.effect_mechanism import EffectMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
+from hushrank.flows.statement.perturbed_mle import ScoreMechanism
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw

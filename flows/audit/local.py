@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.audit.part import Columns, Part, Reduce, Untold, written
+from hushrank.flows.audit.result import Columns, Part, Reduce, Untold, written
 from hushrank.flows.audit.small_job import ROWS, small_job
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.rankings import SyntheticMechanism
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.run.confidential_folder import load_arrays
+from hushrank.flows.statement.rankings import SyntheticMechanism
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.audit import Rows
 from hushrank.privacy.keyed_hash import SecretKey

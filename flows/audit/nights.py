@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.flows.audit.central import items_of, rows_with, stated
-from hushrank.flows.audit.part import Part, Reduce, Untold, written
 from hushrank.flows.audit.people import NOBODY, Person, adjacent, comparers
+from hushrank.flows.audit.result import Part, Reduce, Untold, written
 from hushrank.flows.audit.small_job import FIRST_NIGHT, small_job
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.registry import calibrate
+from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons
 from hushrank.pipelines.reduce.stream_nights import count_night
 from hushrank.privacy.audit import Rows, Statistic
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.stream import Stream, encoded_night, released_night
-from hushrank.transforms.streams.cell_files import recent_cells
-from hushrank.transforms.streams.released_files import draw_night
+from hushrank.transforms.streams.released_files import draw_night, recent_cells
 from hushrank.transforms.streams.stream_folder import begin
 
 NAME = "audit"

@@ -1,17 +1,147 @@
-"""What an audit found, for people and for the file that a certificate takes."""
+"""Data of an audit: what it draws, the outputs it looks at, and what it found.
+
+The result is for people and for the file that a certificate takes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Protocol
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import AwareDatetime
 
+from hushrank.estimation.common.central_noise import Calibration
 from hushrank.flows.certificate.model import AuditedPair
 from hushrank.flows.certificate.numbers import exact
-from hushrank.flows.guarantee.record import Extended, Record
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.methods.base import Arrays, ReductionJob
+from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.json_text import json_text
-from hushrank.privacy.units import Adjacency, Unit
+from hushrank.flows.run.drawn import noisy_votes
+from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.statement.record import Extended, Record
+from hushrank.privacy.audit import Rows, Statistic
+from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.transforms.storage.files import InputFile, list_files
+
+Reduce = Callable[[ReductionJob], None]
+Columns = Mapping[str, object]  # name -> the values of that column
+
+
+class Source(Protocol):
+    """Draws outputs; it is sent to the processes that draw."""
+
+    @property
+    def block(self) -> int:
+        """How many outputs it draws at once at least."""
+        ...
+
+    def outputs(self, side: int, runs: int) -> Rows:
+        """At least `runs` independent outputs on one of its inputs, shape (runs, d)."""
+        ...
+
+    def statistics(self, left: int, right: int) -> dict[str, Statistic]:
+        """Functions of outputs that may tell these two inputs apart, by name."""
+        ...
+
+    def ratio(self, left: int, right: int) -> Statistic | None:
+        """Logarithm of the likelihood ratio of two inputs, where it is known."""
+        ...
+
+
+class Untold:
+    """A source that knows no statistic of its own."""
+
+    def statistics(self, left: int, right: int) -> dict[str, Statistic]:
+        """None."""
+        return {}
+
+    def ratio(self, left: int, right: int) -> Statistic | None:
+        """Not known."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One promise, and inputs between which it is tried.
+
+    Attributes:
+        what: the promise, in words.
+        source: what draws.
+        sides: what the person who changes does in each input, in words.
+        pairs: which of them are adjacent.
+        epsilon, delta: what is stated of every such pair.
+        law: family of the noise, where it is added to counts that are released; else None.
+        centres: the output on each side without that noise, shape (d,); empty if it is no such sum.
+        apart: how far the sides of each pair are apart, where that is known; else empty.
+    """
+
+    what: str
+    source: Source
+    sides: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]
+    epsilon: float
+    delta: float = 0.0
+    law: NoiseKind | None = None
+    centres: tuple[Rows, ...] = ()
+    apart: tuple[float, ...] = ()
+
+
+def as_row(arrays: Arrays) -> Rows:
+    """One output as one row: all numbers, by the names of the arrays."""
+    return np.concatenate([np.ravel(arrays[name]).astype(np.float64) for name in sorted(arrays)])
+
+
+def written(path: Path, columns: Columns) -> tuple[InputFile, ...]:
+    """The rows as a file of Parquet, the way a run finds it."""
+    pq.write_table(pa.table(dict(columns)), path)
+    return tuple(list_files([str(path)]))
+
+
+@dataclass(frozen=True)
+class Draws(Untold):
+    """Draws of a method.
+
+    Attributes:
+        config: the small job.
+        mechanism: what it draws by.
+        exact: arrays of each side.
+        block: see `Source`.
+    """
+
+    config: SurveyConfig
+    mechanism: Mechanism
+    exact: tuple[Arrays, ...]
+    block: int = 20
+
+    def outputs(self, side: int, runs: int) -> Rows:
+        """As often as asked for, one by one."""
+        method, bits = METHODS[self.config.method].resolve(self.config).method, system_bits()
+        drawn = (method.draw(self.exact[side], self.mechanism, bits) for _ in range(runs))
+        return np.stack([as_row(each) for each in drawn])
+
+
+@dataclass(frozen=True)
+class Looks(Untold):
+    """Looks at the rows of each side, from exact votes of shape (2,)."""
+
+    look: Calibration
+    votes: tuple[NDArray[np.int64], ...]
+    block: int = 1_000
+
+    def outputs(self, side: int, runs: int) -> Rows:
+        """All at once: each run has votes of its own."""
+        votes = np.tile(self.votes[side], (runs, 1))
+        return np.asarray(noisy_votes(votes, self.look, system_bits()), np.float64)
+
 
 AUDIT_FILE = "audit.json"
 SLACK = 1e-3  # relative: by less are bounds off that take discrete Gaussian noise for continuous

@@ -12,7 +12,7 @@ from typing import Any
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.methods.registry import METHODS, calibrate, facts_of_methods
 from hushrank.privacy.units import Unit

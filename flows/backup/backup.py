@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hushrank.flows.backup.bundle import Manifest, write_bundle
-from hushrank.flows.backup.contents import KeptBefore, contents_of
-from hushrank.flows.config.places import contains
+from hushrank.flows.backup.bundle import KeptBefore, Manifest, contents_of, write_bundle
+from hushrank.flows.config.section import contains
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, ConfigError, RunInProgress
-from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.ledger.account import Account, ReleaseState, account_of
 from hushrank.flows.ledger.book import Book
+from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import code_version

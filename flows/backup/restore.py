@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hushrank.flows.backup.bundle import UNTOUCHED, Bundle, find_bundle
-from hushrank.flows.backup.contents import ARCHIVE, AREA, KEY, LEDGER
+from hushrank.flows.backup.bundle import ARCHIVE, AREA, KEY, LEDGER, UNTOUCHED, Bundle, find_bundle
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, LedgerError
-from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.ledger.backend import Snapshot
+from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.key import key_path
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile

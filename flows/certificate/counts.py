@@ -26,11 +26,11 @@ from hushrank.flows.certificate.formulas import (
     weighted_formula,
 )
 from hushrank.flows.certificate.numbers import at_most, exact, text_of
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.ranking_counts import RankingCountMechanism
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.spectral import MeasurementMechanism
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import Counted

@@ -26,9 +26,9 @@ from hushrank.flows.certificate.draws import (
 )
 from hushrank.flows.certificate.numbers import at_most, exact
 from hushrank.flows.config.privacy import Budget
-from hushrank.flows.guarantee.local import AnswerMechanism, LocalGuarantee
-from hushrank.flows.guarantee.rankings import RankingGuarantee, SyntheticMechanism
 from hushrank.flows.methods.spectral_rr import ResponseMechanism
+from hushrank.flows.statement.local import AnswerMechanism, LocalGuarantee
+from hushrank.flows.statement.rankings import RankingGuarantee, SyntheticMechanism
 from hushrank.privacy import laplace_ranks
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights

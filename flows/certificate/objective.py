@@ -18,8 +18,8 @@ from hushrank.flows.certificate.formulas import (
     plain_formula,
 )
 from hushrank.flows.certificate.numbers import INFINITE, exact, text_of
-from hushrank.flows.guarantee.effect_mechanism import EffectMechanism
-from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
+from hushrank.flows.statement.effect_mechanism import EffectMechanism
+from hushrank.flows.statement.perturbed_mle import ScoreMechanism
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.decimals import smaller_reading
 from hushrank.privacy.exact_minimiser import GriddedNoise, OutputCover, cover_reach

@@ -15,12 +15,11 @@ from pydantic import BeforeValidator, Field
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.places import AnyPlace, LocalPath
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
-from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.section import Section
+from hushrank.flows.config.section import AnyPlace, LocalPath, Section
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.random_pairs import n_pairs
 from hushrank.privacy.units import Unit
 

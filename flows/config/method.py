@@ -1,28 +1,218 @@
-"""What a ranking method tells the configuration, and the pages that name it.
+"""Facts of a ranking method that the configuration needs, and the sections that set it.
 
 This room knows no method. The caller that checks a configuration passes a table of methods
 (`flows.methods.registry`), so every checked configuration has a known method.
+
+The sections are `model` (how scores are fitted), `spectral`, and `report` (how scores are shown).
+All of their numbers are public: none may be computed from the answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import ValidationInfo
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
+from hushrank.flows.config.public_design import PublicDesign, read_public_design
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import ObservabilityConfig, RunnerConfig
 from hushrank.flows.config.schedule import ScheduleConfig
+from hushrank.flows.config.section import LEAST_SETTING, MOST_SETTING, LocalPath, Section
+from hushrank.flows.config.yaml_file import refuse
+from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.units import Unit
+from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.storage.cloud_storage import Place
+
+Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
+
+
+class ModelConfig(Section):
+    """Settings of the methods that fit scores.
+
+    Attributes:
+        link: how a difference of scores becomes a chance of winning.
+        constants: `tight`, what the proof needs, or `paper`, what the paper prints (more noise).
+        expected_comparisons: about how many comparisons an item takes part in; intervals are
+            computed from it, and so is gamma if it is not given.
+        exposures: a CSV file that says in how many comparisons each item takes part (columns `item`
+            and `exposure`), or how often each pair is compared (`left`, `right`, `comparisons`):
+            public numbers, of a schedule or of questions asked, and never counted in the answers.
+            No epsilon is then spent on them. `hushrank plan` invents surveys with them.
+        gamma: weight of the ridge, which draws scores towards zero and on which privacy depends;
+            None: see `estimation.comparisons.perturbed_mle.default_ridge`.
+        c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
+        ridge: weight c of c |scores|^2 in the fit of privatised answers.
+        epsilon_cap: under `unit: local`, an answer of a larger epsilon pulls no harder than one of
+            this epsilon. It bounds what somebody gains who claims a large epsilon for a lie.
+        debiased: undo what the mechanism does to rankings; `auto` undoes it if that promises the
+            smaller errors, and draws scores towards zero as far as chance is left in them.
+    """
+
+    link: Literal["logistic", "laplace", "probit", "auto"] = Field(
+        default="logistic", examples=["logistic"]
+    )
+    constants: Annotated[Constants, Field(strict=False)] = Constants.TIGHT
+    gamma: Setting | None = Field(default=None, examples=["50"])
+    expected_comparisons: Setting | None = Field(default=None, examples=["500"])
+    exposures: LocalPath | None = Field(default=None, examples=["exposures.csv"])
+    c0: Setting | None = Field(default=None, examples=["2"])
+    ridge: Setting = Field(default=1.0, examples=["1"])
+    epsilon_cap: Setting | None = Field(default=None, examples=["1"])
+    debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
+
+    _design: PublicDesign | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        if self.exposures is not None:
+            try:
+                self._design = read_public_design(self.exposures)
+            except ValueError as error:
+                refuse(("exposures", f"{self.exposures}: {error}"))
+        return self
+
+    def design(self) -> PublicDesign | None:
+        """What the file of exposures says, as it was read when the configuration was loaded."""
+        return self._design
+
+    def with_comparisons(self, comparisons: float) -> Self:
+        """The same section, the public design being of another size."""
+        copy = self.model_copy()
+        if self._design is not None:
+            copy._design = self._design.of_size(comparisons)
+        return copy
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.gamma is not None and self.c0 is not None:
+            yield "c0", "chooses gamma, which is given; remove one of them"
+        if self.exposures is not None and self.expected_comparisons is not None:
+            yield "expected_comparisons", "follows from model.exposures; remove one of them"
+
+
+class GraphKind(StrEnum):
+    """Which pairs of items are compared."""
+
+    AUTO = "auto"  # all, or `even` if that lowers the noise; decided by public numbers
+    DENSE = "dense"  # all of them
+    SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at any answer
+    EVEN = "even"  # drawn without looking at any answer; every item in equally many pairs
+    BOOKLETS = "booklets"  # pairs that share one of `input.booklets`
+
+
+class SpectralConfig(Section):
+    """Settings of the methods `spectral` and `spectral-rr`.
+
+    Attributes:
+        graph: which pairs of items are compared: all (`dense`), every item in the same number of
+            them (`even`), or those of an Erdős–Rényi graph (`sparse`, as in the paper). The last
+            two are drawn without looking at any answer. `auto` takes `even` if that halves the
+            variance of the noise, by public numbers, otherwise `dense`; see the page on choosing.
+            With `input.booklets` it is `booklets`, the pairs of items that share a booklet.
+        debiased: for `spectral-rr`: undo the flips; false is the paper's baseline.
+        edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
+        degree: how many pairs each item has in an even graph, an even number; by default 6, or as
+            many as connect an answer with four other answers of the same person.
+    """
+
+    graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.AUTO
+    debiased: bool = True
+    edge_probability: float | None = Field(default=None, ge=1e-9, le=1, examples=["0.1"])
+    degree: int | None = Field(default=None, ge=2, multiple_of=2, examples=["8"])
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.edge_probability is not None and self.graph is not GraphKind.SPARSE:
+            yield "edge_probability", "is for graph: sparse; remove it, or set graph: sparse"
+        if self.degree is not None and self.graph is not GraphKind.EVEN:
+            yield "degree", "is for graph: even; remove it, or set graph: even"
+
+
+def _on_one_line(text: object) -> object:
+    """The text with one blank in place of each line break, as YAML's `>` and `|` leave them."""
+    if not isinstance(text, str):
+        return text
+    if hidden := hidden_character(text, lines=True):
+        refuse(("", f"holds the character {hidden}, which nobody sees; remove it"))
+    return " ".join(text.split())
+
+
+_LINE = BeforeValidator(_on_one_line)
+Words = Annotated[str, StringConstraints(min_length=1, max_length=200), _LINE]
+Sentences = Annotated[str, StringConstraints(min_length=1, max_length=1000), _LINE]
+
+
+class Sample(StrEnum):
+    """How the people who were asked stand for those about whom a reader may want to know."""
+
+    DRAWN = "drawn"  # a random sample was drawn of them
+    EVERYBODY = "everybody"  # all of them were asked
+    OPEN = "open"  # whoever wished could answer
+
+
+class AboutConfig(Section):
+    """What was asked, of whom and when: public facts, in the operator's words.
+
+    Nothing is computed from this section, and the page shows it as plain text. The page says "not
+    stated" for a key that is left out.
+
+    Attributes:
+        title: heading of the page; else it is the name of the job.
+        question: the question as people read it.
+        who: who was asked, such as the students of one university.
+        how_recruited: how they were found and invited.
+        sample: `drawn`, a random sample of `who` was asked; `everybody`, all of them were; `open`,
+            whoever wished could answer. Only with `drawn` may readers take the result for that of
+            all of `who`; the page says so.
+        dates: when answers were collected.
+        contact: whom to ask, such as an e-mail address.
+    """
+
+    title: Words | None = Field(default=None, examples=["Canteen survey 2026"])
+    question: Sentences | None = Field(
+        default=None, examples=["Which of these two dishes do you like better?"]
+    )
+    who: Sentences | None = Field(default=None, examples=["students of Example University"])
+    how_recruited: Sentences | None = Field(
+        default=None, examples=["by a link in the newsletter of May"]
+    )
+    sample: Annotated[Sample, Field(strict=False)] | None = Field(default=None, examples=["open"])
+    dates: Words | None = Field(default=None, examples=["4 to 18 May 2026"])
+    contact: Words | None = Field(default=None, examples=["survey@example.org"])
+
+
+class ReportConfig(Section):
+    """How scores are written, from the next release on.
+
+    This section does not change what is drawn, so it makes no new job.
+
+    Attributes:
+        scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on
+            the scale of the method. Elo needs scores of a logistic link.
+        audit: what `hushrank audit` has written of this job; its bounds go into the certificate.
+        about: what was asked, of whom and when, for the top of the page.
+    """
+
+    scale: Literal["method", "elo"] = Field(default="method", examples=["elo"])
+    audit: LocalPath | None = Field(default=None, examples=["audit.json"])
+    about: AboutConfig | None = Field(
+        default=None, examples=["{title: Canteen survey, sample: open}"]
+    )
+
 
 METHODS = "methods"  # key of the table in the validation context
 

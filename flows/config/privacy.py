@@ -10,17 +10,19 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from hushrank.flows.config.places import AnchorPlace, AnyPlace, LocalPath
-from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import (
     LEAST_LOSS,
     LEAST_RHO,
     MOST_LOSS,
     MOST_ROWS,
+    AnchorPlace,
+    AnyPlace,
     Delta,
+    LocalPath,
     Section,
     Text,
 )
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.look import MOST_SHARE, with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide

@@ -14,9 +14,9 @@ from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
     PairColumns,
     RankColumns,
+    RankReading,
     WideRankColumns,
 )
-from hushrank.transforms.rankings.ranks import RankReading
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 MAX_LENGTH = 1_000
@@ -220,6 +220,17 @@ class RankingsConfig(RowFiles):
     def has_numbers(self) -> bool:
         """Whether ranks are numbers in the rows, and not places in a list."""
         return self.layout in ("long", "wide")
+
+    @property
+    def tie_rule(self) -> str:
+        """Words for what becomes of items that a ranking puts at one rank; empty: it cannot."""
+        if not self.has_numbers:
+            return ""
+        if self.ties is RankingTies.RANDOM:
+            return "a secret coin puts them in order"
+        if self.overvotes is Overvotes.EXHAUST:
+            return "the ranking ends before them"
+        return "the ranking is set aside"
 
     @property
     def names_people(self) -> bool:

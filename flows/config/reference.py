@@ -20,8 +20,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from hushrank.flows.config.method import Methods
-from hushrank.flows.config.problems import TAG, kind_of, nested_models
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.config.yaml_file import TAG, kind_of, nested_models
 from hushrank.transforms.storage.cloud_storage import CloudPath
 
 _TYPES = {

@@ -21,8 +21,7 @@ from hushrank.flows.config.section import (
 )
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import NOT_ANSWERED
+from hushrank.transforms.responses.responses import NOT_ANSWERED, ResponseColumns, WideColumns
 from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 
 MOST_BOOKLETS = 1000

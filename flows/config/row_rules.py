@@ -10,9 +10,8 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.config.schedule import NightlyBudget, selects_nights
+from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
 from hushrank.flows.config.section import Section
-from hushrank.flows.config.stream import StreamConfig
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD

@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config.places import LocalPath
-from hushrank.flows.config.problems import refuse
-from hushrank.flows.config.section import Section, Text
+from hushrank.flows.config.section import LocalPath, Section, Text
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MOST_MEMORY
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 

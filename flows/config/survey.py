@@ -30,11 +30,18 @@ from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
-from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.places import BASE, COUNTED, FOLDER, SURVEY, AnyPlace
+from hushrank.flows.config.method import (
+    METHODS,
+    GraphKind,
+    Methods,
+    ModelConfig,
+    ReportConfig,
+    SpectralConfig,
+    known_method,
+    methods_of,
+)
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
-from hushrank.flows.config.problems import config_error, refuse
+from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
@@ -50,13 +57,13 @@ from hushrank.flows.config.schedule import (
     selects_nights,
     with_nightly_share,
 )
-from hushrank.flows.config.section import Section
+from hushrank.flows.config.section import BASE, COUNTED, FOLDER, SURVEY, AnyPlace, Section
+from hushrank.flows.config.yaml_file import config_error, refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
-from hushrank.transforms.common.public_design import PublicDesign
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 
 

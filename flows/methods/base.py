@@ -19,13 +19,13 @@ from hushrank.estimation.common.look import noticed_from, total_error
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.ties import TieRecord
+from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons

@@ -22,14 +22,14 @@ from hushrank.estimation.common.matrices import integers_of
 from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.counts import CountWords
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.methods.streams import drawn_of_all, drawn_of_group, invented_night
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.statistics import Released
+from hushrank.flows.statement.counts import CountWords
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import count_record
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.groups import Groups
 

@@ -36,18 +36,18 @@ from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.local import (
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.release.private_sums import ReleasedSums
+from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
+from hushrank.flows.release.wording import name_list
+from hushrank.flows.statement.local import (
     AnswerMechanism,
     LocalGuarantee,
     Shuffled,
     local_record,
     shuffled_guarantee,
 )
-from hushrank.flows.guarantee.record import Parameter
-from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
-from hushrank.flows.release.private_sums import ReleasedSums
-from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
-from hushrank.flows.release.wording import name_list
+from hushrank.flows.statement.record import Parameter
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend

@@ -16,23 +16,23 @@ from hushrank.estimation.comparisons.planning import predicted_share_error
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.counts import WIN_COUNTS
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import count_record
-from hushrank.flows.guarantee.weighted import (
+from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
+from hushrank.flows.methods.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.reductions import problems_of_unbalanced
+from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
+from hushrank.flows.methods.weighted_counts import (
     WEIGHT_KEYS,
     drawn_squares,
     ranking_weight,
     weight_parameters,
     weighted_mechanism,
 )
-from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.reductions import problems_of_unbalanced
-from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released, ReleasedCounts
+from hushrank.flows.statement.counts import WIN_COUNTS
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits

@@ -32,21 +32,6 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.counts import (
-    OUTCOME_COUNTS,
-    PAIR_COUNTS,
-    TIE_COUNTS,
-    CountWords,
-)
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import Parameter, count_record
-from hushrank.flows.guarantee.weighted import (
-    WEIGHT_KEYS,
-    drawn_squares,
-    ranking_weight,
-    weight_parameters,
-    weighted_mechanism,
-)
 from hushrank.flows.methods import tie_outcomes
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.groups import GroupedMethod, groups_of
@@ -57,10 +42,25 @@ from hushrank.flows.methods.streams import (
     terms_of,
     without_diagonal,
 )
+from hushrank.flows.methods.weighted_counts import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import Released, ReleasedPairs
+from hushrank.flows.statement.counts import (
+    OUTCOME_COUNTS,
+    PAIR_COUNTS,
+    TIE_COUNTS,
+    CountWords,
+)
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits

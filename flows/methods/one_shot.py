@@ -17,13 +17,13 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import PrivacyRecord, trusted_record
-from hushrank.flows.guarantee.sentences import compose_statement, number
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedList
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import PrivacyRecord, trusted_record
+from hushrank.flows.statement.sentences import compose_statement, number
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.randomness import RandomBits

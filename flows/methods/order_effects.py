@@ -15,11 +15,11 @@ from hushrank.estimation.comparisons.covariate_mle import (
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.effect_mechanism import EffectMechanism, effects_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.release.effects import ReleasedEffects, effects_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.statement.effect_mechanism import EffectMechanism, effects_record
 from hushrank.pipelines.simulate.planned_survey import Counts
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.randomness import RandomBits

@@ -26,17 +26,17 @@ from hushrank.flows.config.rankings import RankingTies
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.rankings import (
-    RankingGuarantee,
-    SyntheticMechanism,
-    ranking_record,
-)
-from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.undone_rankings import Counts, impossible, nets_of, pairs_of
 from hushrank.flows.release.private_sums import ReleasedPairAnswers
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
+from hushrank.flows.statement.rankings import (
+    RankingGuarantee,
+    SyntheticMechanism,
+    ranking_record,
+)
+from hushrank.flows.statement.record import Parameter
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
@@ -122,13 +122,14 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
                 law = law_of_rankings(guarantee.mechanism, *ends, guarantee.max_length)
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
-        refuses_ties = rankings.layout == "long" and rankings.ties is RankingTies.REFUSE
+        refuses_ties = rankings.has_numbers and rankings.ties is RankingTies.REFUSE
         return SyntheticMechanism(
             guarantee=guarantee,
             law=law,
             contests=rankings.columns.contest is not None,
             ties_refused=refuses_ties and not guarantee.already_private,
             spend=Spend(epsilon=guarantee.person),
+            tie_rule=rankings.tie_rule,
         )
 
     def terms(self, mechanism: SyntheticMechanism) -> Terms:

@@ -14,9 +14,9 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Arrays, PlannedMethod
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
@@ -25,8 +25,7 @@ from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.bound import Bounds
-from hushrank.transforms.comparisons.weights import SQUARES
+from hushrank.transforms.comparisons.bound import SQUARES, Bounds
 from hushrank.transforms.storage.files import InputFile
 
 

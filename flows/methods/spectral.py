@@ -25,20 +25,19 @@ from hushrank.estimation.responses.private_measurements import (
 )
 from hushrank.estimation.responses.public_graph import degree_for, noise_ratio
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
-from hushrank.flows.config.method import MethodFacts, Problems, Sections
-from hushrank.flows.config.model import GraphKind, SpectralConfig
+from hushrank.flows.config.method import GraphKind, MethodFacts, Problems, Sections, SpectralConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import Parameter, count_record
-from hushrank.flows.guarantee.spectral import measurement_words
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedMeasurements
 from hushrank.flows.release.wording import name_list
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import Parameter, count_record
+from hushrank.flows.statement.spectral import measurement_words
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend

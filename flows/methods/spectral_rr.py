@@ -19,27 +19,26 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomized_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
-from hushrank.flows.config.method import MethodFacts, Problems, Sections
-from hushrank.flows.config.model import SpectralConfig
+from hushrank.flows.config.method import MethodFacts, Problems, Sections, SpectralConfig
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.local import SHUFFLE_DELTA, WARNER
-from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
-from hushrank.flows.guarantee.sentences import (
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.spectral import GraphChoice, graph_choice
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import ReleasedRandomized
+from hushrank.flows.statement.local import SHUFFLE_DELTA, WARNER
+from hushrank.flows.statement.record import Parameter, PrivacyRecord
+from hushrank.flows.statement.sentences import (
     REACH,
     large_loss,
     never_protected,
     number,
     odds_factor,
 )
-from hushrank.flows.guarantee.spectral import NZ
-from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
-from hushrank.flows.methods.reductions import reduce_test
-from hushrank.flows.methods.spectral import GraphChoice, graph_choice
-from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedRandomized
+from hushrank.flows.statement.spectral import NZ
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend

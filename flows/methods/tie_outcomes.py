@@ -13,15 +13,15 @@ from hushrank.estimation.ties.tie_counts import (
 )
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.counts import TIE_COUNTS
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import Parameter, count_record
 from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.methods.groups import groups_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.ties import ReleasedTies, TieRecord
+from hushrank.flows.statement.counts import TIE_COUNTS
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.privacy.randomness import RandomBits
 
 MOST_ITEMS = 1_000  # scores, exposures and ties are fitted together: a minute or two

@@ -31,16 +31,6 @@ from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.counts import CountWords
-from hushrank.flows.guarantee.ranking_counts import (
-    ABOVE_COUNTS,
-    NET_SUMS,
-    PLACE_COUNTS,
-    SPREAD_ABOVE_COUNTS,
-    RankingCountMechanism,
-    ranking_count_record,
-)
-from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods import private_rankings as private
 from hushrank.flows.methods.base import (
     Arrays,
@@ -64,6 +54,16 @@ from hushrank.flows.methods.private_rankings import (
 from hushrank.flows.release.ranking_counts import released_rankings
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.statement.counts import CountWords
+from hushrank.flows.statement.rankings import (
+    ABOVE_COUNTS,
+    NET_SUMS,
+    PLACE_COUNTS,
+    SPREAD_ABOVE_COUNTS,
+    RankingCountMechanism,
+    ranking_count_record,
+)
+from hushrank.flows.statement.record import Parameter
 from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey

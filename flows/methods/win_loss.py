@@ -17,22 +17,22 @@ from hushrank.estimation.comparisons.win_loss import (
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.counts import WIN_LOSS_COUNTS
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import count_record
-from hushrank.flows.guarantee.weighted import (
+from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
+from hushrank.flows.methods.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
+from hushrank.flows.methods.weighted_counts import (
     WEIGHT_KEYS,
     drawn_squares,
     ranking_weight,
     weight_parameters,
     weighted_mechanism,
 )
-from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.win_loss import ReleasedWinLoss
+from hushrank.flows.statement.counts import WIN_LOSS_COUNTS
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits

@@ -22,7 +22,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
-from hushrank.flows.guarantee.record import Record
 from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
 from hushrank.flows.ledger.book import Book
 from hushrank.flows.ledger.budget import BudgetTerms
@@ -31,6 +30,7 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.period import ALWAYS, Period, period_at
 from hushrank.flows.release.archive import RELEASE, archived
 from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.statement.record import Record
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place

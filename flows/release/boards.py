@@ -12,10 +12,10 @@ from pydantic import ConfigDict, Field
 
 from hushrank.estimation.common.chances import RankChances
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.flows.guarantee.record import Extended, Record, finite_or_text
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.sure import CHANCE_DECIMALS, chances_of, surely_above
+from hushrank.flows.statement.record import Extended, Record, finite_or_text
 
 OWN_DECIMALS = 4
 SHARE_DECIMALS = 6  # of `noise_share`

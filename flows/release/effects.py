@@ -14,7 +14,7 @@ from pydantic import Field
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
-from hushrank.flows.guarantee.record import Extended, Record
+from hushrank.flows.statement.record import Extended, Record
 from hushrank.transforms.common.plain_text import write_cell
 
 

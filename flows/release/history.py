@@ -14,7 +14,6 @@ import pyarrow.parquet
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ArchiveError, ConfigError
-from hushrank.flows.guarantee.record import finite_or_text
 from hushrank.flows.release.archive import (
     ALL_FILES,
     RELEASE,
@@ -26,6 +25,7 @@ from hushrank.flows.release.archive import (
     load_archived,
 )
 from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.statement.record import finite_or_text
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.common.plain_text import short_list, write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud

@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, shares, weight_of_lies
 from hushrank.estimation.fit.weighted_pairs import UNITS, Chosen, WeightedPairs
 from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
-from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import MOST_MEASURED, Rows, among_items, rows_of
+from hushrank.flows.statement.record import Record
 
 MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
 

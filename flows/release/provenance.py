@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from hushrank.flows.config.model import AboutConfig
+from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.privacy.bits_used import BitsUsed
 

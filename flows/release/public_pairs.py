@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hushrank.estimation.common.matrices import OutcomeCounts
-from hushrank.flows.guarantee.record import Record
+from hushrank.flows.statement.record import Record
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
 MOST_PAIRS = 2_000_000  # most pairs that are published: 30 MB of JSON

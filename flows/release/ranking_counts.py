@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
-from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import Rows
+from hushrank.flows.statement.record import Record
 from hushrank.privacy.ranking_sensitivity import Part
 
 

@@ -25,10 +25,8 @@ from typing import Any, Self
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
 from hushrank.estimation.common.estimate import Estimate, top_k
-from hushrank.flows.config.model import AboutConfig
+from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.look import LookRecord
-from hushrank.flows.guarantee.record import PrivacyRecord, Record
 from hushrank.flows.release.boards import (
     Board,
     GroupRanking,
@@ -53,6 +51,8 @@ from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.sure import ReleasedErrors, chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
+from hushrank.flows.statement.look import LookRecord
+from hushrank.flows.statement.record import PrivacyRecord, Record
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.cloud_storage import Place

@@ -19,7 +19,6 @@ from hushrank.estimation.common.matrices import PairCounts, WinCounts
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
-from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.effects import ReleasedEffects
 from hushrank.flows.release.private_sums import ReleasedPairAnswers, ReleasedSums
 from hushrank.flows.release.public_pairs import (
@@ -31,6 +30,7 @@ from hushrank.flows.release.public_pairs import (
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
+from hushrank.flows.statement.record import Record
 
 LARGEST_MEAN = 1e-6  # of released scores, which sum to zero but for rounding
 

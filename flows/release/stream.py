@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.shared_nights import NightTotals
-from hushrank.flows.guarantee.record import Record
+from hushrank.flows.statement.record import Record
 from hushrank.privacy.stream import Stream, shown_covariance
 from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
 

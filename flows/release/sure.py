@@ -16,8 +16,8 @@ from pydantic import Field
 
 from hushrank.estimation.common.chances import RankChances, rank_chances
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.scale import Scale, published
+from hushrank.flows.statement.record import Record
 
 MANY = 30  # from so many items on, the best few are more than FEW_TOP
 FEW_TOP, MANY_TOP = 3, 10

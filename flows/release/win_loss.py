@@ -8,8 +8,8 @@ from typing import Literal, Self
 from pydantic import Field
 
 from hushrank.estimation.common.matrices import WinLossCounts
-from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import require_noisy
+from hushrank.flows.statement.record import Record
 
 
 class ReleasedWinLoss(Record):

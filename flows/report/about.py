@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hushrank.flows.config.model import AboutConfig, Sample
-from hushrank.flows.guarantee.sentences import delta_sentence, number
+from hushrank.flows.config.method import AboutConfig, Sample
 from hushrank.flows.release.release import Release
+from hushrank.flows.statement.sentences import delta_sentence, number
 from hushrank.privacy.units import Unit
 
 Row = tuple[str, str]  # a heading and a text

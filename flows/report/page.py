@@ -26,8 +26,6 @@ from jinja2 import (
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
-from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
-from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -62,6 +60,8 @@ from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.svg import figure_style
 from hushrank.flows.report.ties import tie_facts
 from hushrank.flows.report.win_rates import win_rates_of
+from hushrank.flows.statement.record import Parameter, PrivacyRecord
+from hushrank.flows.statement.sentences import number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties

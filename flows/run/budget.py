@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.guarantee.local import LocalGuarantee
-from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.ledger.budget import BudgetTerms, Protects
+from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.recovery.witness import require_remembered
 from hushrank.flows.run.confidential_folder import check_confidential
+from hushrank.flows.statement.local import LocalGuarantee
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 

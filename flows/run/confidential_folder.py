@@ -7,7 +7,7 @@ leaves a file that no mark names, and that file is deleted. A run that dies afte
 the file that the mark names, and the next run finishes the work.
 
 On this machine only the owner can open folder and files. In Cloud Storage the bucket's access rules
-decide who can open them (`docs/cloud.md`).
+decide who can open them (`docs/engines.md`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 
 from hushrank.flows.errors import ConfigError, HushrankError, LedgerError, PredictableBits
 from hushrank.flows.methods.base import Arrays
-from hushrank.pipelines.reduce.confidential_area import read_bits, read_votes
 from hushrank.pipelines.reduce.reduction_job import (
     BITS_FILE,
     EXACT_FILE,
     REJECTS_FOLDER,
     TALLY_FILE,
+    read_bits,
+    read_votes,
 )
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.units import Unit

@@ -17,11 +17,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hushrank.flows.config.runner import LineageConfig
 from hushrank.flows.errors import ConfigError, HushrankError, require
-from hushrank.flows.lineage.event import EventType, PrivacyFacet, RunFacts, finite, lineage_event
-from hushrank.flows.lineage.transport import AppendedFile, LineageEndpoint, LineageFile
 from hushrank.flows.release.archive import find_archived, load_archived
 from hushrank.flows.run.events import RunEvent
 from hushrank.flows.run.job import Job, code_version
+from hushrank.flows.watching.open_lineage import (
+    AppendedFile,
+    EventType,
+    LineageEndpoint,
+    LineageFile,
+    PrivacyFacet,
+    RunFacts,
+    finite,
+    lineage_event,
+)
 from hushrank.transforms.common.local_files import MostBytes, read_local, require_regular
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER, read_whole
 

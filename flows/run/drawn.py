@@ -28,19 +28,19 @@ from hushrank.estimation.common.look import Seen
 from hushrank.flows.certificate.model import AuditedPair, Software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, EstimateError, LookStopped
-from hushrank.flows.guarantee.look import (
+from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
+from hushrank.flows.methods.registry import METHODS, calibrate
+from hushrank.flows.run.confidential_folder import DRAWN_FILE
+from hushrank.flows.statement.look import (
     LookRecord,
     lost_look_text,
     record_with_look,
     stop_text,
 )
-from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.guarantee.record import PrivacyRecord
-from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
-from hushrank.flows.ledger.account import Attempt, ReleaseState
-from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
-from hushrank.flows.methods.registry import METHODS, calibrate
-from hushrank.flows.run.confidential_folder import DRAWN_FILE
+from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.statement.record import PrivacyRecord
+from hushrank.flows.statement.sentences import ROWS_SPAN_LINES
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits

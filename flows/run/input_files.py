@@ -17,14 +17,15 @@ from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.flows.reading import Reader
-from hushrank.transforms.common.schema import RANKING, InputError, is_list
+from hushrank.transforms.common.plain_text import short_list
+from hushrank.transforms.common.schema import MOST_COLUMNS, RANKING, InputError, is_list
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
     NoFilesError,
     list_files,
+    partitions_of,
 )
-from hushrank.transforms.storage.partitions import partitions_of
 from hushrank.transforms.storage.read import read_heads
 from hushrank.transforms.storage.split import Head
 
@@ -83,6 +84,45 @@ def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -
     if config.items.codes_unclear:
         _refuse_codes(files, heads, config)
     return heads
+
+
+KEYS_NOT_CHECKED = (
+    "Of JSON Lines the keys {} are read, and not checked, for which there are depends on the rows."
+    " Compare them with the keys that hushrank init or inspect shows: a key that no row has voids"
+    " all rows."
+)
+
+
+def column_notes(
+    config: SurveyConfig, files: Sequence[InputFile], heads: Sequence[Head] | None
+) -> tuple[str, ...]:
+    """What a person should know of the columns that a job reads, from the heads of its files alone.
+
+    The keys of JSON Lines stand in rows, so none of them is named that the job does not name.
+    """
+    if heads is None:
+        return ()
+    names, formats = dict[str, None](), {file.format for file in files}
+    for file, head in zip(files, heads, strict=True):
+        if file.format not in (FileFormat.JSONL, FileFormat.PREFLIB):
+            names |= dict.fromkeys(head.schema.names)
+    notes = [note] if (note := columns_note(config, list(names))) else []
+    if FileFormat.JSONL in formats:
+        notes.append(KEYS_NOT_CHECKED.format(short_list(config.columns().names(), MOST_COLUMNS)))
+    return tuple(notes)
+
+
+def columns_note(config: SurveyConfig, names: Sequence[str]) -> str:
+    """How many of the columns `names` a job reads, and which not; empty if it reads them all."""
+    window = config.schedule.window
+    read = {*config.columns().names(), *((window,) if window else ())}
+    unread = [name for name in names if name not in read]
+    if not unread:
+        return ""
+    return (
+        f"{len(names) - len(unread)} of {len(names)} columns are read, for"
+        f" {len(config.items.catalogue()):,} items. Not read: {short_list(unread, MOST_COLUMNS)}."
+    )
 
 
 _OF_ITEMS = ("left", "right", "item", RANKING)  # roles of columns that name items

@@ -12,15 +12,11 @@ from pathlib import Path
 from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import full_version
 from hushrank.flows.config.apart import check_written_places
-from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner
+from hushrank.flows.config.section import check_can_be_made
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, require
-from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.identity.contents import Contents, meant_by
-from hushrank.flows.identity.input_names import input_names
-from hushrank.flows.identity.release_id import described, ids_of_old, known_or_new
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
     InputNames,
@@ -31,13 +27,17 @@ from hushrank.flows.ledger.key import (
 )
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate, load_config
-from hushrank.flows.plan.worth import Worth, worth_of
+from hushrank.flows.planning.plan.worth import Worth, worth_of
 from hushrank.flows.release.archive import archived
+from hushrank.flows.release.input_contents import Contents, meant_by
+from hushrank.flows.release.input_names import input_names
 from hushrank.flows.release.publish import check_output
+from hushrank.flows.release.release_id import described, ids_of_old, known_or_new
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
 from hushrank.flows.run.input_files import files_of, input_of, tables_of
 from hushrank.flows.run.stream_night import StreamNight, told_as_input
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
@@ -101,7 +101,7 @@ class Job:
 
     @cached_property
     def release_id(self) -> str:
-        """The id of the release (`flows.identity.release_id`).
+        """The id of the release (`flows.release.release_id`).
 
         This call makes the ledger's secret if there is none, and reads the files unless their
         digests are remembered.

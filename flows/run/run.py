@@ -22,7 +22,7 @@ from hushrank.flows.ledger.entries import Cancel
 from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
-from hushrank.flows.plan.worth import few_people_note, refusal
+from hushrank.flows.planning.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published
@@ -32,7 +32,7 @@ from hushrank.flows.run.confidential_folder import (
     forget_exact,
     forget_unmarked,
 )
-from hushrank.flows.run.input_files import heads_of
+from hushrank.flows.run.input_files import column_notes, heads_of
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
@@ -62,9 +62,6 @@ from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.plain_text import short_list
-from hushrank.transforms.common.schema import MOST_COLUMNS
-from hushrank.transforms.storage.files import FileFormat, column_names_of, is_remote
 
 NO_LOOK = (
     "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
@@ -89,23 +86,6 @@ def look_notes(job: Job) -> tuple[str, ...]:
     privacy, stream = job.config.privacy, job.config.schedule.stream
     could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
-
-
-def column_notes(job: Job) -> tuple[str, ...]:
-    """A line where a local CSV file has columns that `job` does not read, by its header alone."""
-    files = [file for file in job.files if file.format is FileFormat.CSV]
-    if not files or is_remote(files[0].path):
-        return ()
-    names, window = column_names_of(files[0]), job.config.schedule.window
-    read = {*job.config.columns().names(), *((window,) if window else ())}
-    unread = [name for name in names if name not in read]
-    if not unread:
-        return ()
-    items = len(job.config.items.catalogue())
-    return (
-        f"{len(names) - len(unread)} of {len(names)} columns are read, for {items:,} items. Not"
-        f" read: {short_list(unread, MOST_COLUMNS)}.",
-    )
 
 
 def drawn_before(job: Job) -> Attempt | None:
@@ -239,7 +219,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
     for note in (
         *engine_notes(job),
         *look_notes(job),
-        *column_notes(job),
+        *column_notes(job.config, job.files, job.heads),
         *input_notes(job, if_drawn=False),
         *people_notes(job),
     ):

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.certificate.audited import audited_pairs
-from hushrank.flows.certificate.build import certifier
+from hushrank.flows.certificate.build import certifier, ledger_part
 from hushrank.flows.certificate.model import Software
 from hushrank.flows.certificate.software import software
-from hushrank.flows.certificate.totals import ledger_part
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import (
     DrawError,

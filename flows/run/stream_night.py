@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, EstimateError, LedgerError
-from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.ledger.account import UNKNOWN
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
@@ -28,6 +27,7 @@ from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.drawn import law_of, text_of_law
+from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.stream import Stream

@@ -23,7 +23,6 @@ from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, LedgerError
-from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, find_key
@@ -46,8 +45,8 @@ from hushrank.flows.run.job import Job, stated_version
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_night import StreamNight, stream_folder, told_as_input
 from hushrank.flows.signals import signals_held
-from hushrank.pipelines.reduce.confidential_area import write_bits
-from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons, write_bits
 from hushrank.pipelines.reduce.stream_nights import (
     count_empty_night,
     count_night,
@@ -62,8 +61,7 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import reads_only_text
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
-from hushrank.transforms.streams.released_files import draw_night, missing_nights
-from hushrank.transforms.streams.shown_files import shown_of
+from hushrank.transforms.streams.released_files import draw_night, missing_nights, shown_of
 from hushrank.transforms.streams.stream_folder import (
     COUNTING,
     begin,

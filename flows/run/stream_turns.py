@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from hushrank.flows.config.schedule import EmptyNights
-from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.schedule import EmptyNights, StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState

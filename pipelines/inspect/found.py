@@ -32,6 +32,8 @@ class Look:
         people: number of contributions -> people who have so many; None: the run does not read
             whose row it is.
         passes: how often the input was read.
+        lengths: number of items -> valid rankings that list so many; None: rows are no rankings.
+        columns: names of all columns of the first file; of JSON Lines the keys of its first rows.
     """
 
     noun: str
@@ -48,6 +50,8 @@ class Look:
     kept: int = 0
     people: Counter[int] | None = None
     passes: int = 0
+    lengths: Counter[int] | None = None
+    columns: tuple[str, ...] = ()
 
     @property
     def encoded(self) -> int:

@@ -1,7 +1,7 @@
 """The JavaScript client: the very same laws as Python's, secret bits alone, and what is packed.
 
-The library that the wheel carries (flows/survey/files/hushrank.js) is run in Node. That it is what
-`make js` builds from clients/js is tested where npm is.
+The library that the wheel carries (flows/collecting/survey/files/hushrank.js) is run in Node. That
+it is what `make js` builds from clients/js is tested where npm is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hushrank.privacy.randomized_response import epsilon_of_answer, flip_thresho
 from tests.clients.programs import node_program, npm_program
 
 HERE = Path(__file__).parent
-LIBRARY = Path(str(files("hushrank.flows.survey").joinpath("files", "hushrank.js")))
+LIBRARY = Path(str(files("hushrank.flows.collecting.survey").joinpath("files", "hushrank.js")))
 TRIPLES = 100_000
 NODE_SECONDS = 600
 

@@ -76,7 +76,7 @@ def _load() -> None:
     from hushrank.transforms.engine import in_process
 
     in_process.choose()
-    for library in ("tests.draws", "hushrank.flows.cli.main"):
+    for library in ("tests.draws", "hushrank.flows.interfaces.cli.main"):
         importlib.import_module(library)
     from hushrank.flows import reading
     from hushrank.flows.run import reader_process
@@ -121,7 +121,7 @@ def _turn(counts: Path, folder: str) -> int:
 
 
 def _exit_code(arguments: list[str]) -> int:
-    from hushrank.flows.cli.main import main
+    from hushrank.flows.interfaces.cli.main import main
 
     try:
         main(arguments)

@@ -24,9 +24,9 @@ from filelock import FileLock
 from hushrank.flows import reading
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
-from hushrank.flows.plan import groups as planned_groups
-from hushrank.flows.plan import survey as planned_surveys
-from hushrank.flows.plan import ties as planned_ties
+from hushrank.flows.planning.plan import groups as planned_groups
+from hushrank.flows.planning.plan import survey as planned_surveys
+from hushrank.flows.planning.plan import ties as planned_ties
 from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
@@ -265,7 +265,7 @@ def command(
     in_process: None, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., tuple[int, str]]]:
     """Run `hushrank ...` in this process; returns the exit code and all that was printed."""
-    from hushrank.flows.cli.main import main
+    from hushrank.flows.interfaces.cli.main import main
 
     def run(*arguments: object) -> tuple[int, str]:
         try:

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.flows.cli.main import main
+from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.report import page as report
 from hushrank.flows.run import reader_process as reduction
 from hushrank.flows.run.budget import ledger_of

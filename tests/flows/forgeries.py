@@ -33,7 +33,7 @@ def published(name: str, folder: Path, **changes: Any) -> Forger:
 
 def run(survey: Survey, *options: str) -> None:
     """`hushrank run`, without a process of its own for the reader."""
-    from hushrank.flows.cli.main import main
+    from hushrank.flows.interfaces.cli.main import main
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hushrank.flows.run.reader_process.Reducer", InProcessReducer)

@@ -25,13 +25,17 @@ from hushrank.privacy.randomized_response import (
     flip_probability,
     flip_thresholds,
     randomize,
-    realised_epsilon,
 )
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from tests.statistics import FALSE_POSITIVE_RATE
 
 M = 200_000
 EPSILONS = st.floats(min_value=1e-308, max_value=1e308, exclude_min=True) | st.floats(1e-7, 60.0)
+
+
+def realised_epsilon(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """ln((2^64 - T) / T), the privacy loss that T gives."""
+    return np.log1p(attenuation(thresholds) / flip_probability(thresholds))
 
 
 def threshold(epsilon: float) -> int:

@@ -11,18 +11,16 @@ import pytest
 from pydantic import BaseModel
 
 from hushrank.flows.certificate.build import (
+    BOUNDED,
     BUDGET_BEFORE,
+    FAILS,
     LEDGER_NOT_PROVED,
     LOCAL_NOT_PROVED,
     NIGHTS_BEFORE,
     NOT_PROVED,
-    POST_PROCESSING,
-)
-from hushrank.flows.certificate.domain import (
-    BOUNDED,
-    FAILS,
     ONE_LINE,
     OWN_BYTES,
+    POST_PROCESSING,
     ROW_RULES,
     SET_ASIDE,
     SPANS_LINES,

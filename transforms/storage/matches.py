@@ -11,10 +11,9 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, Listed, is_cloud
-from hushrank.transforms.tables.names import is_object, is_table
+from hushrank.transforms.tables.names import MAGIC, as_regex, is_object, is_table
 from hushrank.transforms.tables.objects import object_matches, object_tag
 from hushrank.transforms.tables.parts import DataFile, ServedTable
-from hushrank.transforms.tables.patterns import MAGIC, as_regex
 from hushrank.transforms.tables.tables import parts_of
 
 DELTA_LOG, ICEBERG_METADATA = "_delta_log", ".metadata.json"
@@ -62,7 +61,7 @@ def matches(path: str, is_input: IsInput, times: str | None) -> list[Match]:
             kind = "Delta" if DELTA_LOG in below.parts else "Iceberg"
             raise InputError(
                 f"{path}: is the folder of a {kind} table, in which deleted and replaced rows lie"
-                " too. Name the table instead: see docs/tables.md. Nothing was read."
+                " too. Name the table instead: see docs/files.md. Nothing was read."
             )
         return is_input(below)
 

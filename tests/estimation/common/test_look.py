@@ -18,7 +18,6 @@ from hushrank.estimation.common.look import (
     Seen,
     calibrate_look,
     noticed_from,
-    silence_noticed_from,
     total_error,
 )
 from hushrank.privacy.look import with_look
@@ -84,7 +83,7 @@ def test_a_run_seldom_stops_for_silence_where_half_of_the_people_vote(scale, peo
 
 @pytest.mark.parametrize("scale", [2.0, 50.0])
 def test_silence_is_noticed_from_the_number_on_that_is_told(scale):
-    people = silence_noticed_from(law_of(scale))
+    people = 2 * noticed_from(law_of(scale))
     stopped = [replace(seen, people=people).silent for seen in looks(0, 0, scale)]
     assert np.mean(stopped) > 1 - MISSED - 0.02
     assert np.mean([replace(s, people=people // 2).silent for s in looks(0, 0, scale)]) < 0.5

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushrank.estimation.rankings import ranking_pairs
-from hushrank.estimation.rankings.ranking_pairs import pair_counts, position_counts
+from hushrank.estimation.rankings import ranking_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 
 N_ITEMS = 6
 lists = st.lists(
@@ -27,21 +27,18 @@ def flat(rankings: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 @settings(max_examples=60)
 @given(lists)
 def test_counts_are_those_of_a_loop(rankings: list[list[int]]) -> None:
-    wins, places = np.zeros((N_ITEMS, N_ITEMS), int), np.zeros((N_ITEMS, N_ITEMS), int)
+    wins = np.zeros((N_ITEMS, N_ITEMS), int)
     for ranking in rankings:
         for above, below in combinations(ranking, 2):
             wins[above, below] += 1
-        for place, item in enumerate(ranking):
-            places[item, place] += 1
     np.testing.assert_array_equal(pair_counts(*flat(rankings), N_ITEMS), wins)
-    np.testing.assert_array_equal(position_counts(*flat(rankings), N_ITEMS), places)
 
 
 def test_blocks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     rankings = [random.permutation(N_ITEMS).tolist() for _ in range(50)]
     whole = pair_counts(*flat(rankings), N_ITEMS)
-    monkeypatch.setattr(ranking_pairs, "BLOCK_CELLS", 20)
+    monkeypatch.setattr(ranking_counts, "BLOCK_CELLS", 20)
     np.testing.assert_array_equal(pair_counts(*flat(rankings), N_ITEMS), whole)
 
 
@@ -53,4 +50,4 @@ def test_what_is_no_ranking_is_refused() -> None:
     with pytest.raises(ValueError, match="an item twice"):
         pair_counts(np.array([1, 0, 1]), np.array([3]), 3)
     with pytest.raises(ValueError, match="an item twice"):
-        position_counts(np.array([1, 0, 1, 0]), np.array([4]), 3)
+        pair_counts(np.array([1, 0, 1, 0]), np.array([4]), 3)

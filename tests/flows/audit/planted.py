@@ -22,7 +22,7 @@ from hushrank.estimation.responses import private_measurements
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.audit import audit as whole
 from hushrank.flows.audit import nights
-from hushrank.flows.audit.part import Part
+from hushrank.flows.audit.result import Part
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods import spectral, streams, trusted_rankings

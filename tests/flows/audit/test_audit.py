@@ -21,10 +21,8 @@ import pytest
 from hushrank.flows.audit import audit as whole
 from hushrank.flows.audit.central import counts_of
 from hushrank.flows.audit.drawing import Workers
-from hushrank.flows.audit.draws import Draws, Looks
 from hushrank.flows.audit.nights import Nights
-from hushrank.flows.audit.part import Part
-from hushrank.flows.audit.result import AuditFound
+from hushrank.flows.audit.result import AuditFound, Draws, Looks, Part
 from hushrank.flows.errors import AuditStopped
 from hushrank.flows.methods.registry import METHODS
 from hushrank.privacy.audit_law import epsilon_of_shift

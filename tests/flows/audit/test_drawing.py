@@ -9,7 +9,7 @@ import pytest
 
 from hushrank.flows.audit import audit as whole
 from hushrank.flows.audit.drawing import MOST_NUMBERS, MOST_RUNS, outputs_until
-from hushrank.flows.audit.part import Untold
+from hushrank.flows.audit.result import Untold
 from hushrank.privacy.audit import Rows, audit_epsilon
 from tests.flows.audit.planted import BUGS, survey_of
 from tests.flows.small_jobs import SMALL_JOBS

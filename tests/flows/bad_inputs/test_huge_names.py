@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperGroup
 
 import hushrank
-from hushrank.flows.cli.main import app
 from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.interfaces.cli.main import app
 from hushrank.transforms.common.plain_text import (
     MOST_CHARACTERS,
     MOST_LINES,

@@ -145,7 +145,7 @@ def cases(*, every: bool) -> Iterator[tuple[Place, str]]:
 
 def carry_out(place: Place, kind: str, folder: Path) -> dict[str, Any]:
     """What the command does in a new folder."""
-    from hushrank.flows.cli.main import main
+    from hushrank.flows.interfaces.cli.main import main
 
     rows = "".join(f"{n},{pair},1\n" for n, pair in enumerate(("ants,bees", "bees,cats")))
     write(folder / "answers.csv", f"user,left,right,outcome\n{rows}".encode())

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from hushrank.flows.config.problems import nested_models
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.config.yaml_file import nested_models
 from tests.flows.bad_inputs.case import COMPARISONS, ITEMS, Case, Literal, changed, job
 
 RESPONSES = changed(

@@ -10,6 +10,7 @@ from pathlib import Path
 import mpmath
 import pytest
 
+from hushrank.flows.certificate.build import draws_of
 from hushrank.flows.certificate.draws import (
     CountNoise,
     Draw,
@@ -20,7 +21,6 @@ from hushrank.flows.certificate.draws import (
     RandomPairAnswers,
     SyntheticRankings,
 )
-from hushrank.flows.certificate.draws_of import draws_of
 from hushrank.flows.certificate.numbers import as_shown
 from hushrank.flows.run.job import read_survey
 from tests.flows.certificate.formulas import evaluated, number

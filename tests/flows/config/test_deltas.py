@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import hushrank as hr
-from hushrank.flows.cli.schedule_commands import _parameters
 from hushrank.flows.config.privacy import check_deltas, share_of_people, usual_delta
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.interfaces.cli.schedule_commands import _parameters
 from tests.flows.conftest import ITEMS, InProcessReducer, answers
 
 LARGE = {
@@ -122,7 +122,7 @@ def test_a_schedule_passes_anyway_on_and_refuses_without_it(survey, monkeypatch)
 def test_python_refuses_it_in_its_own_words_unless_it_is_accepted(
     tmp_path: Path, monkeypatch, survey
 ):
-    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
     job = {
         **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
         **{"words": {"left": 1, "right": -1, "tie": 0}, "epsilon": 2.0, "max_contributions": 6},

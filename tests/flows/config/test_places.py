@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from hushrank.flows.config import places
+from hushrank.flows.config import section
 from hushrank.flows.config.apart import (
     SURVEY_FILE,
     USES,
@@ -29,10 +29,10 @@ from tests.flows.bad_inputs.case import COMPARISONS, changed, write, yaml_text
 from tests.flows.bad_inputs.test_corpus import snapshot
 
 KINDS_OF_PLACE = {
-    *(typing.get_args(places.AnyPlace)[1:]),
-    *(typing.get_args(places.AnchorPlace)[1:]),
-    *(typing.get_args(places.LocalPath)[1:]),
-    *(typing.get_args(places.InputPath)[1:2]),
+    *(typing.get_args(section.AnyPlace)[1:]),
+    *(typing.get_args(section.AnchorPlace)[1:]),
+    *(typing.get_args(section.LocalPath)[1:]),
+    *(typing.get_args(section.InputPath)[1:2]),
 }
 WRITTEN = [key for key, use in USES.items() if use not in (Use.INPUT, Use.READ)]
 PAIRS = [

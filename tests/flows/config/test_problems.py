@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from hushrank.flows.config.problems import config_error
+from hushrank.flows.config.yaml_file import config_error
 from hushrank.transforms.common.plain_text import MOST_LINES
 
 

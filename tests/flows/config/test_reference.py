@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typer.testing import CliRunner
 
-from hushrank.flows.cli.main import app
 from hushrank.flows.config.reference import (
     KeyReference,
     SectionReference,
@@ -18,6 +17,7 @@ from hushrank.flows.config.reference import (
 )
 from hushrank.flows.config.section import Section
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.interfaces.cli.main import app
 from hushrank.flows.methods.registry import facts_of_methods
 
 SECTIONS, METHODS = list(sections_of()), facts_of_methods()

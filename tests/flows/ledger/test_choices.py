@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hushrank.flows.documents.runs import Budget
 from hushrank.flows.errors import BudgetRefused
+from hushrank.flows.interfaces.documents.runs import Budget
 from hushrank.flows.ledger.budget_text import needed_text, rule_text
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger

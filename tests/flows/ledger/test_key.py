@@ -18,7 +18,6 @@ from blake3 import blake3
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.identity.release_id import described, ids_of_old
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
     InputNames,
@@ -30,6 +29,7 @@ from hushrank.flows.ledger.key import (
 )
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.private_files import create_private
+from hushrank.flows.release.release_id import described, ids_of_old
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.storage.cloud_storage import CloudPath

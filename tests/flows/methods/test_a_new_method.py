@@ -23,9 +23,6 @@ from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.counts import CountWords
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods import registry
 from hushrank.flows.methods.base import Arrays, Choice, Conclusion, Method, Terms
 from hushrank.flows.methods.reductions import CountedMethod
@@ -33,6 +30,9 @@ from hushrank.flows.methods.registry import METHODS, load_config, methods_in
 from hushrank.flows.release.release import load_release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedScores
+from hushrank.flows.statement.counts import CountWords
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.privacy.units import Unit

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config.model import GraphKind
+from hushrank.flows.config.method import GraphKind
 from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.methods.spectral import Spectral
 from hushrank.flows.release.release import load_release

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
-from hushrank.flows.guarantee.counts import WIN_COUNTS
-from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.methods.streams import invented_night, shown_cells
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.drawn import law_of, text_of_law
+from hushrank.flows.statement.counts import WIN_COUNTS
+from hushrank.flows.statement.record import count_record
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import NoiseKind

@@ -24,7 +24,7 @@ from hushrank.flows.release.archive import archived
 from tests.flows.conftest import Survey, answers
 from tests.ports import free_port
 
-HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli.main"]
+HUSHRANK = [sys.executable, "-m", "hushrank.flows.interfaces.cli.main"]
 pytestmark = pytest.mark.timeout(3000)
 PATIENCE = 800.0  # seconds; a server starts in 10, but in minutes on a very busy machine
 
@@ -259,7 +259,7 @@ def test_a_schedule_that_is_none_is_refused(nightly, command, cron, message):
 
 def test_a_lost_server_is_waited_for_and_serving_goes_on(nightly, command, monkeypatch):
     """The server is there at the start, is lost while serving, and comes back."""
-    from hushrank.flows.cli import schedule_commands
+    from hushrank.flows.interfaces.cli import schedule_commands
     from hushrank.flows.prefect import scheduled
 
     problems = iter([None, "gone", "gone", "gone", None])
@@ -281,7 +281,7 @@ def test_a_lost_server_is_waited_for_and_serving_goes_on(nightly, command, monke
 
 
 def test_an_error_that_is_not_the_servers_ends_serving(nightly, command, monkeypatch):
-    from hushrank.flows.cli import schedule_commands
+    from hushrank.flows.interfaces.cli import schedule_commands
     from hushrank.flows.prefect import scheduled
 
     def serve(**_: Any) -> None:

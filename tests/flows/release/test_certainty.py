@@ -16,11 +16,11 @@ import pytest
 from hushrank.estimation.common import chances
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import estimate_of
-from hushrank.flows.cli.history_commands import _cells
 from hushrank.flows.display import night_text, show_outcome
-from hushrank.flows.documents.runs import summary_of
+from hushrank.flows.interfaces.cli.history_commands import _cells
+from hushrank.flows.interfaces.documents.runs import summary_of
+from hushrank.flows.interfaces.python.release import Release as PythonRelease
 from hushrank.flows.prefect.artifacts import summary
-from hushrank.flows.python.release import Release as PythonRelease
 from hushrank.flows.release.boards import GroupRanking, RankedItem
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import hushrank as hr
-from hushrank.flows.config.model import AboutConfig
+from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.propose.texts import about_lines
+from hushrank.flows.planning.propose.texts import about_lines
 from hushrank.flows.release.release import Release
 from hushrank.flows.report.about import NOT_THE_PUBLIC, SAMPLES, about_rows, made_rows
 from hushrank.flows.report.page import render_report
@@ -139,7 +139,7 @@ def test_the_verifier_wants_the_stated_texts_on_the_page(survey, command):
 def test_python_takes_the_section_as_a_keyword_and_documents_show_the_title(
     tmp_path: Path, monkeypatch
 ):
-    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
     job = {
         **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
         **{"words": {"left": 1, "right": -1, "tie": 0}, "epsilon": 2.0, "max_contributions": 6},

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.lineage.event import dataset
 from hushrank.flows.run.destinations import CERTIFICATE
+from hushrank.flows.watching.open_lineage import dataset
 from tests.flows.conftest import ITEMS, answers
 
 CANARY = "canary-91c4"

@@ -291,7 +291,7 @@ from hushrank.flows.run import run as nightly
 from tests.flows.scenarios.test_canary import with_planted_counts
 if __name__ == "__main__":
     nightly.reduce = with_planted_counts(nightly.reduce)
-    from hushrank.flows.cli.main import main
+    from hushrank.flows.interfaces.cli.main import main
     main(sys.argv[1:])
 """
 

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, permutations
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from hushrank.flows.propose.proposal import propose_config
+from hushrank.flows.planning.propose.proposal import propose_config
 
 NAMES = ("Ada", "Bo", "Cleo", "Dan")
 Lines = Sequence[str]
@@ -150,13 +152,31 @@ def test_ids_that_were_rounded_are_refused_before_anything_is_spent(command, fil
     assert "99121" not in printed
 
 
-def test_columns_that_are_not_read_are_named(command):
-    rows = [f"u{n},hi,A,B,A" for n in range(300)]
-    Path("v.csv").write_text("\n".join(["user,note,left,right,winner", *rows]) + "\n")
-    ranked(command, "v.csv", design="any", items="A, B", max_contributions="1")
-    code, printed = command("validate", "survey.yaml")
-    assert code == 0, printed
-    assert "4 of 5 columns are read, for 2 items. Not read: note." in printed
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_columns_that_are_not_read_are_named(command, ending):
+    """Keys of JSON Lines stand in rows: only the holder of the rows is shown them, by `inspect`."""
+    rows = [
+        {"user": f"u{n}", "note": "hi", "left": "A", "right": "B", "winner": "A"}
+        for n in range(300)
+    ]
+    file = f"v.{ending}"
+    if ending == "csv":
+        lines = [",".join(each) for each in (rows[0].keys(), *(row.values() for row in rows))]
+        Path(file).write_text("\n".join(lines) + "\n")
+    elif ending == "jsonl":
+        Path(file).write_text("\n".join(map(json.dumps, rows)) + "\n")
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    ranked(command, file, design="any", items="A, B", max_contributions="1")
+    of_columns = "4 of 5 columns are read, for 2 items. Not read: note."
+    of_keys = "Of JSON Lines the keys left, right, winner, user are read, and not checked"
+    for name, *how in (("validate",), ("run", "--direct", "--again")):
+        code, printed = command(name, *how, "survey.yaml")
+        assert code == 0, printed
+        assert (of_columns in printed) == (ending != "jsonl")
+        assert (of_keys in printed) == (ending == "jsonl")
+        assert ("note" in printed) == (ending != "jsonl")
+    assert of_columns in command("inspect", "survey.yaml", "--yes-confidential")[1]
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_the_command_itself_against_the_emulator(survey, emulator):
     command = [
         sys.executable,
         "-m",
-        "hushrank.flows.cli.main",
+        "hushrank.flows.interfaces.cli.main",
         "run",
         str(survey.config),
         "--direct",

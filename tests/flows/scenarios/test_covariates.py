@@ -17,9 +17,9 @@ import yaml
 
 from hushrank.estimation.common.covariates import STEPS, unpack
 from hushrank.flows.methods.registry import METHODS, load_config
-from hushrank.flows.plan.choice import methods_to_compare
-from hushrank.flows.plan.survey import Setting, accuracy_of
-from hushrank.flows.plan.world import World
+from hushrank.flows.planning.plan.choice import methods_to_compare
+from hushrank.flows.planning.plan.survey import Setting, accuracy_of
+from hushrank.flows.planning.plan.world import World
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.plan.groups import group_errors
-from hushrank.flows.plan.survey import Setting
-from hushrank.flows.plan.world import World
+from hushrank.flows.planning.plan.groups import group_errors
+from hushrank.flows.planning.plan.survey import Setting
+from hushrank.flows.planning.plan.world import World
 from tests.flows.conftest import ITEMS
 
 ORDERS = {"en": [3, 2, 1, 0], "de": [0, 1, 2, 3], "no": [3, 2, 1, 0]}  # strength of each item

@@ -115,8 +115,9 @@ SHORTER = {
 
 
 def test_the_guide_of_a_stream_is_true(checkout: Path, tmp_path: Path, programs: Path) -> None:
-    page = (checkout / "docs" / "sixty_nights.md").read_text()
-    plan, nights = page.split("## A survey of sixty nights")
+    page = (checkout / "docs" / "nightly.md").read_text()
+    tutorial = page.split("\n## Sixty nights: a tutorial\n")[1].split("\n## ")[0]
+    plan, nights = tutorial.split("### A survey of sixty nights")
     assert missing(plan, tmp_path, programs) == []
     for text, shorter in SHORTER.items():
         assert text in nights
@@ -131,7 +132,7 @@ def test_the_guide_of_a_stream_is_true(checkout: Path, tmp_path: Path, programs:
 
 def test_the_drill_of_a_backup_is_true(checkout: Path, tmp_path: Path, programs: Path) -> None:
     page = (checkout / "docs" / "backup.md").read_text()
-    _, drill = page.split("## A drill")
+    drill = page.split("\n## A drill\n")[1].split("\n## ")[0]
     assert missing(drill.replace("/home/ada", str(tmp_path)), tmp_path, programs) == []
     ledger, before = (
         [json.loads(line) for line in path.read_text().splitlines()]

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.cli.inspect_command import NO_TERMINAL, YES
+from hushrank.flows.interfaces.cli.inspect_command import NO_TERMINAL, YES
 from hushrank.flows.run.job import job_to_inspect, prepare_job, read_survey
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
-from hushrank.pipelines.inspect.look import look
+from hushrank.pipelines.inspect.inspect_log import look
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
@@ -90,6 +90,53 @@ def test_a_look_counts_what_a_run_counts(name, tmp_path):
         assert sum(size * people for size, people in found.people.items()) == found.contributions
 
 
+BALLOTS = ["ants>bees>cats", "ants>bees", "bees>cats", "dogs"]
+
+
+def write_ballots(folder: Path, layout: str) -> dict[str, str]:
+    """Write `BALLOTS` in `layout` to `rows.parquet`, and return the columns of people and ranks."""
+    ballots = [ballot.split(">") for ballot in BALLOTS]
+    user, columns = list(range(len(ballots))), {"user": "user"}
+    if layout == "list":
+        table, columns = {"user": user, "choice": ballots}, {"user": "user", "ranking": "choice"}
+    elif layout == "long":
+        rows = [
+            {"user": person, "item": item, "rank": rank}
+            for person, ballot in enumerate(ballots)
+            for rank, item in enumerate(ballot)
+        ]
+        table, columns = (
+            pa.Table.from_pylist(rows).to_pydict(),
+            {
+                "user": "user",
+                "item": "item",
+                "rank": "rank",
+            },
+        )
+    else:
+        ranks = {
+            item: [ballot.index(item) + 1 if item in ballot else None for ballot in ballots]
+            for item in ITEMS
+        }
+        table = {"user": user, **ranks}
+    pq.write_table(pa.table({**table, "weather": ["rain"] * len(table["user"])}), folder)
+    return columns
+
+
+@pytest.mark.parametrize("name", ["borda, auto, hidden items", "kemeny"])
+@pytest.mark.parametrize("layout", ["list", "long", "wide"])
+def test_it_shows_lengths_of_ballots_and_columns_that_are_not_read(name, layout, tmp_path, command):
+    survey = survey_of(name, tmp_path)
+    survey.set(input__layout=layout)
+    survey.set(input__columns=write_ballots(tmp_path / "rows.parquet", layout))
+    found = look(reduction_of(survey, tmp_path / "w"))
+    assert found.lengths == {1: 1, 2: 2, 3: 1}
+    printed = " ".join(command("inspect", survey.config, YES)[1].split())
+    assert "items that a valid ranking lists" in printed
+    assert "2 2 50.0 %" in printed
+    assert "Not read: weather." in printed
+
+
 @pytest.mark.parametrize("name", ["noisy-counts", "rr-counts", "spectral", "kemeny"])
 def test_in_little_memory_the_input_is_read_more_often_and_the_look_is_the_same(
     name, tmp_path, monkeypatch
@@ -101,7 +148,16 @@ def test_in_little_memory_the_input_is_read_more_often_and_the_look_is_the_same(
     monkeypatch.setattr("hushrank.transforms.comparisons.shuffle.BUCKET_ROWS", 8)
     often = look(job)
     assert often.passes > 2
-    for field in ("rows", "rejected", "refused", "ties", "contributions", "people", "merged"):
+    for field in (
+        "rows",
+        "rejected",
+        "refused",
+        "ties",
+        "contributions",
+        "people",
+        "merged",
+        "lengths",
+    ):
         assert getattr(often, field) == getattr(once, field)
     assert (often.kept, often.dropped) == (once.kept, once.dropped)
     np.testing.assert_array_equal(often.appearances, once.appearances)
@@ -219,7 +275,7 @@ def test_a_terminal_is_answered(survey, tmp_path_factory):
     assert process.returncode == 0
     assert b"1,200" in printed
     assert "hushrank.pipelines.inspect.found" in loaded
-    reads = "hushrank.pipelines.inspect.look"  # the child loads it
+    reads = "hushrank.pipelines.inspect.inspect_log"  # the child loads it
     assert not {reads, "prefect", "apache_beam", "hushrank.flows.run.observer"} & set(loaded)
 
 
@@ -240,7 +296,7 @@ def test_an_unforeseen_error_does_not_quote_a_row(survey, command, monkeypatch):
     def fails(*_: object) -> None:
         raise KeyError("ann, who answered ants")
 
-    monkeypatch.setattr("hushrank.pipelines.inspect.look.look", fails)
+    monkeypatch.setattr("hushrank.pipelines.inspect.inspect_log.look", fails)
     code, printed = command("inspect", survey.config, YES)
     assert code == 1
     assert "KeyError" in printed

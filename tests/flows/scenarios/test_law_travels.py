@@ -17,8 +17,6 @@ from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_m
 from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
-from hushrank.flows.guarantee import rankings as ranking_statement
-from hushrank.flows.guarantee.look import record_with_look
 from hushrank.flows.ledger.entries import Draw, read_chain, write_lines
 from hushrank.flows.methods import spectral
 from hushrank.flows.methods.base import Conclusion
@@ -30,6 +28,8 @@ from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import reduce, reserve
+from hushrank.flows.statement import rankings as ranking_statement
+from hushrank.flows.statement.look import record_with_look
 from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.write import npz_bytes

@@ -16,8 +16,8 @@ from hushrank.estimation.common.links import link_named
 from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit, fit_scores
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
-from hushrank.flows.guarantee.local import shuffled_guarantee
 from hushrank.flows.methods.registry import METHODS, load_config
+from hushrank.flows.statement.local import shuffled_guarantee
 from hushrank.privacy.amplification import shuffled_bit_epsilon
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 from tests.flows.conftest import ITEMS, answers

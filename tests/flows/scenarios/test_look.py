@@ -20,7 +20,7 @@ from hushrank.flows.release.release import load_release
 from hushrank.flows.run.drawn import noisy_votes
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.confidential_area import read_tally, read_votes
+from hushrank.pipelines.reduce.reduction_job import read_tally, read_votes
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits

@@ -23,7 +23,7 @@ def hushrank(
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, under a limit."""
     return subprocess.run(
-        [sys.executable, "-m", "hushrank.flows.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "hushrank.flows.interfaces.cli.main", *map(str, arguments)],
         env={**os.environ, **environment},
         preexec_fn=limit,
         capture_output=True,

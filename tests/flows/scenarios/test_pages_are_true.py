@@ -79,7 +79,7 @@ HUSHRANK = f"""#!{sys.executable}
 import sys
 from pathlib import Path
 sys.path.append({str(Path(__file__).parents[3])!r})
-from hushrank.flows.cli.main import main
+from hushrank.flows.interfaces.cli.main import main
 from tests.draws import same_draws
 if __name__ == "__main__":
     count = Path(__file__).with_suffix(".count")
@@ -154,8 +154,14 @@ def follow(
 
 def test_readme(checkout, folder):
     page = (checkout / "README.md").read_text()
-    section = page.split("## Your own answers")[1].split("\n## ")[0]
-    assert follow(section, folder, {}) == {}
+    filled = {
+        r"^items: .*": f"items: {{names: [{', '.join(CITIES)}]}}",
+        r"design: +# CHOOSE.*": "design: balanced",
+        r"^  epsilon: +# CHOOSE.*": "  epsilon: 2.0",
+        r"max_contributions: +# CHOOSE.*": "max_contributions: 10",
+    }
+    section = page.split("## From the command line")[1].split("\n## ")[0]
+    assert follow(section, folder, {"validate": filled}) == {}
     assert (folder / "out" / "answers" / "report.html").exists()
 
 

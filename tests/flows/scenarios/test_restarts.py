@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.python.run import run as run_in_python
+from hushrank.flows.interfaces.python.run import run as run_in_python
 from hushrank.flows.run import run
 from tests.flows.conftest import InProcessReducer, Survey
 
@@ -60,7 +60,7 @@ def flink(survey, cluster, monkeypatch) -> Survey:
         raise HushrankError(STOPPED)
 
     monkeypatch.setattr(run, "reserve", stop)
-    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
     runner = {"kind": "flink", "job_server": "localhost:1", "rest": cluster.address}
     return survey.set(runner=runner)
 

@@ -229,7 +229,7 @@ def test_ledger_show_lists_what_was_spent(survey, command):
 
 def hushrank(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "hushrank.flows.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "hushrank.flows.interfaces.cli.main", *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "PREFECT_HOME": str(cwd / "prefect")},
         capture_output=True,

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError, HushrankError, LedgerError
+from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
@@ -389,7 +389,14 @@ def nobody_left(process_group: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_real_command_ends_its_child_and_gives_the_budget_back(survey, number):
     run = subprocess.Popen(
-        [sys.executable, "-m", "hushrank.flows.cli.main", "run", str(survey.config), "--direct"],
+        [
+            sys.executable,
+            "-m",
+            "hushrank.flows.interfaces.cli.main",
+            "run",
+            str(survey.config),
+            "--direct",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -14,8 +14,8 @@ import pytest
 
 import hushrank as hr
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.identity.contents import Contents
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.release.input_contents import Contents
 from hushrank.flows.run import run
 from tests.flows.conftest import ITEMS, InProcessReducer, Survey, answers
 from tests.ledgers import terms_of
@@ -247,7 +247,7 @@ def test_threads_that_ask_for_different_releases_get_them(stored):
 
 
 def test_whoever_does_not_wait_is_told_that_another_is_at_it(stored, monkeypatch):
-    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
     release = hr.rank("answers.parquet", **JOB)
     ledger = Ledger(stored / "zoo.jsonl", terms_of())
     shutil.rmtree(stored / "out")
@@ -322,7 +322,7 @@ def test_a_link_to_the_folder_is_the_same_job(survey, command):
 
 def test_a_relative_path_in_python_is_what_it_says(tmp_path, monkeypatch):
     """The folder is moved; the ledger is elsewhere."""
-    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
     job = {**JOB, "ledger": str(tmp_path / "budget" / "zoo.jsonl")}
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
@@ -334,7 +334,7 @@ def test_a_relative_path_in_python_is_what_it_says(tmp_path, monkeypatch):
 
 
 def test_a_table_that_the_ledger_knows_is_told_before_it_costs(stored, monkeypatch, caplog):
-    monkeypatch.setattr("hushrank.flows.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
     table = pq.read_table("answers.parquet")
     first = hr.rank(table, **JOB)
     hr.rank(table, **{**JOB, "epsilon": 1.0, "total_epsilon": 9.0, "out": "second"})

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
+from hushrank.flows.statement.sentences import ROWS_SPAN_LINES
 from tests.flows.conftest import answers
 
 ATTACKS = {

@@ -14,9 +14,9 @@ from hushrank.estimation.ties.tie_counts import TieCounts
 from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.flows.methods import tie_outcomes
 from hushrank.flows.methods.registry import METHODS, load_config
-from hushrank.flows.plan.survey import Setting
-from hushrank.flows.plan.ties import orders_by_ties, ties_text
-from hushrank.flows.plan.world import World
+from hushrank.flows.planning.plan.survey import Setting
+from hushrank.flows.planning.plan.ties import orders_by_ties, ties_text
+from hushrank.flows.planning.plan.world import World
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind

@@ -13,10 +13,10 @@ from scipy.stats import kendalltau
 
 from hushrank.estimation.rankings.consensus import kemeny
 from hushrank.estimation.rankings.ranking_counts import count_rankings
-from hushrank.flows.plan.choice import methods_to_compare
-from hushrank.flows.plan.guarantees import tried_guarantees
-from hushrank.flows.plan.survey import Setting, accuracy_of, plan_config
-from hushrank.flows.plan.world import World
+from hushrank.flows.planning.plan.choice import methods_to_compare
+from hushrank.flows.planning.plan.guarantees import tried_guarantees
+from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_config
+from hushrank.flows.planning.plan.world import World
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.keyed_hash import SecretKey

@@ -73,6 +73,26 @@ def order(release: dict) -> list[str]:
     return [line["item"] for line in release["ranking"]]
 
 
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({}, "the ranking is set aside"),
+        ({"overvotes": "exhaust"}, "the ranking ends before them"),
+        ({"ties": "random"}, "a secret coin puts them in order"),
+    ],
+)
+def test_the_page_says_what_becomes_of_items_at_one_rank(command, ward, rule, told):
+    """The verifier knows the rule of the settings, so that no other can stand there."""
+    release = released(command, ward(unlisted="below", **rule))
+    assert release["privacy"]["parameters"]["items_at_one_rank"] == told
+    assert re.search(rf"Items at one rank\W.*?{told}", Path("out/report.html").read_text(), re.S)
+    code, printed = command("verify", "out")
+    assert code == 0, printed
+    release["privacy"]["parameters"]["items_at_one_rank"] = "half a place each"
+    Path("out/release.json").write_text(json.dumps(release))
+    assert "parameters.items_at_one_rank is" in " ".join(command("verify", "out")[1].split())
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_candidates_whom_nobody_lists_are_below_and_the_page_says_so(command, ward, method):
     job = ward(unlisted="below")

@@ -18,16 +18,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from hushrank.flows.integrity.git_anchor import FILE
-from hushrank.flows.integrity.head import Anchored
-from hushrank.flows.integrity.signatures import sealed
-from hushrank.flows.integrity.signing import KeySigner, load_signer, make_key
+from hushrank.flows.ledger.git_anchor import FILE
+from hushrank.flows.ledger.signatures import sealed
+from hushrank.flows.ledger.signed_head import Anchored
+from hushrank.flows.ledger.signing import KeySigner, load_signer, make_key
 from hushrank.verifier import verify_release as verifier
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import Survey
 from tests.flows.every_method import survey_of
 from tests.flows.forgeries import Forger, night_log, run
-from tests.flows.integrity.conftest import make_repository
+from tests.flows.ledger.conftest import make_repository
 
 YESTERDAY = timedelta(days=1)
 FIRST = date(2026, 11, 1)

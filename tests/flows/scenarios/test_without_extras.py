@@ -46,7 +46,7 @@ import contextlib, io, json, os, sys
 from pathlib import Path
 
 import hushrank
-from hushrank.flows.cli.main import main
+from hushrank.flows.interfaces.cli.main import main
 
 
 def files():

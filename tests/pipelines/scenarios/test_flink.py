@@ -195,7 +195,7 @@ def in_the_middle(work: Path, kill: Callable[[], int]) -> threading.Thread:
 
 def hushrank(*arguments: object) -> tuple[int, str]:
     """Exit code of a command, and what it printed."""
-    command = [sys.executable, "-m", "hushrank.flows.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "hushrank.flows.interfaces.cli.main", *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE)
     return ended.returncode, ended.stdout + ended.stderr
 
@@ -267,7 +267,14 @@ def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tm
     write_large(first, 1_500_000)
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(survey_of_nights(flink)))
-    command = [sys.executable, "-m", "hushrank.flows.cli.main", "run", str(config), "--direct"]
+    command = [
+        sys.executable,
+        "-m",
+        "hushrank.flows.interfaces.cli.main",
+        "run",
+        str(config),
+        "--direct",
+    ]
     killed = subprocess.Popen([*command, "--date", NIGHTS[0]], start_new_session=True)
     wait_for(lambda: is_reading(tmp_path / "work"))
     os.killpg(killed.pid, signal.SIGKILL)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.rankings.private_rankings import (
-    privatize_lists,
     randomize_rankings,
 )
 from hushrank.transforms.rankings.rankings import Rankings
@@ -49,27 +47,6 @@ def test_what_comes_out_has_the_law_of_the_mechanism(epsilon):
     counts = counts_of(private.items.reshape(N, 3), orders)
     assert cells_p_value(counts, chance) > FALSE_POSITIVE_RATE
     assert cells_p_value(counts, law(1.2 * epsilon)[1]) < FALSE_POSITIVE_RATE
-
-
-def test_lists_of_any_values_are_privatised_by_the_same_law():
-    orders, chance = law(1.0)
-    ranking = pa.array([["c", "a", "b"]] * N)
-    batch = pa.record_batch({"user": np.arange(N), "ranking": ranking})
-    private = privatize_lists(batch, "ranking", np.full(N, 1.0), MALLOWS, system_bits())
-    assert private.schema == batch.schema
-    assert private["user"] == batch["user"]
-    codes = pa.array(["a", "b", "c"])
-    table = np.array(private["ranking"].flatten().dictionary_encode().to_pylist())
-    table = np.searchsorted(codes.to_pylist(), table).reshape(N, 3)
-    assert cells_p_value(counts_of(table, orders), chance) > FALSE_POSITIVE_RATE
-
-
-def test_lists_that_say_nothing_stay():
-    batch = pa.record_batch({"r": pa.array([None, [], [5], [7, 8]], pa.large_list(pa.int16()))})
-    private = privatize_lists(batch, "r", np.full(4, 1.0), MALLOWS, system_bits())
-    assert private.schema == batch.schema
-    assert private["r"].to_pylist()[:3] == [None, [], [5]]
-    assert sorted(private["r"].to_pylist()[3]) == [7, 8]
 
 
 def test_each_ranking_has_its_own_epsilon():

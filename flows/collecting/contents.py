@@ -1,0 +1,343 @@
+"""What answers of each kind must be, and the records that they become.
+
+The rules are those of the night, applied before an answer is taken: the catalogue, the public range
+of epsilon, how many answers a person gives. A record holds what the night reads and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from hushrank.flows.collecting.protocol import NO_ITEM, NO_OUTCOME, Role, RowForm
+from hushrank.flows.collecting.survey.settings import collect_of
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.privacy.random_pairs import Hide, n_pairs
+from hushrank.privacy.randomized_response import epsilon_of_answer
+from hushrank.privacy.randomness import RandomBits
+
+LONGEST_NAME = 1000  # characters of an item
+
+Row = tuple[Any, ...]
+
+
+class Refused(Exception):  # noqa: N818 - a refusal is a right outcome
+    """An answer breaks a rule. The text says which rule, to its sender; never what was answered."""
+
+
+class Answer(BaseModel):
+    """One entry of `answers`: closed to other keys, strict about types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+Name = Annotated[str, StringConstraints(max_length=LONGEST_NAME)]
+Sign = Annotated[int, Field(ge=-1, le=1)]
+
+
+class ComparisonAnswer(Answer):
+    """A private answer to the pair of two items."""
+
+    left: Name
+    right: Name
+    outcome: Sign
+    epsilon: float
+
+
+class RankingAnswer(Answer):
+    """A synthetic ranking, best first."""
+
+    ranking: list[Name]
+    epsilon: float
+
+
+class PairAnswer(Answer):
+    """A private answer to one random pair of a ranking."""
+
+    left: Name
+    right: Name
+    outcome: Sign
+
+
+class PairsAnswer(Answer):
+    """Those of one ranking, and how many items it has, if that is not hidden."""
+
+    answers: list[PairAnswer]
+    length: int | None = None
+
+
+class ResponseAnswer(Answer):
+    """A private answer to a test item."""
+
+    item: Name
+    correct: Annotated[int, Field(ge=0, le=1)]
+    epsilon: float
+
+
+class Content(Protocol):
+    """The rules of one kind of answers."""
+
+    @property
+    def answer(self) -> type[Answer]:
+        """The type of one."""
+        ...
+
+    @property
+    def form(self) -> RowForm:
+        """The columns that they become."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """How many of them a batch may have."""
+        ...
+
+    @property
+    def names(self) -> int:
+        """How many items one of them names at most."""
+        ...
+
+    def rows(self, answers: Sequence[Any], bits: RandomBits) -> list[Row]:
+        """A tuple for each answer, in the order of the columns.
+
+        Raises:
+            Refused: one of them breaks a rule.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _Catalogue:
+    """Places of items by name."""
+
+    places: dict[str, int]
+
+    def place(self, name: str, number: int) -> int:
+        """Where the item stands that answer `number` names."""
+        place = self.places.get(name)
+        if place is None:
+            raise Refused(f"answer {number}: an item is not in the catalogue of this survey")
+        return place
+
+    def pairs(self, sides: Sequence[tuple[str, str]], number: int | None) -> list[tuple[int, int]]:
+        """Where the items of pairs stand; no pair is there twice."""
+        found, seen = [], set[tuple[int, int]]()
+        for at, (left, right) in enumerate(sides, start=1):
+            which = at if number is None else number
+            if left == right:
+                raise Refused(f"answer {which}: left and right must be two items")
+            pair = self.place(left, which), self.place(right, which)
+            if (min(pair), max(pair)) in seen:
+                raise Refused(f"answer {which}: this pair was answered already")
+            seen.add((min(pair), max(pair)))
+            found.append(pair)
+        return found
+
+
+@dataclass(frozen=True)
+class _Epsilons:
+    """The public range of epsilons; both ends count."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, privacy: PrivacyConfig) -> _Epsilons:
+        source = privacy.local_epsilons()
+        return cls(source.low, source.high)
+
+    def check(self, epsilons: Sequence[float]) -> None:
+        """All answers of a batch have one epsilon, which lies in the range."""
+        for number, epsilon in enumerate(epsilons, start=1):
+            if not self.low <= epsilon <= self.high:
+                asked = f"must be from {self.low:g} to {self.high:g}"
+                raise Refused(f"answer {number}: epsilon {asked} in this survey")
+            if epsilon != epsilons[0]:
+                raise Refused(f"answer {number}: epsilon must be the same in all answers")
+
+
+def check_signs(outcomes: Sequence[int], number: int | None) -> None:
+    """No outcome is 0; `number` is that of the answer which has them all."""
+    for at, outcome in enumerate(outcomes, start=1):
+        if not outcome:
+            which = at if number is None else number
+            raise Refused(f"answer {which}: outcome must be 1 or -1 in this survey")
+
+
+class Comparisons:
+    """Private answers to pairs of items."""
+
+    answer = ComparisonAnswer
+    names = 2
+
+    def __init__(self, config: SurveyConfig, names: tuple[str, ...], most: int) -> None:
+        columns = config.comparisons.columns
+        if columns.outcome is None or config.comparisons.words is not None:
+            raise ConfigError(
+                "input.columns.outcome: the collector writes 1 and -1 there; name that column, and"
+                " remove winner and words."
+            )
+        written = [(columns.left, Role.ITEM), (columns.right, Role.ITEM)]
+        written.append((columns.outcome, Role.OUTCOME))
+        self._with_epsilon = columns.epsilon is not None
+        if columns.epsilon is not None:
+            written.append((columns.epsilon, Role.EPSILON))
+        self.form, self.most = RowForm(tuple(written), names, survey=config.name), most
+        self._catalogue = _Catalogue({name: place for place, name in enumerate(names)})
+        self._epsilons = _Epsilons.of(config.privacy)
+
+    def rows(self, answers: Sequence[ComparisonAnswer], bits: RandomBits) -> list[Row]:
+        """See `Content`."""
+        self._epsilons.check([answer.epsilon for answer in answers])
+        check_signs([answer.outcome for answer in answers], None)
+        pairs = self._catalogue.pairs([(each.left, each.right) for each in answers], None)
+        more = ((each.outcome, each.epsilon) if self._with_epsilon else (each.outcome,)
+                for each in answers)  # fmt: skip
+        return [(*pair, *rest) for pair, rest in zip(pairs, more, strict=True)]
+
+
+class Rankings:
+    """Synthetic rankings."""
+
+    answer = RankingAnswer
+
+    def __init__(self, config: SurveyConfig, names: tuple[str, ...], most: int) -> None:
+        columns, collect = config.rankings.columns, collect_of(config)
+        longest = min(config.rankings.max_length or len(names), collect.items_shown(len(names)))
+        written = [(columns.ranking or "ranking", Role.RANKING)]
+        self._with_epsilon = columns.epsilon is not None
+        if columns.epsilon is not None:
+            written.append((columns.epsilon, Role.EPSILON))
+        self.form = RowForm(tuple(written), names, longest, config.name)
+        self.most, self.names = most, longest
+        self._catalogue = _Catalogue({name: place for place, name in enumerate(names)})
+        self._epsilons = _Epsilons.of(config.privacy)
+
+    def rows(self, answers: Sequence[RankingAnswer], bits: RandomBits) -> list[Row]:
+        """See `Content`."""
+        self._epsilons.check([answer.epsilon for answer in answers])
+        return [self._row(answer, number) for number, answer in enumerate(answers, start=1)]
+
+    def _row(self, answer: RankingAnswer, number: int) -> Row:
+        longest = self.form.longest
+        if not 2 <= len(answer.ranking) <= longest:
+            raise Refused(f"answer {number}: a ranking has 2 to {longest} items in this survey")
+        places = [self._catalogue.place(name, number) for name in answer.ranking]
+        if len(set(places)) < len(places):
+            raise Refused(f"answer {number}: an item is there twice")
+        filled = places + [NO_ITEM] * (longest - len(places))
+        return (filled, answer.epsilon) if self._with_epsilon else (filled,)
+
+
+class RandomPairs:
+    """Private answers to random pairs of a ranking, one record for a ranking."""
+
+    answer = PairsAnswer
+
+    def __init__(self, config: SurveyConfig, names: tuple[str, ...], most: int) -> None:
+        columns = config.ranking_columns()
+        self._pairs, hidden = config.privacy.pairs or 1, config.privacy.hide is Hide.ITEMS
+        self._length = not hidden
+        roles = {"left": Role.ITEM, "right": Role.ITEM}
+        written = [
+            (name, roles.get(role, Role.LENGTH if role == "length" else Role.OUTCOME))
+            for role, name in columns.roles()
+        ]
+        self.form = RowForm(tuple(written), names, survey=config.name)
+        self.most, self.names = most, 2 * self._pairs
+        collect = collect_of(config)
+        self._longest = min(
+            config.rankings.max_length or len(names), collect.items_shown(len(names))
+        )
+        self._catalogue = _Catalogue({name: place for place, name in enumerate(names)})
+
+    def rows(self, answers: Sequence[PairsAnswer], bits: RandomBits) -> list[Row]:
+        """See `Content`."""
+        return [self._row(answer, number) for number, answer in enumerate(answers, start=1)]
+
+    def _row(self, ranking: PairsAnswer, number: int) -> Row:
+        self._check_length(ranking, number)
+        of = ranking.length if self._length else len(self._catalogue.places)
+        wanted = min(self._pairs, n_pairs(of or 0))
+        if len(ranking.answers) != wanted:
+            raise Refused(f"answer {number}: must have {wanted} pairs")
+        if self._length:
+            check_signs([each.outcome for each in ranking.answers], number)
+        sides = [(each.left, each.right) for each in ranking.answers]
+        pairs, empty = self._catalogue.pairs(sides, number), [NO_ITEM] * (self._pairs - wanted)
+        return (
+            *(left for left, _ in pairs), *empty, *(right for _, right in pairs), *empty,
+            *(each.outcome for each in ranking.answers), *([NO_OUTCOME] * len(empty)),
+            *((ranking.length,) if self._length else ()),
+        )  # fmt: skip
+
+    def _check_length(self, ranking: PairsAnswer, number: int) -> None:
+        if not self._length and ranking.length is not None:
+            raise Refused(f"answer {number}: length is hidden in this survey; leave it out")
+        if self._length and not 2 <= (ranking.length or 0) <= self._longest:
+            raise Refused(f"answer {number}: length must be from 2 to {self._longest}")
+
+
+class Responses:
+    """Private answers to test items; a random number says which ones share an epsilon."""
+
+    answer = ResponseAnswer
+    names = 1
+
+    def __init__(self, config: SurveyConfig, names: tuple[str, ...], most: int) -> None:
+        columns = config.responses.columns
+        written = (
+            (columns.user, Role.USER),
+            (columns.item or "item", Role.ITEM),
+            (columns.correct or "correct", Role.OUTCOME),
+        )
+        self.form, self.most = RowForm(written, names, survey=config.name), most
+        self._catalogue = _Catalogue({name: place for place, name in enumerate(names)})
+        self._epsilon = config.privacy.epsilon or 0.0
+
+    def rows(self, answers: Sequence[ResponseAnswer], bits: RandomBits) -> list[Row]:
+        """See `Content`."""
+        count = np.array([len(answers)])
+        share = float(epsilon_of_answer(np.array([self._epsilon]), count)[0])
+        if any(answer.epsilon != share for answer in answers):
+            raise Refused(
+                f"epsilon must be that of {len(answers)} answers of a person, who divides"
+                f" {self._epsilon:g} among them"
+            )
+        numbered = enumerate(answers, start=1)
+        places = [self._catalogue.place(each.item, number) for number, each in numbered]
+        if len(set(places)) < len(places):
+            raise Refused("an item is answered twice")
+        user = int(bits.words(1).view(np.int64)[0])
+        return [(user, at, each.correct) for at, each in zip(places, answers, strict=True)]
+
+
+def content_of(config: SurveyConfig) -> Content:
+    """The rules of the answers that a survey collects.
+
+    Raises:
+        ConfigError: the file does not say how answers are collected.
+    """
+    names, rows = tuple(config.items.catalogue().names), config.input
+    if max(map(len, names)) > LONGEST_NAME:
+        raise ConfigError(f"items: names of collected items have at most {LONGEST_NAME} letters.")
+    most = collect_of(config).answers_of_a_person(rows, len(names))
+    if isinstance(rows, InputConfig):
+        return Comparisons(config, names, most)
+    if isinstance(rows, ResponsesConfig):
+        return Responses(config, names, most)
+    kind = RandomPairs if _answers_pairs(rows) else Rankings
+    return kind(config, names, most)
+
+
+def _answers_pairs(rows: RankingsConfig) -> bool:
+    return rows.layout == "pairs"

@@ -1,0 +1,242 @@
+"""One file to which groups of answers are appended; what was appended survives a killed process.
+
+A journal is a head, which says the form of its rows, and one record for each group:
+
+    length of the content (4 bytes), its CRC-32 (4), content
+
+The content of a group is how many submissions and tokens it has (4 bytes each), their marks (8
+bytes each) and the rows. All numbers are little-endian. `append` returns after the record is on
+disk (fdatasync), so a group counts as kept from then on. A process or a machine that dies leaves a
+whole journal, or one whose last record is torn; nobody was told that a torn group is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hushrank.flows.collecting.protocol import RowForm
+from hushrank.transforms.common.local_files import UnfitFile, open_local, read_local
+from hushrank.transforms.storage.write import flush_folder, write_flushed
+
+_MAGIC = b"hushrank journal 1\n"
+_LEAD = struct.Struct("<II")  # length of a content, and its CRC-32
+_COUNTS = struct.Struct("<II")  # of submissions, of tokens
+MARK_BYTES = 8
+MOST_JOURNAL = 1 << 30  # bytes; a collector begins another journal long before
+_MOST_RECORD = 1 << 28  # bytes: above the head of the largest catalogue, and above every group
+
+
+@dataclass(frozen=True)
+class Group:
+    """Answers that are kept together.
+
+    Attributes:
+        rows: records, one after the other.
+        submissions, tokens: marks of the batches and of their tokens, sorted: no order links them.
+    """
+
+    rows: bytes
+    submissions: Sequence[bytes] = ()
+    tokens: Sequence[bytes] = ()
+
+    def to_bytes(self) -> bytes:
+        """The content of a record."""
+        counts = _COUNTS.pack(len(self.submissions), len(self.tokens))
+        return b"".join((counts, *self.submissions, *self.tokens, self.rows))
+
+    @classmethod
+    def of(cls, content: memoryview) -> Group:
+        """What `to_bytes` made.
+
+        Raises:
+            ValueError, struct.error: it made something else.
+        """
+        submissions, tokens = _COUNTS.unpack_from(content)
+        start = _COUNTS.size
+        middle = start + MARK_BYTES * submissions
+        end = middle + MARK_BYTES * tokens
+        if end > len(content):
+            raise ValueError("fewer marks than are stated")
+        return cls(
+            bytes(content[end:]), marks_in(content[start:middle]), marks_in(content[middle:end])
+        )
+
+
+class Journal:
+    """A journal that is open for appending. Not for more than one thread at a time."""
+
+    def __init__(self, path: Path, form: RowForm, size: int) -> None:
+        """Go on with the file at `path` after its first `size` bytes; what follows is cut off."""
+        self.path, self.form, self.size = path, form, size
+        self._descriptor = open_local(path, os.O_WRONLY)
+        try:
+            os.ftruncate(self._descriptor, size)
+            os.lseek(self._descriptor, size, os.SEEK_SET)
+            _sync(self._descriptor)
+        except OSError:
+            self.close()
+            raise
+
+    @classmethod
+    def create(cls, path: Path, form: RowForm) -> Journal:
+        """A new journal without a group; its name survives a power failure.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        text = json.dumps(form.content(), ensure_ascii=False).encode()
+        content = _MAGIC + _LEAD.pack(len(text), zlib.crc32(text)) + text
+        try:
+            write_flushed(path, content)
+        except OSError:
+            with suppress(OSError):  # it has no answers, so it does no harm
+                path.unlink(missing_ok=True)
+            raise
+        return cls(path, form, len(content))
+
+    def append(self, group: Group) -> None:
+        """Add a group, on disk when this returns.
+
+        Raises:
+            OSError: the group may be there or not. Close this journal and `cut` its file to
+                `size` bytes; what else the disk holds of it is unknown.
+        """
+        content = group.to_bytes()
+        record = memoryview(_LEAD.pack(len(content), zlib.crc32(content)) + content)
+        while record:
+            record = record[os.write(self._descriptor, record) :]
+        _sync(self._descriptor)
+        self.size += _LEAD.size + len(content)
+
+    def close(self) -> None:
+        """Close the file. An error is ignored, because all groups that count are on disk.
+
+        The descriptor is forgotten first: the system frees it even if it reports an error, and may
+        give the same number to the connection of the next sender.
+        """
+        descriptor, self._descriptor = self._descriptor, -1
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class JournalContent:
+    """What a journal holds.
+
+    Attributes:
+        form: of its rows.
+        groups: those that are whole, in their order.
+        size: how many bytes of the file its head and whole groups are.
+        torn: whether bytes that are no group follow them, as a killed process may leave them.
+        damaged: whether these bytes are such that no killed process leaves them.
+    """
+
+    form: RowForm
+    groups: tuple[Group, ...]
+    size: int
+    torn: bool
+    damaged: bool
+
+    @property
+    def rows(self) -> bytes:
+        """The rows of all groups."""
+        return b"".join(group.rows for group in self.groups)
+
+    @property
+    def tokens(self) -> list[bytes]:
+        """Marks of the tokens of all groups."""
+        return [token for group in self.groups for token in group.tokens]
+
+
+def read_journal(path: Path) -> JournalContent | None:
+    """What the journal at `path` holds; None: the process died before its head was whole.
+
+    Raises:
+        ValueError: this is no journal, or its head is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        content, start = memoryview(read_local(path, MOST_JOURNAL)), len(_MAGIC)
+    except (UnfitFile, IsADirectoryError) as error:
+        raise ValueError(f"{path}: this is no journal: {error.strerror}") from None
+    if bytes(content[:start]) != _MAGIC[: len(content)]:
+        raise ValueError(f"{path}: this is no journal")
+    text = next(_records(content, start), None)
+    if text is None:
+        if _damaged(content, start):
+            raise ValueError(f"{path}: the head of this journal is damaged")
+        return None
+    size, groups = start + _LEAD.size + len(text), []
+    try:
+        form = RowForm.of(json.loads(bytes(text)))
+        width = form.dtype.itemsize
+        for record in _records(content, size):
+            group = Group.of(record)
+            if len(group.rows) % width:
+                raise ValueError("a part of a row")
+            size += _LEAD.size + len(record)
+            groups.append(group)
+    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError, struct.error):
+        raise ValueError(f"{path}: the content of this journal is damaged") from None
+    tail = any(content[size:])
+    return JournalContent(form, tuple(groups), size, tail, _damaged(content, size))
+
+
+def cut(path: Path, size: int) -> None:
+    """Cut a journal off after its first `size` bytes; they stay cut off after a power failure.
+
+    Raises:
+        OSError: it may be cut off or not.
+    """
+    with suppress(FileNotFoundError):  # then nothing of it can be counted
+        descriptor = open_local(path, os.O_WRONLY)
+        try:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Delete a journal; it stays deleted after a power failure."""
+    path.unlink(missing_ok=True)
+    flush_folder(path.parent)
+
+
+def marks_in(content: bytes | memoryview) -> tuple[bytes, ...]:
+    """The marks that stand one after the other in `content`."""
+    return tuple(bytes(content[at : at + MARK_BYTES]) for at in range(0, len(content), MARK_BYTES))
+
+
+def _records(content: memoryview, start: int) -> Iterator[memoryview]:
+    """Contents of records that are whole, up to the first that is not."""
+    while start + _LEAD.size < len(content):
+        length, check = _LEAD.unpack_from(content, start)
+        record = content[start + _LEAD.size :][:length]
+        if not length or len(record) < length or zlib.crc32(record) != check:
+            return
+        yield record
+        start += _LEAD.size + length
+
+
+def _damaged(content: memoryview, size: int) -> bool:
+    """Whether more than a torn record follows: a torn one is the last.
+
+    A file that grew before its content came to the disk ends in zeros.
+    """
+    tail = content[size:]
+    if len(tail) <= _LEAD.size:
+        return False
+    length, _ = _LEAD.unpack_from(tail)
+    return length > _MOST_RECORD or any(tail[_LEAD.size + length :])
+
+
+def _sync(descriptor: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(descriptor)

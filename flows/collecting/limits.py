@@ -1,0 +1,110 @@
+"""Limits of the collector and its counts: a rate of answers, a bounded memory of submissions.
+
+The libraries of the collector log nothing. The counts, in Prometheus' form, say how many batches
+and private answers were taken and refused, never what an answer says. Local privacy does not hide
+that somebody answered, so no epsilon is spent by them. But whoever reads them every second sees
+when answers come, so they are served to this machine alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    disable_created_metrics,
+    generate_latest,
+)
+
+_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
+
+
+def make_quiet() -> None:
+    """Drop what the libraries would log: a peer's address and what was sent may be in it."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = [logging.NullHandler()]
+        logger.propagate = False
+
+
+class Meters:
+    """The counters of one process."""
+
+    def __init__(self) -> None:
+        # Otherwise the moment of a first refusal would be told, too.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self.answers = Counter(
+            "hushrank_collect_answers", "Private answers on disk.", registry=self.registry
+        )
+        self.batches = Counter(
+            "hushrank_collect_batches", "Batches on disk.", registry=self.registry
+        )
+        self.repeats = Counter(
+            "hushrank_collect_repeats", "Batches that came again.", registry=self.registry
+        )
+        self.refused = Counter(
+            "hushrank_collect_refused",
+            "Requests that were refused, by status code.",
+            ["status"],
+            registry=self.registry,
+        )
+        self.parts = Counter("hushrank_collect_parts", "Parts written.", registry=self.registry)
+        self.waiting = Gauge(
+            "hushrank_collect_waiting_bytes", "Bytes in journals.", registry=self.registry
+        )
+
+    def text(self) -> bytes:
+        """All of them."""
+        return generate_latest(self.registry)
+
+
+REMEMBERED = 1 << 18  # submissions: 25 MB
+
+
+class Bucket:
+    """A token bucket: so many answers a second, and as many at once as come in two seconds."""
+
+    BURST_SECONDS = 2.0
+
+    def __init__(self, rate: float, now: float) -> None:
+        """Full at the moment `now`, in seconds of any clock that never goes back."""
+        self._rate, self._most = rate, rate * self.BURST_SECONDS
+        self._left, self._last = self._most, now
+
+    def take(self, answers: int, now: float) -> float:
+        """Take so many answers out; 0, or the seconds until there are enough."""
+        self._left = min(self._most, self._left + (now - self._last) * self._rate)
+        self._last = now
+        missing = min(answers, self._most) - self._left
+        if missing > 0:
+            return missing / self._rate
+        self._left -= answers
+        return 0.0
+
+
+class Recent:
+    """The last `REMEMBERED` marks."""
+
+    def __init__(self, marks: Iterable[bytes]) -> None:
+        """Of the submissions that a spool holds already."""
+        self._order = deque[bytes]()
+        self._marks = set[bytes]()
+        for mark in marks:
+            self.add(mark)
+
+    def __contains__(self, mark: bytes) -> bool:
+        return mark in self._marks
+
+    def add(self, mark: bytes) -> None:
+        """Remember one more, and forget the oldest where there are too many."""
+        if mark in self._marks:
+            return
+        self._order.append(mark)
+        self._marks.add(mark)
+        if len(self._order) > REMEMBERED:
+            self._marks.discard(self._order.popleft())

@@ -1,0 +1,256 @@
+"""Settings of the page (`survey.json`, all of it public), its texts, and the browser's policy.
+
+Texts come by language from hushrank and from the survey's own file:
+
+    en:
+      title: Where do you want to study?
+      items: {LSE: London School of Economics}   # labels of items in this language
+
+A language that hushrank has needs only the texts that change; another one needs all of them. The
+policy lets the page load its own files and send answers to the collector, and no more.
+
+References:
+    W3C. Content Security Policy Level 3. Trusted Types: no text ever becomes HTML or script.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from hushrank.flows.config.collect import CollectConfig
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.privacy import RankingChoice
+from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.config.yaml_file import read_yaml
+from hushrank.flows.errors import ConfigError
+from hushrank.privacy.random_pairs import Hide, n_pairs
+
+BUILT_IN = ("de", "en")
+ITEMS = "items"
+MOST_CHARACTERS = 5_000
+_VALUE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTexts:
+    """What the page says in one language.
+
+    Attributes:
+        texts: by key; `{name}` in a text stands for a value.
+        items: labels of items, where they differ from those of the catalogue.
+    """
+
+    texts: Mapping[str, str]
+    items: Mapping[str, str]
+
+
+@cache
+def built_in(language: str) -> Mapping[str, str]:
+    """The texts of hushrank in `language`, one of `BUILT_IN`."""
+    file = files("hushrank.flows.collecting.survey").joinpath("files", f"texts.{language}.yaml")
+    found: dict[str, str] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return found
+
+
+def texts_of(config: SurveyConfig) -> dict[str, PageTexts]:
+    """The texts of every language of the page, in the order of `collect.languages`.
+
+    Raises:
+        ConfigError: the file of texts cannot be read or breaks a rule, or lacks a text; one line
+            for each problem found.
+    """
+    if config.collect is None:
+        raise ConfigError("collect: missing; add for example collect: {folder: answers}")
+    own = _own_texts(config.collect.texts)
+    where = str(config.collect.texts or "collect.texts")
+    names = frozenset(config.items.catalogue().names)
+    problems = [f"{where}: {text}" for text in _problems(own, names)]
+    if problems:
+        raise ConfigError("\n".join(problems[:12]))
+    pages = {
+        language: _page(own.get(language, {}), language) for language in config.collect.languages
+    }
+    for language, page in pages.items():
+        missing = sorted(built_in("en").keys() - page.texts.keys())
+        if missing:
+            raise ConfigError(
+                f"{where}: {language}: lacks {', '.join(missing)}; hushrank has texts in"
+                f" {' and '.join(BUILT_IN)}, another language needs all of them"
+            )
+    return pages
+
+
+def _own_texts(path: Path | None) -> Mapping[object, object]:
+    if path is None:
+        return {}
+    if not path.exists():
+        raise ConfigError(f"collect.texts: {path}: no such file; relative paths start at the YAML")
+    return read_yaml(path)
+
+
+def _page(own: object, language: str) -> PageTexts:
+    given = dict(own) if isinstance(own, dict) else {}
+    items = given.pop(ITEMS, {})
+    known = built_in(language) if language in BUILT_IN else {}
+    return PageTexts(texts={**known, **given}, items=dict(items))
+
+
+def _problems(own: Mapping[object, object], names: frozenset[str]) -> Iterator[str]:
+    for language, texts in own.items():
+        if not isinstance(texts, dict):
+            yield f"{language}: must hold lines such as `title: Which do you prefer?`"
+            continue
+        for key, text in texts.items():
+            if key == ITEMS:
+                yield from _problems_of_items(str(language), text, names)
+            elif key not in built_in("en"):
+                yield f"{language}.{key}: unknown text{_meant(str(key))}"
+            else:
+                yield from _problems_of_text(f"{language}.{key}", text, built_in("en")[key])
+
+
+def _problems_of_items(language: str, labels: object, names: frozenset[str]) -> Iterator[str]:
+    if not isinstance(labels, dict):
+        yield f"{language}.{ITEMS}: must hold lines of an item and its label"
+        return
+    for name, label in labels.items():
+        if name not in names:
+            yield f"{language}.{ITEMS}.{name}: is no item of the catalogue; correct or remove it"
+        yield from _problems_of_text(f"{language}.{ITEMS}.{name}", label, "")
+
+
+def _problems_of_text(key: str, text: object, model: str) -> Iterator[str]:
+    if not isinstance(text, str) or not text.strip():
+        yield f"{key}: must be text; put it in quotes"
+        return
+    if len(text) > MOST_CHARACTERS:
+        yield f"{key}: is longer than {MOST_CHARACTERS} characters; shorten it"
+    if key.rpartition(".")[2] == "introduction":
+        model += "{questions} {shown}"
+    for name in sorted(set(_VALUE.findall(text)) - set(_VALUE.findall(model))):
+        known = ", ".join(f"{{{each}}}" for each in dict.fromkeys(_VALUE.findall(model)))
+        yield f"{key}: {{{name}}} stands for nothing here; known: {known or 'none'}"
+
+
+def _meant(key: str) -> str:
+    close = difflib.get_close_matches(key, built_in("en"), n=1)
+    return f". Did you mean {close[0]}?" if close else f"; known: {', '.join(built_in('en'))}"
+
+
+_DIRECTIVES = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src data:",  # the empty icon, so that browsers do not ask for one
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+)
+
+
+def page_policy(url: str) -> str:
+    """The content-security policy of the page, as its meta element states it.
+
+    Args:
+        url: `collect.url`; its origin is the only one besides the page's own.
+    """
+    parts = urlsplit(url)
+    origin = f" {parts.scheme}://{parts.netloc}" if parts.netloc else ""
+    return "; ".join((*_DIRECTIVES, f"connect-src 'self'{origin}"))
+
+
+def page_headers(url: str) -> dict[str, str]:
+    """The headers with which the page's files are served best.
+
+    They repeat the policy and add what a meta element cannot say: that no page may frame this one.
+    """
+    return {
+        "Content-Security-Policy": f"{page_policy(url)}; frame-ancestors 'none'",
+        "Cache-Control": "no-cache",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=(), browsing-topics=()",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+    }
+
+
+SCHEMA = 1  # of survey.json, and of what the page sends
+USUAL_EPSILON = 1.0
+
+
+def collect_of(config: SurveyConfig) -> CollectConfig:
+    """The section `collect`; ConfigError where the file has none."""
+    if config.collect is None:
+        raise ConfigError(
+            "collect: missing; it says how people are asked. Add for example"
+            " collect: {folder: answers}"
+        )
+    return config.collect
+
+
+def mode_of(config: SurveyConfig) -> str:
+    """How people are asked, and how what they say is privatised."""
+    if isinstance(config.input, ResponsesConfig):
+        return "test"
+    if isinstance(config.input, RankingsConfig):
+        pairs = config.privacy.mechanism is RankingChoice.RANDOM_PAIRS
+        return "random-pairs" if pairs else "mallows"
+    return "ranked-pairs" if collect_of(config).ranks(config.input) else "pairs"
+
+
+def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
+    """The text of `survey.json`.
+
+    Args:
+        config: the checked configuration, with a section `collect`.
+        pages: the texts of every language, the usual one first.
+    """
+    collect, items, privacy = collect_of(config), config.items, config.privacy
+    names, labels = items.catalogue().names, items.labels()
+    low, high = privacy.epsilon_range or (privacy.epsilon or 0.0, privacy.epsilon or 0.0)
+    if privacy.epsilon is not None:
+        low = high = privacy.epsilon
+    start = collect.start_epsilon or min(max(USUAL_EPSILON, low), high)
+    content = {
+        "schema": SCHEMA,
+        "survey": config.name,
+        "kind": config.input.kind,
+        "mode": mode_of(config),
+        "url": collect.url,
+        "items": [{"name": name, "label": labels.get(name, name)} for name in names],
+        "questions": _questions(config, len(names)),
+        "shown": collect.items_shown(len(names)),
+        "epsilon": {"low": low, "high": high, "start": start},
+        "hide": privacy.hide.value,
+        "noIsRight": list(collect.no_is_right),
+        "tokens": collect.tokens,
+        "languages": {
+            language: {"texts": dict(page.texts), "items": dict(page.items)}
+            for language, page in pages.items()
+        },
+    }
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _questions(config: SurveyConfig, n_items: int) -> int:
+    """Questions of a respondent; of private answers out of a ranking, how many."""
+    collect, privacy = collect_of(config), config.privacy
+    if isinstance(config.input, InputConfig | ResponsesConfig):
+        return collect.answers_of_a_person(config.input, n_items)
+    among = n_items if privacy.hide is Hide.ITEMS else collect.items_shown(n_items)
+    return min(privacy.pairs or 1, n_pairs(among))

@@ -1,0 +1,326 @@
+"""`hushrank attack`: what repeated synthetic rankings of one person reveal.
+
+`hushrank audit`: black-box lower bounds on the epsilon of the configured mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.interfaces.cli.arguments import AsJson, ConfigPath, UserColumn
+from hushrank.flows.terminal import Console, print_records
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hushrank.flows.audit.result import AuditFound, Bound, PartFound
+    from hushrank.pipelines.privatize.synthetic_rankings import RankingColumns, SyntheticRankings
+    from hushrank.transforms.common.epsilons import EpsilonSource
+    from hushrank.transforms.storage.files import InputFile
+
+STEPS = (1, 2, 5)  # these times powers of ten are the numbers of releases in the table
+RELEASES = 100  # the most releases in the table by default
+SIMULATIONS = {12: 200, 16: 30, 20: 4}  # simulations up to so many items; more items take long
+FULL_ORDER = 12  # most items of a guess that is printed on one line
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="RANKINGS",
+        help="Files of synthetic rankings: Parquet, CSV, JSONL or PrefLib, one or more releases."
+        " Without any, the table alone is shown.",
+    ),
+]
+Epsilon = Annotated[float | None, typer.Option(help="Epsilon of each synthetic ranking.")]
+EpsilonColumn = Annotated[str | None, typer.Option(help="Instead of --epsilon: its column.")]
+Items = Annotated[int | None, typer.Option(help="Without files: how many items were ranked.")]
+Releases = Annotated[
+    int | None, typer.Option(help="The most releases in the table.", show_default="100")
+]
+Person = Annotated[
+    str | None, typer.Option(help="Whose rankings to take; by default all are one person's.")
+]
+Item = Annotated[str, typer.Option(help="The column of the item.")]
+Rank = Annotated[str, typer.Option(help="The column of its rank, 1 = best.")]
+Ranking = Annotated[
+    str | None, typer.Option(help="Instead: the column with a list of items, best first.")
+]
+Contest = Annotated[
+    str | None, typer.Option(help="The column that tells a person's synthetic rankings apart.")
+]
+Simulations = Annotated[
+    int | None,
+    typer.Option(help="Simulated people a line.", show_default="200, fewer from 13 items"),
+]
+
+
+def attack(
+    files: Files = None,
+    epsilon: Epsilon = None,
+    epsilon_column: EpsilonColumn = None,
+    items: Items = None,
+    releases: Releases = None,
+    person: Person = None,
+    user: UserColumn = "user",
+    item: Item = "item",
+    rank: Rank = "rank",
+    ranking: Ranking = None,
+    contest: Contest = None,
+    simulations: Simulations = None,
+) -> None:
+    """Show what repeated synthetic rankings of one person (mechanism mallows) reveal.
+
+    With files: the most likely true ranking, and how probable it is. Always: how the success of the
+    guess grows with the number of releases. The command reads nothing private.
+    """
+    source = _epsilons(epsilon, epsilon_column)
+    console = Console()
+    if not files:
+        if items is None or epsilon is None:
+            raise ConfigError("Give files of synthetic rankings, or --items and --epsilon.")
+        _show_table(console, items, epsilon, releases or RELEASES, simulations)
+        return
+    if items is not None:
+        raise ConfigError("--items is for the table without files; leave it out.")
+    listed = _listed(files)
+    columns = _columns(listed, user if person is not None or ranking is None else None,
+                       item, rank, ranking, contest, epsilon_column)  # fmt: skip
+    from hushrank.flows.reading import read_apart
+    from hushrank.pipelines.privatize.apart import collect_synthetic_rankings
+
+    found = read_apart(collect_synthetic_rankings, listed, columns, person, source)
+    _show_guess(console, found)
+    own = {float(value) for value in found.epsilon}
+    if len(own) == 1:
+        most = releases or max(RELEASES, len(found.rows))
+        _show_table(console, len(found.items), own.pop(), most, simulations)
+
+
+def _epsilons(epsilon: float | None, column: str | None) -> EpsilonSource:
+    from hushrank.transforms.common.epsilons import EpsilonSource
+
+    if (epsilon is None) == (column is None):
+        raise ConfigError("Give exactly one of --epsilon and --epsilon-column.")
+    if epsilon is not None and not 0 < epsilon < math.inf:
+        raise ConfigError(f"--epsilon must be finite and > 0, got {epsilon:g}")
+    smallest, largest = math.ulp(0.0), math.nextafter(math.inf, 0)
+    return EpsilonSource(low=epsilon or smallest, high=epsilon or largest, value=epsilon)
+
+
+def _listed(paths: list[Path]) -> list[InputFile]:
+    from hushrank.transforms.common.schema import InputError
+    from hushrank.transforms.storage.files import list_files
+
+    try:
+        return list_files([str(path.absolute()) for path in paths])
+    except InputError as error:
+        raise ConfigError(f"{error}") from None
+
+
+def _columns(
+    files: list[InputFile],
+    user: str | None,
+    item: str,
+    rank: str,
+    ranking: str | None,
+    contest: str | None,
+    epsilon: str | None,
+) -> RankingColumns:
+    from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+    from hushrank.transforms.storage.files import FileFormat
+
+    if ranking is not None:
+        return ListColumns(ranking=ranking, user=user, contest=contest, epsilon=epsilon)
+    if any(file.format is FileFormat.PREFLIB for file in files):
+        return RankColumns(user="user", item="item", rank="rank")
+    return RankColumns(user=user or "user", item=item, rank=rank, contest=contest, epsilon=epsilon)
+
+
+def _show_guess(console: Console, found: SyntheticRankings) -> None:
+    from hushrank.estimation.rankings.inference_attack import guess_ranking
+
+    n, m = found.rows.shape
+    try:
+        guess = guess_ranking(found.rows, found.epsilon)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
+    names = [found.items[code] for code in guess.order.tolist()]
+    separator = " > " if m <= FULL_ORDER else "\n  "
+    rankings = "1 synthetic ranking" if n == 1 else f"{n:,} synthetic rankings"
+    console.print(
+        f"{rankings} of {m} items, {_epsilon_text(found.epsilon)}."
+        f"\nBest guess of the true ranking: {separator.join(names)}"
+        f"\nIt is right with probability {guess.probability:.3g}, if all {m}! rankings were equally"
+        f" likely before; blind luck would be {1 / math.factorial(m):.2g}.\n",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _epsilon_text(epsilon: NDArray[np.float64]) -> str:
+    low, high = epsilon.min(), epsilon.max()
+    return f"each at epsilon {low:g}" if low == high else f"at epsilons {low:g} to {high:g}"
+
+
+def _show_table(
+    console: Console, items: int, epsilon: float, releases: int, simulations: int | None
+) -> None:
+    from hushrank.estimation.rankings.inference_attack import success_rates
+    from hushrank.privacy.randomness import system_bits
+
+    if simulations is not None and simulations < 2:
+        raise ConfigError(f"--simulations must be at least 2, got {simulations}")
+    count = simulations or next((n for most, n in SIMULATIONS.items() if items <= most), 2)
+    try:
+        rates = success_rates(items, epsilon, _numbers(releases), count, system_bits())
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("releases", "epsilon together", "whole ranking", "best item", "pairs"):
+        table.add_column(name, justify="right")
+    for rate in rates:
+        table.add_row(
+            f"{rate.n_rankings:,}",
+            f"{rate.n_rankings * epsilon:g}",
+            _with_error(rate.mean, rate.standard_error),
+            f"{rate.best_item:.0%}",
+            f"{rate.pairs:.0%}",
+        )
+    console.print(
+        f"How much of a ranking of {items} items the best guess has right, from so many synthetic"
+        f" rankings of it at epsilon {epsilon:g} ({count} simulated people):",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(table)
+    console.print(
+        f"Blind luck has the whole ranking with probability {1 / math.factorial(items):.2g}, the"
+        f" best item with {1 / items:.0%} and pairs with 50%.\nHanding out the same synthetic"
+        " ranking again reveals nothing more: keep it, and draw no other. If new ones must be"
+        f" drawn, {releases:,} of them together reveal no more than one at epsilon {items - 1},"
+        f" if each has epsilon (m - 1) / sqrt(N) = {(items - 1) / math.sqrt(releases):.3g}.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _with_error(mean: float, standard_error: float) -> str:
+    """The mean with its error; with one release every simulation gives the same number."""
+    exact = standard_error <= 1e-9 * mean
+    return f"{mean:.3g}" if exact else f"{mean:.3g} ± {standard_error:.1g}"
+
+
+def _numbers(releases: int) -> list[int]:
+    """The numbers 1, 2, 5, 10, 20, 50, ... and `releases` itself."""
+    if releases < 1:
+        raise ConfigError(f"--releases must be at least 1, got {releases}")
+    steps = (step * 10**power for power in range(len(str(releases))) for step in STEPS)
+    return [*(number for number in steps if number < releases), releases]
+
+
+MOST_MINUTES = 24 * 60.0
+
+Minutes = Annotated[float, typer.Option(help="How long to draw.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The file to write.", show_default="audit.json beside SURVEY.YAML"),
+]
+Processes = Annotated[int, typer.Option(help="Processes that draw at once.", min=1, max=2)]
+
+
+def audit(
+    config: ConfigPath,
+    minutes: Minutes = 5.0,
+    out: Out = None,
+    processes: Processes = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the configured mechanism on synthetic neighbours: a lower bound on its epsilon.
+
+    It reads no row of the survey and spends nothing. The exit code is 1 if a bound exceeds the
+    stated epsilon.
+    """
+    if not 0 < minutes <= MOST_MINUTES:
+        raise ConfigError(f"--minutes must be above 0 and at most {MOST_MINUTES:g}, got {minutes}")
+    console = Console(stderr=as_json)
+    with console.status(f"reading {config}") if not as_json else nullcontext() as status:
+        from hushrank.flows.audit.audit import audit as found_by
+        from hushrank.flows.audit.result import AUDIT_FILE
+        from hushrank.flows.run.job import read_survey
+        from hushrank.transforms.storage.write import write_whole
+
+        path = out or config.with_name(AUDIT_FILE)
+        _check_out(path)
+        report = (lambda _: None) if status is None else status.update
+        found = found_by(
+            read_survey(config, anyway=True),  # this spends nothing
+            seconds=60 * minutes,
+            processes=processes,
+            report=report,
+        )
+    write_whole(str(path.absolute()), found.to_json().encode())
+    if as_json:
+        typer.echo(found.to_json(), nl=False)
+    else:
+        show_audit(console, found, path)
+    if found.refuted:
+        sys.exit(1)
+
+
+def _check_out(path: Path) -> None:
+    """Before minutes pass, not after."""
+    folder = path.absolute().parent
+    if not (folder.is_dir() and os.access(folder, os.W_OK)) or (
+        path.exists() and not path.is_file()
+    ):
+        raise ConfigError(f"--out: {path} cannot be written; name a file in a folder of yours")
+
+
+def show_audit(console: Console, found: AuditFound, path: Path) -> None:
+    """What was tried, what it shows, and what follows."""
+    delta = f", delta {found.delta:g}" if found.delta else ""
+    console.print(
+        f"Audit of method {found.method}, unit {found.unit}: stated epsilon {found.epsilon:g}"
+        f"{delta}. No row of the survey was read, and nothing was spent.",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
+    rows = [_line(part, bound) for part in found.parts for bound in part.bounds]
+    headings = ("promise", "inputs", "runs", "assumes", "epsilon at least", "stated", "verdict")
+    print_records(console, headings, rows)
+    wrong = 1 - found.confidence
+    verdict = (
+        "A bound exceeds what is stated: the mechanism does not keep its promise, or this audit is"
+        f" wrong, which has a chance of at most {wrong:g}. Do not release."
+        if found.refuted
+        else f"No bound exceeds what is stated (all hold with confidence {found.confidence:g})."
+        " That is no proof: see docs/audit.md for what an audit cannot show."
+    )
+    console.print(f"{verdict}\nWrote {path}.", soft_wrap=True, markup=False, highlight=False)
+
+
+def _line(part: PartFound, bound: Bound) -> tuple[str, ...]:
+    delta = f", delta {part.delta:g}" if part.delta else ""
+    return (
+        part.what,
+        f"{part.left} | {part.right}",
+        f"{part.runs:,}",
+        bound.assumption,
+        f"{bound.epsilon_lower:.3f}",
+        f"{part.epsilon:g}{delta}",
+        "EXCEEDED" if part.exceeded_by(bound) else "kept",
+    )

@@ -1,0 +1,76 @@
+"""`hushrank backup` and `hushrank restore`: a copy that a survey goes on from, on any machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.interfaces.cli.arguments import ConfigPath
+from hushrank.flows.terminal import Console
+
+BackupPlace = Annotated[
+    str, typer.Argument(metavar="PLACE", help="A folder for backups, local or gs://.")
+]
+RestorePlace = Annotated[
+    str,
+    typer.Argument(metavar="PLACE", help="A backup, or the folder of backups: its newest one."),
+]
+Wait = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="For how long to wait for runs to end.")
+]
+
+
+def backup(config: ConfigPath, place: BackupPlace, wait: Wait = 0.0) -> None:
+    """Copy ledger, keys, results, streams and archive, all of one moment, into a new folder.
+
+    No night and no release may be in the middle meanwhile. Input files are not copied. The copy is
+    confidential.
+    """
+    from hushrank.flows.backup.backup import back_up
+    from hushrank.flows.config.section import place_argument
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.transforms.storage.cloud_storage import CloudPath
+
+    checked = load_config(config)
+    made = back_up(config, checked, place_argument(place, "PLACE"), datetime.now(UTC), wait)
+    _say(
+        f"Backed up {checked.name} to {made.folder}: ledger to line {made.manifest.line}, releases:"
+        f" {made.releases}, streams that go on: {made.streams}."
+    )
+    who = (
+        "Only the access rules of the bucket decide who can open it."
+        if isinstance(made.folder, CloudPath)
+        else "Only your account can open it."
+    )
+    _say(
+        "Protect it like the answers: it holds the keys, noise that is not published, and of"
+        f" streams who counted. {who}"
+    )
+
+
+def restore(place: RestorePlace, config: ConfigPath) -> None:
+    """Put a backup back where the YAML file says, on this machine or another; spends nothing.
+
+    Everything is checked first. What is newer there is never replaced. To repeat it does no harm.
+    """
+    from hushrank.flows.backup.restore import restore as put_back
+    from hushrank.flows.config.section import place_argument
+    from hushrank.flows.methods.registry import load_config
+
+    checked = load_config(config)
+    made = put_back(place_argument(place, "PLACE"), checked)
+    _say(
+        f"Restored {checked.name} from {made.folder}, of {made.manifest.made:%Y-%m-%d %H:%M:%S}"
+        f" UTC: ledger to line {made.manifest.line} in {checked.ledger.path}."
+    )
+    _say(
+        "What was spent after that moment is not in it. From now on only one copy may go on: stop"
+        " the nights of every other one."
+    )
+
+
+def _say(text: str) -> None:
+    Console().print(Text(text), soft_wrap=True)

@@ -1,0 +1,332 @@
+"""`hushrank history`, `export` and `verify`: the past releases of a population."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.errors import ArchiveError, ConfigError
+from hushrank.flows.interfaces.cli.arguments import AsJson
+from hushrank.flows.terminal import Console, print_records
+from hushrank.transforms.common.local_files import open_to_write, require_regular
+
+if TYPE_CHECKING:
+    from hushrank.flows.release.release import Release
+    from hushrank.flows.report.changes import Changes
+    from hushrank.transforms.storage.cloud_storage import Place
+    from hushrank.verifier.verify_release import Findings
+
+HEADINGS = ("day", "release", "method", "epsilon", "what it says")
+CHANGE_HEADINGS = ("item", "before", "now", "change", "95 % interval", "rank", "more than noise")
+FOUND: dict[str, Literal["holds", "WRONG", "unproved", "newer"]] = {
+    "holds": "holds",
+    "WRONG": "WRONG",
+    "open": "unproved",
+    "newer": "newer",
+}
+GOOD = "Nothing is wrong. What is unproved, no program can see from these files."
+BAD = "This release is not what it claims to be: do not rely on it."
+NEWER = "Not judged: this release is of a newer format. Verify it with a newer version of hushrank."
+PAGE = ".html"
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(metavar="SURVEY.YAML...", help="YAML files of jobs, or their output folders."),
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw ranks over time into this file, .svg or .png.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="What changed from the release of that day to the last."),
+]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Only check that nothing was changed since publication.")
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", help="The file: .csv, .parquet or .json; .html: one release's report, drawn again."
+    ),
+]
+OneRelease = Annotated[
+    str | None, typer.Option("--release", help="Only the release whose id begins with this.")
+]
+OneSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE",
+        help="A folder with a release, its release.json, or the YAML file of its job.",
+    ),
+]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger", metavar="FILE", help="The ledger that counts it; of a YAML file its own."
+    ),
+]
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--public-key", metavar="FILE", help="Public key (PEM) that signs certificate or ledger."
+    ),
+]
+Anchor = Annotated[
+    str | None,
+    typer.Option(
+        "--anchor", metavar="PLACE", help="An anchor of the ledger, as ledger.anchor names one."
+    ),
+]
+
+
+def history(
+    sources: Sources,
+    plot: Plot = None,
+    since: Since = None,
+    verify: Verify = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the releases of a population, and draw its ranking over time."""
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.history import apart, changed_jobs, outputs_of, read_history
+    from hushrank.flows.report.changes import job_change
+    from hushrank.flows.report.svg import check_picture
+
+    outputs = outputs_of(sources, load_config)
+    if verify:
+        _verify(outputs, as_json)
+        return
+    if plot is not None:
+        check_picture(plot)
+    releases, left_out = apart(read_history(outputs))
+    breaks = {
+        after.release_id: job_change(before, after)
+        for before, after in changed_jobs(outputs, releases)
+    }
+    changes = None if since is None else _changes(releases, since, breaks)
+    if not as_json:
+        print_records(Console(), HEADINGS, _lines(releases, breaks))
+        if any(release.stream is not None for release in releases):
+            _say("* stream total, once: all nights of the stream cost that together.")
+        _say_what_is_left_out(left_out)
+    if plot is not None:
+        from hushrank.flows.report.over_time import ranks_over_time
+
+        _write(plot, ranks_over_time(releases, plot.suffix, breaks))
+    if changes is not None and not as_json:
+        _show_changes(changes)
+    if as_json:
+        _print_json(releases, left_out, plot, changes, breaks)
+    elif plot is not None:
+        _say(f"Ranks over time: {plot}")
+
+
+def _verify(outputs: list[Place], as_json: bool) -> None:
+    from hushrank.flows.certificate.check import problems_of_certificate
+    from hushrank.flows.release.history import problems_of, read_history
+
+    if problems := problems_of(outputs, problems_of_certificate):
+        raise ArchiveError("\n".join(problems))
+    count = len(read_history(outputs))
+    if as_json:
+        from hushrank.flows.interfaces.documents.histories import VerifyDocument
+        from hushrank.flows.interfaces.documents.runs import print_document
+
+        print_document(VerifyDocument(releases=count))
+        return
+    what = "1 release is as it was" if count == 1 else f"{count} releases are as they were"
+    _say(f"{what} published.")
+
+
+def _lines(releases: list[Release], breaks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """A line for each release, and one above those that follow a change of the job."""
+    for release in releases:
+        if (change := breaks.get(release.release_id)) is not None:
+            yield "", "", "", "", change
+        yield _cells(release)
+
+
+def _changes(releases: list[Release], since: str, breaks: Mapping[str, str]) -> Changes:
+    """From the last release of a day to the last of all."""
+    from hushrank.flows.config.schedule import day_of
+    from hushrank.flows.report.changes import changes_between
+
+    day = day_of(since, "--since")
+    before = [release for release in releases[:-1] if release.day == day]
+    if not before:
+        raise ConfigError(
+            f"--since {day}: no release of that day comes before the last. hushrank history lists"
+            " them"
+        )
+    after = releases[releases.index(before[-1]) + 1 :]
+    continued = any(release.release_id in breaks for release in after)
+    return changes_between(before[-1], releases[-1], continued=continued)
+
+
+def _show_changes(changes: Changes) -> None:
+    _say(f"\nSince the release of {changes.since}: {changes.sentence}")
+    if changes.how:
+        _say(changes.how)
+    if changes.rows:
+        rows = (
+            (row.item, row.before, row.now, row.change, row.interval, row.ranks, row.beyond)
+            for row in changes.rows
+        )
+        print_records(Console(), CHANGE_HEADINGS, rows)
+
+
+def _print_json(
+    releases: list[Release],
+    left_out: list[Release],
+    plot: Path | None,
+    changes: Changes | None,
+    breaks: Mapping[str, str],
+) -> None:
+    from hushrank.flows.interfaces.documents.histories import (
+        HistoryDocument,
+        JobChange,
+        changes_document,
+    )
+    from hushrank.flows.interfaces.documents.runs import print_document, summary_of
+
+    print_document(
+        HistoryDocument(
+            releases=tuple(map(summary_of, releases)),
+            left_out=tuple(release.release_id for release in left_out),
+            plot=None if plot is None else str(plot),
+            changes=None if changes is None else changes_document(changes),
+            job_changes=tuple(JobChange(before=id_, says=text) for id_, text in breaks.items()),
+        )
+    )
+
+
+def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
+    """Write the rankings of all releases, or of one, into one table: a row for each item.
+
+    To a name in .html, it writes the report of the last release, or of one, drawn again.
+    """
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.history import (
+        apart,
+        export_bytes,
+        one_release,
+        outputs_of,
+        ranking_table,
+        read_history,
+        with_own_words,
+    )
+
+    outputs = outputs_of(sources, load_config)
+    releases = read_history(outputs)
+    chosen, left_out = apart(releases)
+    if release is not None:
+        chosen, left_out = [one_release(releases, release)], []
+    if out.suffix == PAGE:
+        _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs)
+        return
+    table = ranking_table(chosen)
+    _write(out, export_bytes(table, out))
+    _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
+    _say_what_is_left_out(left_out)
+
+
+def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:
+    """The page as it would be made today, but for the budget, which it does not show."""
+    from hushrank.flows.release.archive import find_archived, nights_before, release_before
+    from hushrank.flows.report.page import render_report
+
+    kept = (output for output in outputs if find_archived(output, release.release_id) is not None)
+    output = next(kept)
+    before, earlier = release_before(release, *outputs), nights_before(release, output)
+    continued = before is not None and find_archived(output, before.release_id) is None
+    page = render_report(release, None, before, earlier, continued=continued)
+    _write(out, page.encode())
+    _say(f"Wrote {out}: the report of release {release.release_id}, without the budget.")
+
+
+def verify_release(
+    source: OneSource,
+    ledger: LedgerPlace = None,
+    key: PublicKey = None,
+    anchor: Anchor = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check one release against its certificate: noise, epsilon, files and ledger; reads no row.
+
+    The exit code is 1 if something is wrong, and 5 if the release is of a newer format than this
+    version knows: then nothing is judged. The same check runs without hushrank:
+    verifier/verify_release.py is one file of Python.
+    """
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.history import bytes_of, release_files
+    from hushrank.verifier.verify_release import verify
+
+    files, own_ledger = release_files(source, load_config)
+    lines = own_ledger if ledger is None else bytes_of(ledger, "--ledger")
+    public = None if key is None else bytes_of(str(key), "--public-key")
+    heads = None if anchor is None else _heads_of(anchor)
+    found = verify(files, lines, public, heads)
+    if as_json:
+        _print_findings(found)
+    else:
+        for kind, text in found.lines:
+            _say(f"{FOUND[kind]:9}{text}")
+        _say((GOOD if found.good else BAD) if found.judged else NEWER)
+    if found.code:
+        sys.exit(found.code)
+
+
+def _heads_of(anchor: str) -> bytes:
+    from hushrank.flows.ledger.guards import Guards
+
+    named = Guards().with_anchor(anchor).anchor
+    return b"" if named is None else named.records()
+
+
+def _print_findings(found: Findings) -> None:
+    from hushrank.flows.interfaces.documents.histories import Finding, FindingsDocument
+    from hushrank.flows.interfaces.documents.runs import print_document
+
+    lines = (Finding(found=FOUND[kind], text=text) for kind, text in found.lines)
+    print_document(FindingsDocument(good=found.good, judged=found.judged, findings=tuple(lines)))
+
+
+def _cells(release: Release) -> tuple[str, ...]:
+    from hushrank.flows.release.wording import verdict
+
+    says = verdict(release) if release.safe else f"UNSAFE. {verdict(release)}"
+    epsilon = f"{release.privacy.epsilon:g}"
+    if release.stream is not None:
+        epsilon = f"{epsilon}*"
+    return f"{release.day}", release.release_id, release.method, epsilon, says
+
+
+def _say_what_is_left_out(unsafe: list[Release]) -> None:
+    if unsafe:
+        names = ", ".join(release.release_id for release in unsafe)
+        _say(
+            f"Left out, because they are unsafe and protect nobody: {names}. hushrank export"
+            " --release writes one of them."
+        )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write the whole file or nothing."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        require_regular(path)
+        with open_to_write(partial) as file:
+            file.write(content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _say(text: str) -> None:
+    Console().print(Text(text), soft_wrap=True)

@@ -1,0 +1,238 @@
+"""`hushrank ledger`: what was spent, what is left, and for how many nights that will do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.interfaces.cli.arguments import AsJson, ConfigPath, ReleaseId
+from hushrank.flows.terminal import Console, print_records
+
+if TYPE_CHECKING:
+    from hushrank.flows.config.survey import SurveyConfig
+    from hushrank.flows.ledger.budget import Balance
+    from hushrank.flows.ledger.forecast import Forecast, StreamForecast
+    from hushrank.flows.ledger.ledger import Ledger
+    from hushrank.privacy.accounting import Spend
+
+Confirmed = Annotated[
+    bool, typer.Option("--yes", help="Go on, and record it in the ledger for good.")
+]
+AnchorOption = Annotated[
+    str | None,
+    typer.Option("--anchor", metavar="PLACE", help="Compare with this anchor, e.g. a fresh clone."),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--public-key", metavar="FILE", help="Check signatures with this key (PEM)."),
+]
+KeyOut = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="Where to; nothing may be there.")
+]
+
+
+def show(config: ConfigPath, as_json: AsJson = False) -> None:
+    """Show what a population has spent, on what, and what is left."""
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.ledger.budget_text import needed_text, rule_text
+    from hushrank.flows.ledger.guards import Guards
+    from hushrank.flows.ledger.history import HISTORY_COLUMNS
+    from hushrank.flows.ledger.inspection import guard_texts
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.job import inputs_of
+
+    checked = load_config(config)
+    guards = Guards.of(checked.ledger)
+    ledger = ledger_of(checked, guards)
+    rows, balance = ledger.history(), ledger.balance(inputs_of(checked, make_key=False))
+    told = tuple(guard_texts(ledger, guards))
+    if not as_json:
+        print_records(Console(), HISTORY_COLUMNS, (row.cells() for row in rows))
+        show_balance(Console(), balance)
+        if balance.releases:
+            spent = f"Spent together: epsilon {needed_text(balance.spent_epsilon)}."
+            Console().print(Text(f"{spent} {rule_text(balance.rule)}"), soft_wrap=True)
+        for text in told:
+            Console().print(Text(text), soft_wrap=True)
+        return
+    from hushrank.flows.interfaces.documents.runs import (
+        Budget,
+        LedgerDocument,
+        LedgerEntry,
+        print_document,
+    )
+
+    entries = tuple(map(LedgerEntry.of, rows))
+    print_document(LedgerDocument(entries=entries, budget=Budget.of(balance), guards=told))
+
+
+def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOption = None) -> None:
+    """Check every line of the ledger, its signatures, its anchor, and all that a run needs of it.
+
+    Damaged, edited or missing lines are reported, an older copy that was put back, and whatever
+    else a run would be refused for: key, permissions, clock. With --public-key a copy can be
+    checked by somebody who has no more than that.
+    """
+    from hushrank.flows.ledger.guards import Guards
+    from hushrank.flows.ledger.inspection import guard_texts
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.run.budget import check_ledger, ledger_of
+    from hushrank.flows.run.job import inputs_of
+
+    checked = load_config(config)
+    section = checked.ledger
+    if public_key is not None:  # whoever has no private key can verify with the public one
+        section = section.model_copy(update={"signing_key": None})
+    guards = Guards.of(section).for_reader(public_key).with_anchor(anchor)
+    ledger, console = ledger_of(checked, guards), Console()
+    ledger.balance()
+    told = tuple(guard_texts(ledger, guards))
+    if public_key is None:
+        ledger = ledger_of(checked, Guards.of(section).with_anchor(anchor))  # as a run has it
+        check_ledger(checked, ledger, inputs_of(checked, make_key=False))
+    console.print(Text(f"{section.path}: every line is as it was written."), soft_wrap=True)
+    for text in told:
+        console.print(Text(text), soft_wrap=True)
+
+
+def key(out: KeyOut) -> None:
+    """Make a key that signs the ledger's lines, and print its public half."""
+    from hushrank.flows.ledger.signing import make_key
+
+    typer.echo(make_key(out.expanduser().absolute()), nl=False)
+
+
+def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
+    """Give back the budget that a dead run reserved before it drew any noise."""
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.run import cancel as give_back
+
+    checked = load_config(config)
+    ledger = ledger_of(checked)
+    give_back(checked, ledger, release_id)
+    show_balance(Console(), ledger.balance())
+
+
+def recover(config: ConfigPath, yes: Confirmed = False) -> None:
+    """Go on with a ledger that was lost in part, whose key is lost, or whose dates are wrong.
+
+    Without --yes this only says what is wrong and what it would do. First put the newest copy of
+    the ledger back, if there is one: spends that nobody knows of any more count as not spent.
+    """
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.recovery.recovery import findings, recover_ledger
+    from hushrank.flows.run.budget import check_ledger, ledger_of
+    from hushrank.flows.run.confidential_folder import check_confidential
+    from hushrank.flows.run.job import inputs_of
+
+    checked = load_config(config)
+    if yes:  # a witness is written there
+        check_confidential(checked.confidential)
+    ledger, inputs = ledger_of(checked), inputs_of(checked, make_key=yes)
+    found, console = findings(checked, ledger, inputs), Console()
+    for finding in found:
+        console.print(Text(f"Wrong: {finding.text}."), soft_wrap=True)
+        console.print(Text(f"  {finding.effect}."), soft_wrap=True)
+    if not found:
+        check_ledger(checked, ledger, inputs)  # else a run is refused, and this says why
+        console.print(Text(f"{checked.ledger.path}: nothing is wrong."), soft_wrap=True)
+    elif not yes:
+        console.print("Nothing was changed. To go on like this, run it again with --yes.")
+    else:
+        recover_ledger(checked, ledger, inputs, found)
+        console.print(Text(f"{checked.ledger.path}: this is recorded."), soft_wrap=True)
+        show_balance(console, ledger.balance())
+
+
+def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
+    """Say how many more nights fit into the budget, and on which day it runs out.
+
+    Counts the nights of schedule.cron, or one a day without it, at the cost that the configuration
+    states. Of a stream of nights it says until when they are paid for. Reads no rows and spends
+    nothing.
+    """
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.job import read_survey
+
+    survey = read_survey(config, anyway=True)  # this spends nothing
+    checked, ledger = survey.config, ledger_of(survey.config)
+    spend, balance = survey.calibrated.spend, ledger.balance()
+    found: Forecast | StreamForecast
+    if checked.schedule.stream is not None:
+        found, text = _of_stream(checked, ledger, spend)
+    else:
+        found, text = _of_nights(checked, ledger, spend, balance)
+    console = Console()
+    if as_json:
+        document = {"population": checked.name, "spend": spend.to_dict(), **asdict(found)}
+        console.print(json.dumps(document, default=str), soft_wrap=True, markup=False)
+        return
+    console.print(Text(text), soft_wrap=True)
+    show_balance(console, balance)
+
+
+def _of_stream(config: SurveyConfig, ledger: Ledger, spend: Spend) -> tuple[StreamForecast, str]:
+    """Until when the nights of a stream are paid for, and in words."""
+    from hushrank.flows.ledger.budget_text import spend_text
+    from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
+    from hushrank.flows.run.stream_turns import has_closed, span_of, standing_of
+
+    account, span = ledger.book().account, span_of(config)
+    standing, ended = standing_of(account, config), has_closed(account, config)
+    spends, first = ledger.costs()
+    found = forecast_of_stream(
+        ledger.terms,
+        spends,
+        spend,
+        span,
+        standing,
+        ended=ended,
+        first=first,
+        ever=ledger.costs(ever=True),
+    )
+    return found, stream_text(config.name, spend_text(spend), found)
+
+
+def _of_nights(
+    config: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance
+) -> tuple[Forecast, str]:
+    """How many nights that each cost as much fit into the budget, and in words."""
+    from hushrank.flows.ledger.budget_text import spend_text
+    from hushrank.flows.ledger.forecast import (
+        ONE_A_DAY,
+        demand_by_day,
+        demand_by_schedule,
+        forecast_text,
+    )
+    from hushrank.flows.ledger.forecast import forecast as forecast_of
+    from hushrank.flows.run.nights import due_nights
+
+    now = datetime.now(UTC)
+    due = 0
+    if config.nightly:
+        due = len(due_nights(config, config.schedule.last_night(now)))
+    calendar = (now, due, balance.renews_on)
+    scheduled = demand_by_schedule(config.schedule, *calendar, nightly=config.nightly)
+    spends, first = ledger.costs()
+    found = forecast_of(
+        ledger.terms,
+        spends,
+        spend,
+        first=first,
+        demand=demand_by_day(*calendar) if scheduled is None else scheduled,
+        renews_on=balance.renews_on,
+        pace=ONE_A_DAY if scheduled is None else f'With cron "{config.schedule.cron}"',
+        ever=ledger.costs(ever=True),
+    )
+    return found, forecast_text(config.name, spend_text(spend), found)

@@ -1,0 +1,427 @@
+"""The `hushrank` command. Everything slow is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from hushrank.flows.errors import (
+    ConfigError,
+    HushrankError,
+    Interrupted,
+    notes_of,
+    problem_of_machine,
+    refusal_of,
+    text_of,
+)
+from hushrank.flows.interfaces.cli.arguments import (
+    JSON_OPTION,
+    Anyway,
+    AsJson,
+    ConfigPath,
+    ThroughPrefect,
+)
+from hushrank.flows.interfaces.cli.attack_command import attack, audit
+from hushrank.flows.interfaces.cli.backup_commands import backup, restore
+from hushrank.flows.interfaces.cli.clean_command import clean
+from hushrank.flows.interfaces.cli.endings import (
+    AFTER_FAILURE,
+    after_failure,
+    print_error,
+    reserves,
+    stop,
+    stop_usage,
+)
+from hushrank.flows.interfaces.cli.history_commands import export, history, verify_release
+from hushrank.flows.interfaces.cli.inspect_command import inspect
+from hushrank.flows.interfaces.cli.ledger_commands import (
+    cancel,
+    forecast,
+    key,
+    recover,
+    show,
+    verify,
+)
+from hushrank.flows.interfaces.cli.night_commands import backfill, catch_up, execution, resume
+from hushrank.flows.interfaces.cli.plan_command import plan
+from hushrank.flows.interfaces.cli.privatize_command import privatize
+from hushrank.flows.interfaces.cli.reproduce_command import reproduce
+from hushrank.flows.interfaces.cli.schedule_commands import deploy, serve
+from hushrank.flows.interfaces.cli.simulate_command import simulate
+from hushrank.flows.interfaces.cli.survey_command import build, collect, demo, tokens
+from hushrank.flows.signals import stop_as_ctrl_c
+from hushrank.flows.terminal import Console, print_everywhere
+from hushrank.transforms.common.plain_text import short
+
+if TYPE_CHECKING:
+    from hushrank.flows.run.stages import Outcome
+
+PROGRAM = "hushrank"
+NEW_OBJECTS = 20_000  # between two looks for garbage; Python's own number is a tenth of it, or less
+Command = Callable[..., None]
+
+
+def support(
+    config: ConfigPath,
+    to: Annotated[Path | None, typer.Option(help="The zip file to write.")] = None,
+) -> None:
+    """Write a support bundle: versions, configuration, ledger, log; no data. Spends nothing."""
+    from hushrank.flows.run.support import bundle_name, write_bundle
+
+    path = to or Path(bundle_name(datetime.now(UTC)))
+    write_bundle(config, path)
+    Console().print(
+        f"Wrote {path}. It holds no rows, counts or items' names; it does name files, columns and"
+        " the population. Look through it before you send it outside.",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def reference() -> None:
+    """Print every key of the YAML file: type, default, rule and meaning, in Markdown."""
+    from hushrank.flows.config.reference import config_reference
+    from hushrank.flows.methods.registry import facts_of_methods
+
+    typer.echo(config_reference(facts_of_methods()), nl=False)
+
+
+Night = Annotated[
+    str | None,
+    typer.Option("--date", metavar="DATE", help="The night to rank, such as 2026-11-20."),
+]
+NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release is marked unsafe.")
+
+
+def init(
+    answers: Annotated[
+        str,
+        typer.Argument(
+            metavar="ANSWERS",
+            help="A Parquet, CSV, JSONL or PrefLib file, a folder of them, or a table.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The YAML file to write.")] = Path("survey.yaml"),
+    kind: Annotated[
+        str | None,
+        typer.Option(help="comparisons, responses (test answers) or rankings; else it is guessed."),
+    ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask here for what the file leaves open.")
+    ] = False,
+) -> None:
+    """Propose a survey.yaml from a file's header and first rows."""
+    from hushrank.flows.planning.propose.head import source_of
+    from hushrank.flows.planning.propose.proposal import (
+        ask_for_answers,
+        kind_named,
+        propose_config,
+        write_proposal,
+    )
+
+    say = partial(Console().print, soft_wrap=True, markup=False, highlight=False)
+    asked, source = kind_named(kind), source_of(answers)
+    if ask:
+        proposal = ask_for_answers(source, out, asked, say, input)
+    else:
+        proposal = propose_config(source, out, asked)
+    say(write_proposal(proposal, out))
+
+
+def _night(day: str | None) -> date | None:
+    if day is None:
+        return None
+    from hushrank.flows.config.schedule import day_of
+
+    return day_of(day, "--date")
+
+
+def validate(
+    config: ConfigPath,
+    day: Night = None,
+    no_privacy: Annotated[bool, NO_PRIVACY] = False,
+    anyway: Anyway = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check everything that can be checked without reading a row or spending budget.
+
+    If the survey is ranked night by night, this checks the files of the next night that is due, or
+    of the last earlier night that has files.
+    """
+    night, console = _night(day), Console()
+    from hushrank.flows.reading import Reader
+
+    shown = nullcontext() if as_json else console.status(f"checking {config}")
+    with shown, Reader() as reader:  # started first, because it loads as long as all the rest
+        from hushrank.flows.display import check_notes, show_checks
+        from hushrank.flows.run.budget import check_ledger, ledger_of
+        from hushrank.flows.run.input_files import heads_of
+        from hushrank.flows.run.job import prepare_job, read_survey
+        from hushrank.flows.run.nights import job_to_check
+        from hushrank.flows.run.run import drawn_before, refuse_worthless
+        from hushrank.flows.run.stream_steps import check_turn
+
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
+        if night is None and survey.config.nightly:
+            job = job_to_check(survey, datetime.now(UTC))
+        else:
+            job = prepare_job(survey, night=night)
+        refuse_worthless(job)
+        job = replace(job, heads=heads_of(job.files, job.config, reader))
+        ledger, inputs = ledger_of(job.config), job.planned_inputs
+        if job.safe:
+            in_stream = survey.config.schedule.stream is not None
+            free = in_stream or drawn_before(job) is not None
+            check_ledger(job.config, ledger, inputs, None if free else job.terms.spend)
+            if in_stream:
+                check_turn(job, ledger)
+        balance = ledger.balance(inputs)
+    if not as_json:
+        show_checks(console, job, balance)
+        return
+    from hushrank.flows.interfaces.documents.runs import print_document, validate_document
+
+    print_document(validate_document(job, balance, check_notes(job)))
+
+
+def run(
+    config: ConfigPath,
+    prefect: ThroughPrefect = None,
+    day: Night = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Draw afresh what was released before; this costs again."),
+    ] = False,
+    no_privacy: Annotated[bool, NO_PRIVACY] = False,
+    unsafe_seed: Annotated[
+        int | None,
+        typer.Option(help="Draw all noise from this seed, for a test; marks the release unsafe."),
+    ] = None,
+    anyway: Anyway = False,
+    plan_only: Annotated[
+        bool,
+        typer.Option("--plan", help="Print the stages and what each reads and writes; run none."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
+    if again and (no_privacy or unsafe_seed is not None):
+        raise ConfigError(
+            "--again asks for a release that the ledger counts, and --unsafe-seed and --no-privacy"
+            " for one that it does not; leave one of them out. Nothing was read or spent."
+        )
+    night = _night(day)
+    if plan_only:
+        _show_stages(config, night, no_privacy, unsafe_seed, anyway, as_json)
+        return
+    with execution(config, prefect, as_json=as_json) as execute:
+        from hushrank.flows.run.job import prepare_job, read_survey
+        from hushrank.flows.run.nights import run_night
+
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
+        if night is None or unsafe_seed is not None or no_privacy:
+            outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night, again=again))
+        else:
+            outcome = run_night(survey, night, datetime.now(UTC), execute, again=again)
+    _show_outcome(outcome, as_json)
+
+
+def _show_stages(
+    config: Path,
+    night: date | None,
+    no_privacy: bool,
+    seed: int | None,
+    anyway: bool,
+    as_json: bool,
+) -> None:
+    from hushrank.flows.reading import Reader
+
+    with Reader() as reader:
+        from hushrank.flows.run.input_files import heads_of
+        from hushrank.flows.run.job import prepare_job, read_survey
+
+        survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
+        job = prepare_job(survey, seed=seed, night=night)
+        heads_of(job.files, job.config, reader)
+    if as_json:
+        from hushrank.flows.interfaces.documents.runs import print_document, stages_document
+
+        print_document(stages_document(job))
+        return
+    from hushrank.flows.run.stage_table import show_stages
+
+    show_stages(Console(), job)
+
+
+def _show_outcome(outcome: Outcome, as_json: bool) -> None:
+    if as_json:
+        from hushrank.flows.interfaces.documents.runs import print_document, run_document
+
+        print_document(run_document(outcome))
+        return
+    from hushrank.flows.display import show_outcome
+
+    show_outcome(Console(), outcome)
+
+
+FIRST = "First steps, in this order"
+NIGHTS = "A release every night"
+COLLECTING = "Private answers from a page"
+KEPT = "Releases and their budget"
+TOOLS = "Tools"
+COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the help
+    FIRST: {"init": init, "validate": validate, "plan": plan, "run": run, "inspect": inspect},
+    NIGHTS: {"backfill": backfill, "catch-up": catch_up, "serve": serve, "deploy": deploy},
+    COLLECTING: {"collect": collect},
+    KEPT: {
+        "history": history,
+        "export": export,
+        "verify": verify_release,
+        "resume": resume,
+        "clean": clean,
+        "backup": backup,
+        "restore": restore,
+        "support": support,
+    },
+    TOOLS: {
+        "simulate": simulate,
+        "privatize": privatize,
+        "attack": attack,
+        "audit": audit,
+        "reproduce": reproduce,
+        "reference": reference,
+    },
+}
+LEDGER_COMMANDS: dict[str, Command] = {
+    "show": show,
+    "forecast": forecast,
+    "verify": verify,
+    "key": key,
+    "cancel": cancel,
+    "recover": recover,
+}
+SURVEY_COMMANDS: dict[str, Command] = {"build": build, "tokens": tokens, "demo": demo}
+
+
+class InOrder(TyperGroup):
+    """Lists commands by panel; otherwise groups such as `ledger` would come before all commands."""
+
+    def invoke(self, ctx: typer.Context) -> None:  # type: ignore[override]
+        """Run a command.
+
+        Raises:
+            Interrupted: by Ctrl-C; the text is what was left, empty if nobody knows.
+        """
+        try:
+            super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(notes_of(stop)) from None
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Names of commands, in the order of the help."""
+        names = [name for commands in COMMANDS.values() for name in commands]
+        names.insert(names.index("history"), "ledger")
+        names.insert(names.index("collect"), "survey")
+        return names
+
+
+app = typer.Typer(
+    name=PROGRAM,
+    cls=InOrder,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would print local variables
+)
+ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)
+survey_app = typer.Typer(help="Ask people on a page that privatises answers.", no_args_is_help=True)
+app.add_typer(survey_app, name="survey", rich_help_panel=COLLECTING)
+for _panel, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_panel)(_command)
+for _name, _command in LEDGER_COMMANDS.items():
+    ledger_app.command(_name)(_command)
+for _name, _command in SURVEY_COMMANDS.items():
+    survey_app.command(_name)(_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"{PROGRAM} {version(PROGRAM)}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Rank things from people's answers without exposing any one person."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 4 stopped by a
+    look at the rows, 130 interrupted, 1 other.
+    """
+    print_everywhere()
+    stop_as_ctrl_c()
+    if arguments is None:  # a process of its own
+        _collect_rarely()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = JSON_OPTION in words
+    try:
+        exit_code = app(words, prog_name=PROGRAM, standalone_mode=False)
+    except Interrupted as error:
+        left = f"{error}" or (AFTER_FAILURE if reserves(words) else "")
+        stop(error, f"Interrupted. {left}".strip(), error.exit_code, as_json)
+    except HushrankError as error:
+        stop(error, text_of(error), error.exit_code, as_json)
+    except typer.Abort as error:
+        stop(error, "Interrupted.", Interrupted.exit_code, as_json)
+    except Exception as error:  # libraries wrap errors of the machine in all kinds of errors
+        if hasattr(error, "format_message"):  # typer's error for wrong arguments
+            stop_usage(error, as_json)
+        if refusal := refusal_of(error):
+            stop(refusal, f"{refusal}", refusal.exit_code, as_json)
+        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            name = short(str(error.filename or "a name"))
+            text = f"{name}: {error.strerror}. Name another file; nothing was spent."
+            stop(error, text, 2, as_json)
+        problem = problem_of_machine(error)
+        if problem is None:  # a fault in the program: show its traceback
+            if as_json:
+                print_error(error, "An unforeseen error; standard error has the details.", 1)
+            raise
+        stop(error, f"{problem} {notes_of(error) or after_failure(words)}", 1, as_json)
+    if exit_code:
+        sys.exit(exit_code)
+
+
+def _collect_rarely() -> None:
+    """Have Python look for garbage rarely, and not at the end: a quarter of a short command's time.
+
+    Nearly all that a command makes is modules, which stay.
+    """
+    gc.set_threshold(NEW_OBJECTS)
+    atexit.register(gc.freeze)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""`hushrank backfill`, `catch-up` and `resume`: nights, and unpublished results of earlier runs.
+
+Each command runs in this process, as `hushrank run` does. The commands that Prefect starts are in
+`flows.interfaces.cli.schedule_commands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.errors import ConfigError, check_address_space
+from hushrank.flows.interfaces.cli.arguments import Anyway, ConfigPath, ReleaseId, ThroughPrefect
+from hushrank.flows.terminal import Console
+from hushrank.transforms.common.plain_text import short_message
+
+if TYPE_CHECKING:
+    from hushrank.flows.run.job import Job
+    from hushrank.flows.run.nights import NightResult
+    from hushrank.flows.run.reader_process import Reducer
+    from hushrank.flows.run.stages import Outcome
+
+CONFIGURED_SERVER = "the server of its settings (--direct does without)"
+OWN_SERVER = "starts a server for this run, which takes some seconds (--direct does without)"
+
+
+def backfill(
+    config: ConfigPath,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first night.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last night.")],
+    prefect: ThroughPrefect = None,
+    anyway: Anyway = False,
+) -> None:
+    """Rank every night of a span, the oldest first; nights released before cost nothing.
+
+    Stops with exit code 3 when the next night does not fit the budget.
+    """
+    from hushrank.flows.config.schedule import day_of
+    from hushrank.flows.run.job import read_survey
+    from hushrank.flows.run.nights import rank_nights
+
+    start, end = day_of(first, "--from"), day_of(last, "--to")
+    if end < start:
+        raise ConfigError(f"--to {end} is before --from {start}; name the earlier night first.")
+    nights = [start + timedelta(days=days) for days in range((end - start).days + 1)]
+    with execution(config, prefect) as execute:
+        survey = read_survey(config, anyway=anyway)
+        show_nights(rank_nights(survey, nights, datetime.now(UTC), execute))
+
+
+def catch_up(config: ConfigPath, prefect: ThroughPrefect = None, anyway: Anyway = False) -> None:
+    """Rank the nights that are due: the last one, and any earlier nights that were missed.
+
+    A schedule runs this command: cron, or a systemd timer, if there is no Prefect server.
+    """
+    from hushrank.flows.run.job import read_survey
+    from hushrank.flows.run.nights import rank_due
+
+    with execution(config, prefect) as execute:
+        show_nights(rank_due(read_survey(config, anyway=anyway), datetime.now(UTC), execute))
+
+
+def resume(
+    release_id: ReleaseId,
+    config: Annotated[
+        Path, typer.Argument(metavar="[SURVEY.YAML]", help="The job's YAML file.")
+    ] = Path("survey.yaml"),
+) -> None:
+    """Publish a release that is paid for but not published; spends nothing."""
+    from hushrank.flows.display import StepDisplay, show_outcome
+    from hushrank.flows.run.job import read_survey
+    from hushrank.flows.run.nights import drawn_job
+    from hushrank.flows.run.run import publish_drawn
+
+    job = drawn_job(read_survey(config, anyway=True), release_id)  # it was drawn already
+    console = Console()
+    show_outcome(console, publish_drawn(job, StepDisplay(console, job).perform))
+
+
+@contextmanager
+def execution(
+    config: Path, prefect: bool | None, *, as_json: bool = False
+) -> Iterator[Callable[[Job], Outcome]]:
+    """Yield a function that runs jobs and shows them at the terminal; one child serves all jobs.
+
+    Args:
+        config: the YAML file; its name is shown first, because loading libraries takes seconds.
+        prefect: run as Prefect flows; None: only if Prefect's settings name a server.
+        as_json: standard output is for a document, so progress goes to standard error.
+
+    Raises:
+        ConfigError: the process may use too little memory, or Prefect is not installed.
+        HushrankError: Prefect's settings cannot be read.
+    """
+    console = Console(stderr=as_json)
+    _show_step(console, "check", short_message(f"{config}"))
+    check_address_space()
+    from hushrank.flows.prefect.server import check_prefect
+
+    check_prefect(prefect)
+    from hushrank.flows.run.reader_process import Reducer
+
+    with Reducer() as reducer:  # started first, because it loads as long as all the rest
+        run = _runner(console, prefect)
+
+        def execute(job: Job) -> Outcome:
+            if job.night is not None:
+                console.print(Text(f"Night {job.night}", style="bold"))
+            return run(job, reducer)
+
+        yield execute
+
+
+def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], Outcome]:
+    """The function that runs one job: directly, or as a Prefect flow."""
+    from hushrank.flows.display import StepDisplay
+    from hushrank.flows.prefect.server import server_configured
+    from hushrank.flows.run.run import run_job
+
+    told: set[str] = set()
+
+    def tell(note: str) -> None:
+        if note not in told:  # once for all nights of a command
+            console.print(Text(note, style="yellow"), soft_wrap=True)
+            told.add(note)
+
+    has_server = prefect is not False and server_configured()
+    if not (has_server if prefect is None else prefect):
+        return lambda job, reducer: run_job(job, reducer, StepDisplay(console, job).perform, tell)
+    _show_step(console, "prefect", CONFIGURED_SERVER if has_server else OWN_SERVER)
+    from hushrank.flows.prefect.flow import run_in_flow
+
+    return lambda job, reducer: run_in_flow(job, reducer, StepDisplay(console, job).perform, tell)
+
+
+def _show_step(console: Console, name: str, says: str) -> None:
+    """Show what has begun, like `flows.display`; that module is not used, as it loads slowly."""
+    console.print(Text(f"  {name:<10} {says}"), soft_wrap=True)
+
+
+def show_nights(results: Iterable[NightResult]) -> None:
+    """Print the result of each night as soon as it is known."""
+    from hushrank.flows.display import night_text, show_alerts
+
+    console = Console()
+    done = False
+    for result in results:
+        done = True
+        console.print(Text(night_text(result)), soft_wrap=True)
+        if result.outcome is not None:
+            show_alerts(console, result.outcome)
+    if not done:
+        console.print("No night is due. Nothing was read or spent.")

@@ -1,0 +1,384 @@
+"""`hushrank plan`: how accurate a job would be, or how many people privatised answers need."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.interfaces.cli.arguments import Anyway, AsJson, epsilon_mix, mix_text
+from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from hushrank.flows.config.comparisons import Design
+    from hushrank.flows.interfaces.documents.plans import MixPlan, PeopleDocument
+    from hushrank.flows.interfaces.documents.runs import Document
+
+FILE_WIDTH = 110  # characters, if the output is not a terminal
+DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one if no mix is given
+
+SurveyPath = Annotated[
+    Path | None,
+    typer.Argument(metavar="[SURVEY.YAML]", help="The job; its epsilon may still be open."),
+]
+People = Annotated[
+    list[int] | None, typer.Option(help="How many people answer; repeat to compare.")
+]
+Epsilons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--epsilon",
+        metavar="EPSILON[:SHARE]",
+        help="An epsilon to try; may be repeated. Without a YAML file a mix: epsilons that people"
+        " choose for an answer, and how many people choose each.",
+    ),
+]
+MostAnswers = Annotated[
+    list[int] | None,
+    typer.Option("--max-contributions", help="Answers of a person to try; may be repeated."),
+]
+TargetOf = Annotated[
+    str | None,
+    typer.Option(
+        help="Wanted accuracy: top=0.9 (the best item first), best, order, error, largest or width."
+    ),
+]
+Plot = Annotated[Path | None, typer.Option(help="Draw it into this file, .svg or .png.")]
+Items = Annotated[
+    int | None, typer.Option(help="How many items are ranked, if no file lists them yet.")
+]
+Spread = Annotated[
+    float, typer.Option(help="Standard deviation of the true scores of the simulated items.")
+]
+DesignOf = Annotated[
+    str | None,
+    typer.Option(help="balanced, random or any: simulate this design, not that of input.design."),
+]
+Zipf = Annotated[
+    float | None,
+    typer.Option(
+        help="In a design that is not balanced, the item shown k-th most is shown in proportion to"
+        " 1 / k^ZIPF.",
+        show_default="1",
+    ),
+]
+Exposures = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Instead of --zipf: a CSV file item,exposure (or left,right,comparisons) of public"
+        " numbers, such as how often an item was shown; never counted in the answers.",
+    ),
+]
+GroupShare = Annotated[
+    list[float] | None,
+    typer.Option(
+        help="With groups, and with --stream: how many of the answers are of each group, relative"
+        " numbers in the order of groups.values; one for each.",
+        show_default="all alike",
+    ),
+]
+GroupSpread = Annotated[
+    float,
+    typer.Option(
+        help="With groups: standard deviation of a group's true scores around the whole's."
+    ),
+]
+TieChance = Annotated[
+    float | None, typer.Option("--ties", help="With ties: model: the chance that equals tie.")
+]
+Activity = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ANSWERS[:SHARE]",
+        help="How many answers a person gives, and how many people do; several times: 5:0.9 60:0.1."
+        " Says what privacy.bounding: weights would gain.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="The same seed simulates the same surveys.")]
+Answers = Annotated[
+    int | None,
+    typer.Option(help="Without a YAML file: how many different pairs each person is asked."),
+]
+TargetError = Annotated[
+    float,
+    typer.Option(help="Without a YAML file: the largest acceptable mean error of a score."),
+]
+PerUser = Annotated[
+    bool, typer.Option("--per-user", help="The epsilon is for all answers of a person together.")
+]
+Stream = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NIGHTS",
+        help="Instead of a job: plan one budget for so many nights, by how often people answer.",
+    ),
+]
+Show = Annotated[
+    str, typer.Option(help="With --stream: nights that are shown each night, or night, or all.")
+]
+HabitsOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--habit",
+        metavar="CHANCE[:SHARE]",
+        help="With --stream: a person's chance to answer on a night, and how many people have it;"
+        " several times. 0.14 is once a week.",
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        help="With --stream: of all nights together; 0 for Laplace noise alone.",
+        show_default="1e-6, or less for more than 100,000 people",
+    ),
+]
+LinkName = Annotated[str, typer.Option(help="logistic, probit or laplace.")]
+
+
+def plan(
+    survey: SurveyPath = None,
+    people: People = None,
+    epsilons: Epsilons = None,
+    max_contributions: MostAnswers = None,
+    target: TargetOf = None,
+    plot: Plot = None,
+    items: Items = None,
+    spread: Spread = 1.0,
+    design: DesignOf = None,
+    zipf: Zipf = None,
+    exposures: Exposures = None,
+    activity: Activity = None,
+    group_share: GroupShare = None,
+    group_spread: GroupSpread = 0.3,
+    ties: TieChance = None,
+    seed: Seed = 0,
+    answers: Answers = None,
+    target_error: TargetError = 0.1,
+    per_user: PerUser = False,
+    link: LinkName = "logistic",
+    stream: Stream = None,
+    show: Show = "28",
+    habits: HabitsOf = None,
+    delta: Delta = None,
+    anyway: Anyway = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a job would find out, before any answer is read and any budget is spent.
+
+    With a YAML file: the accuracy that the survey reaches at several epsilons, by method, with
+    simulated people whose questions follow input.design. Without one: how many people are needed
+    for scores of a wanted precision from privatised answers (privacy.unit: local); give --items and
+    --answers. With --stream: on which nights of a person's to count the answers, where one budget
+    pays for many nights.
+    """
+    if stream is not None:
+        _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
+        _plan_stream(
+            as_json, nights=stream, show=show, habits=habits or (), people=people or (),
+            items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
+            seed=seed, group_shares=group_share or (), anyway=anyway,
+        )  # fmt: skip
+        return
+    if survey is None:
+        if group_share:
+            raise ConfigError(
+                "--group-share needs a job with groups, hushrank plan survey.yaml, or --stream"
+            )
+        if ties is not None:
+            raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
+        _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
+        found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
+        tell = _print_json if as_json else _show_people
+        tell(found)
+        return
+    if answers is not None or per_user:
+        raise ConfigError(
+            "--answers and --per-user go without a YAML file; with one, name --max-contributions"
+        )
+    _plan_job(
+        survey,
+        {
+            "spread": spread, "seed": seed, "shares": tuple(group_share or ()),
+            "group_spread": group_spread,
+        },
+        as_json, anyway, people=tuple(people or ()), answers=tuple(max_contributions or ()),
+        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()), target=target, plot=plot,
+        n_items=items, design=None if design is None else _design(design), zipf=zipf,
+        exposures=exposures, activity=tuple(activity or ()), ties=ties,
+    )  # fmt: skip
+
+
+def _plan_job(
+    survey: Path, world: dict[str, Any], as_json: bool, anyway: bool, **asked: Any
+) -> None:
+    """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
+    console = _console(as_json)
+    with console.status("trying invented surveys ..."):
+        from hushrank.flows.planning.plan.display import show_plan
+        from hushrank.flows.planning.plan.plan import DEFAULT_TARGET, PlanRequest, checked_plan
+        from hushrank.flows.planning.plan.survey import plan_config
+        from hushrank.flows.planning.plan.world import World
+
+        request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
+        config = plan_config(survey, request.n_items, request.design)
+        plan = checked_plan(f"{survey}", config, request, World(**world), anyway=anyway)
+    if not as_json:
+        show_plan(console, plan)
+        return
+    from hushrank.flows.interfaces.documents.plans import plan_document
+
+    _print_json(plan_document(plan))
+
+
+def _plan_stream(as_json: bool, **asked: Any) -> None:
+    """`asked` is what `flows.interfaces.cli.plan_stream.stream_plan` takes."""
+    console = _console(as_json)
+    with console.status("trying invented people ..."):
+        from hushrank.flows.interfaces.cli.plan_stream import (
+            show_stream,
+            stream_document,
+            stream_plan,
+        )
+
+        plan = stream_plan(**asked)
+    if as_json:
+        _print_json(stream_document(plan))
+    else:
+        show_stream(console, plan)
+
+
+def _refuse_with_stream(*given: object) -> None:
+    if any(each is not None for each in given):
+        raise ConfigError(
+            "--stream goes without a YAML file and without --answers, --target, --plot, --design,"
+            " --zipf, --exposures and --activity; it takes --show, --habit, --people, --items,"
+            " --max-contributions, --epsilon, --delta, --group-share and --seed"
+        )
+
+
+def _console(as_json: bool = False) -> Console:
+    console = Console(stderr=as_json)
+    return console if console.is_terminal else Console(stderr=as_json, width=FILE_WIDTH)
+
+
+def _print_json(document: Document) -> None:
+    from hushrank.flows.interfaces.documents.runs import print_document
+
+    print_document(document)
+
+
+def _refuse_without_survey(*given: object) -> None:
+    if any(each is not None for each in given):
+        raise ConfigError(
+            "--max-contributions, --target, --plot, --design, --zipf, --exposures and --activity"
+            " need a job: hushrank plan survey.yaml"
+        )
+
+
+def _design(name: str) -> Design:
+    from hushrank.flows.config.comparisons import Design
+
+    try:
+        return Design(name)
+    except ValueError:
+        raise ConfigError(f"--design {name}: must be {', '.join(Design)}") from None
+
+
+def _mix_of_one(level: str) -> float:
+    mix = epsilon_mix([level])
+    if ":" in level:
+        raise ConfigError(f"--epsilon {level}: with a YAML file, name single values")
+    return next(iter(mix))
+
+
+def _people_needed(
+    items: int | None,
+    answers: int | None,
+    target_error: float,
+    mix: list[str] | None,
+    people: list[int] | None,
+    per_user: bool,
+    link: str,
+) -> PeopleDocument:
+    """How many people privatised answers need, by formula."""
+    from hushrank.estimation.common.links import link_named
+    from hushrank.estimation.comparisons.planning import information_needed
+    from hushrank.flows.interfaces.documents.plans import PeopleDocument
+
+    if items is None or answers is None:
+        raise ConfigError("plan: name a YAML file, or --items and --answers")
+    n_pairs = items * (items - 1) // 2
+    if items < 2 or not 1 <= answers <= n_pairs:
+        raise ConfigError(
+            f"--answers must be between 1 and the pairs of the items ({max(n_pairs, 1)}), got"
+            f" {answers}"
+        )
+    try:
+        needed = information_needed(target_error, items, answers / n_pairs, link_named(link))
+    except ValueError as error:
+        raise ConfigError(f"{error}") from None
+    mixes = [epsilon_mix(mix)] if mix else [epsilon_mix([level]) for level in DEFAULT_MIX]
+    count = people[0] if people else None
+    rows = [
+        _enough(each, needed, target_error, answers if per_user else 1, count) for each in mixes
+    ]
+    return PeopleDocument(
+        items=items,
+        answers=answers,
+        pairs=n_pairs,
+        link=link,
+        per_user=per_user,
+        target_error=target_error,
+        people=count,
+        mixes=tuple(rows),
+        information=needed,
+    )
+
+
+def _enough(
+    mix: dict[float, float], needed: float, target: float, divisor: int, people: int | None
+) -> MixPlan:
+    """How many people are enough with one mix of epsilons."""
+    from hushrank.estimation.comparisons.planning import people_needed
+    from hushrank.flows.interfaces.documents.plans import MixPlan
+
+    shares = {epsilon / divisor: share for epsilon, share in mix.items()}
+    try:
+        enough = people_needed(needed, shares)
+    except ValueError as error:
+        raise ConfigError(f"--epsilon: {error}") from None
+    reached = None if people is None else target * math.sqrt(enough / people)
+    return MixPlan(epsilons=mix_text(mix), people_needed=enough, error=reached)
+
+
+def _show_people(found: PeopleDocument) -> None:
+    console = _console()
+    _say(
+        console,
+        f"Scores of {found.items} items, each person asked {found.answers} of {found.pairs} pairs,"
+        f" link {found.link}:",
+    )
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    whole = found.per_user and found.answers > 1
+    table.add_column("epsilon of a person" if whole else "epsilon")
+    table.add_column(f"people for error {found.target_error:g}", justify="right")
+    if found.people is not None:
+        table.add_column(f"error with {found.people:,} people", justify="right")
+    for mix in found.mixes:
+        error = [] if mix.error is None else [f"{mix.error:.3g}"]
+        table.add_row(mix.epsilons, f"{mix.people_needed:,}", *error)
+    console.print(table)
+    _say(
+        console,
+        f"Stop asking when G, the sum of tanh(epsilon of an answer / 2)^2 over people, reaches"
+        f" {found.information:.4g}.\nNo answer was read; nothing was spent.",
+    )
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

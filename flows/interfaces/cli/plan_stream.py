@@ -1,0 +1,255 @@
+"""`hushrank plan --stream`: caps and noise of a stream of nights, by how often people answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from hushrank.flows.config.privacy import check_deltas, usual_delta
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.planning.plan.stream import (
+    CAPS,
+    COMPOSITION,
+    ENCODER,
+    StreamPlan,
+    StreamRequest,
+    StreamSetting,
+    even_share_error,
+    habits_of,
+    plan_stream,
+)
+from hushrank.flows.terminal import Console
+from hushrank.privacy.stream_encoder import Workload
+from hushrank.privacy.units import NoiseKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hushrank.flows.interfaces.documents.plans import StreamDocument
+
+DEFAULT_PEOPLE, DEFAULT_ITEMS, DEFAULT_EPSILON = 10_000, 20, 1.0
+ALL_SO_FAR, NIGHT = "all", "night"
+RECOMMENDED = "<- recommended"
+LEGEND = (
+    "noise: in a number as shown, in answers; answers that count: of all that people give; error:"
+    " of an item's share of the wins, in points, from the noise and from how many answers count"
+)
+CAVEAT = (
+    "Not in these numbers: if people who answer often prefer other items than those who seldom do,"
+    " leaving out their answers moves the shares."
+)
+NOTHING = "With none of these settings shares say more than that all items are equal."
+NO_STREAM = "A stream then gains nothing: keep nights that are released one by one."
+READ_NOTHING = "No answer was read; nothing was spent."
+
+
+def stream_plan(
+    *,
+    nights: int,
+    show: str,
+    habits: Sequence[str],
+    people: Sequence[int],
+    items: int | None,
+    answers: Sequence[int],
+    epsilons: Sequence[str],
+    delta: float | None,
+    seed: int,
+    group_shares: Sequence[float] = (),
+    anyway: bool = False,
+) -> StreamPlan:
+    """The plan for what was typed.
+
+    Raises:
+        ConfigError: an option is out of range, or one is named twice that may be named once.
+    """
+    for name, given in (
+        ("--people", people),
+        ("--max-contributions", answers),
+        ("--epsilon", epsilons),
+    ):
+        if len(given) > 1:
+            raise ConfigError(f"{name}: with --stream, name one")
+    try:
+        epsilon = float(epsilons[0]) if epsilons else DEFAULT_EPSILON
+    except ValueError:
+        raise ConfigError(f"--epsilon {epsilons[0]}: must be a number > 0") from None
+    most = people[0] if people else None
+    delta = usual_delta(most) if delta is None else delta
+    try:
+        request = StreamRequest(
+            nights=nights,
+            workload=_workload(show),
+            habits=habits_of(habits),
+            people=DEFAULT_PEOPLE if most is None else most,
+            items=DEFAULT_ITEMS if items is None else items,
+            answers=answers[0] if answers else 1,
+            epsilon=epsilon,
+            delta=delta,
+            seed=seed,
+            group_shares=tuple(group_shares),
+        )
+        check_deltas("plan --stream", {"--delta": delta}, anyway=anyway, people=most)
+        return plan_stream(request)
+    except ValueError as error:
+        raise ConfigError(f"plan --stream: {error}") from None
+
+
+def _workload(show: str) -> Workload:
+    if show == ALL_SO_FAR:
+        return Workload(None)
+    if show == NIGHT:
+        return Workload(1)
+    if show.isascii() and show.isdigit():
+        return Workload(int(show))
+    raise ConfigError(f"--show {show}: must be a number of nights, night or all")
+
+
+def stream_document(plan: StreamPlan) -> StreamDocument:
+    """What `--json` prints of it."""
+    from hushrank.flows.interfaces.documents.plans import StreamDocument, StreamWay
+
+    request = plan.request
+    ways = [
+        StreamWay(
+            way=each.way,
+            noise=each.noise_kind,
+            participations=each.participations,
+            gap=each.gap,
+            bands=each.bands,
+            noise_sd=each.noise,
+            counted=each.counted,
+            error=100 * each.error,
+            group_errors=tuple(100 * error for error in each.group_errors),
+        )
+        for each in plan.settings
+    ]
+    return StreamDocument(
+        nights=request.nights,
+        window=request.workload.window,
+        people=request.people,
+        items=request.items,
+        answers=request.answers,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        adjacency=request.adjacency,
+        group_shares=request.parts if request.group_shares else (),
+        settings=tuple(ways),
+        recommended=ways[0] if plan.informative else None,
+    )
+
+
+def show_stream(console: Console, plan: StreamPlan) -> None:
+    """Print the best of each way, what to take, and what it leaves out."""
+    request = plan.request
+    guarantee = f"epsilon {request.epsilon:g}"
+    if request.delta:
+        guarantee += f", delta {request.delta:g} (Laplace noise: delta 0)"
+    _say(
+        console,
+        f"{request.nights} nights, {_shown(request.workload)} shown each night, for one person on"
+        f" all nights together: {guarantee}, {request.adjacency}.",
+    )
+    console.print(_table(plan))
+    console.print(Text(LEGEND, style="dim"), soft_wrap=True)
+    if not plan.informative:
+        _say(console, NOTHING)
+    else:
+        _say(console, _advice(plan))
+        if request.group_shares:
+            _say(console, _of_groups(plan))
+        _say(console, _configuration(plan))
+    console.print(Text(CAVEAT, style="dim"), soft_wrap=True)
+    _say(console, READ_NOTHING)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _shown(workload: Workload) -> str:
+    if workload.window is None:
+        return "all so far"
+    return "the night alone" if workload.window == 1 else f"the last {workload.window}"
+
+
+def _table(plan: StreamPlan) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("way")
+    table.add_column("a person counts on")
+    for name in ("bands", "noise", "answers that count", "error"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for way in (COMPOSITION, CAPS, ENCODER):
+        for kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN):
+            best = plan.best_of(way, kind)
+            if best is not None:
+                table.add_row(*_cells(best, plan))
+    return table
+
+
+def _cells(each: StreamSetting, plan: StreamPlan) -> tuple[str, ...]:
+    counts = "every night"
+    if each.gap > 1:
+        counts = f"{each.participations} nights, {each.gap} apart"
+    chosen = plan.informative and each == plan.recommended
+    return (
+        f"{each.way}, {each.noise_kind}",
+        counts,
+        f"{each.bands}",
+        f"{each.noise:.3g}",
+        f"{each.counted:.0%}",
+        f"{100 * each.error:.2g}",
+        RECOMMENDED if chosen else "",
+    )
+
+
+def _of_groups(plan: StreamPlan) -> str:
+    """The error of each group; one that says nothing yet is named."""
+    best, nothing = plan.recommended, even_share_error(plan.request.items)
+    parts = zip(plan.request.parts, best.group_errors, strict=True)
+    told = [
+        f"{share:.0%} of the answers: {100 * error:.2g}{' (says nothing)' * (error >= nothing)}"
+        for share, error in parts
+    ]
+    return f"Error by group, of its own answers alone: {', '.join(told)}."
+
+
+def _configuration(plan: StreamPlan) -> str:
+    """What a survey's file needs for what is recommended."""
+    best, request = plan.recommended, plan.request
+    if best.gap == 1:
+        return NO_STREAM
+    delta = f", delta: {request.delta:.1e}" if best.noise_kind is NoiseKind.GAUSSIAN else ""
+    bands = f", bands: {best.bands}" if best.bands > 1 else ""
+    window = request.workload.window
+    shows = {None: "cumulative", 1: "night"}.get(window, f"{{window: {window}}}")
+    return (
+        "In the file of a survey:\n"
+        f"  privacy: {{unit: user, adjacency: {request.adjacency}, epsilon: {request.epsilon:g}"
+        f"{delta}, noise: {best.noise_kind}, max_contributions: {request.answers}}}\n"
+        f"  schedule: {{stream: {{nights: {request.nights}, participations: {best.participations},"
+        f" gap: {best.gap}, show: {shows}{bands}, first: DATE}}}}"
+    )
+
+
+def _advice(plan: StreamPlan) -> str:
+    best = plan.recommended
+    today = plan.best_of(COMPOSITION, best.noise_kind)
+    if best.gap == 1:
+        text = "Take no caps: people answer so often that caps would leave out too much."
+    else:
+        text = (
+            f"Take {best.participations} nights of a person, at least {best.gap} apart, and"
+            f" {best.bands} band{'s' if best.bands > 1 else ''}: {1 - best.counted:.0%} of the"
+            " answers are left out."
+        )
+    if today is not None and today != best:
+        worse = today.error / best.error
+        text += f" If every night counted, the error would be {worse:.2g} times as large."
+    laplace = plan.best_of(best.way, NoiseKind.LAPLACE) or plan.best_of(CAPS, NoiseKind.LAPLACE)
+    if best.noise_kind is NoiseKind.GAUSSIAN and laplace is not None:
+        worse = laplace.error / best.error
+        text += f" With Laplace noise, for delta 0, it would be {worse:.2g} times as large."
+    return text

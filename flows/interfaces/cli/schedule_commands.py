@@ -1,0 +1,205 @@
+"""`hushrank serve` and `hushrank deploy`: nights on a Prefect server.
+
+The server schedules and shows runs; only the ledger decides what may be spent. So a server that is
+down, or forgets everything, only costs time: the ledger shows which nights were missed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.errors import ConfigError, HushrankError, require
+from hushrank.flows.interfaces.cli.arguments import Anyway, ConfigPath
+from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.schedules import Schedule
+
+    from hushrank.flows.config.survey import SurveyConfig
+
+NO_SERVER = (
+    "Prefect: {problem}. Start a server with `prefect server start` and name it, for example export"
+    " PREFECT_API_URL=http://127.0.0.1:4200/api; or, without a server, let cron run hushrank"
+    " catch-up. Nothing was read or spent; nights that are missed are ranked later."
+)
+SETTINGS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+WAIT_SECONDS = 10.0  # wait before asking a server again that did not answer
+
+CronText = Annotated[
+    str | None,
+    typer.Option("--cron", help='When to run, such as "0 2 * * *"; else schedule.cron.'),
+]
+
+
+def serve(config: ConfigPath, cron: CronText = None, anyway: Anyway = False) -> None:
+    """Run on a schedule, in this process, until it is stopped: every night that is due.
+
+    Only one run at a time. If the server is unreachable for a while, this waits and goes on.
+    """
+    require("prefect", "hushrank serve")
+    survey = _scheduled_survey(config, anyway)
+    schedule = _schedule(config, survey, cron)
+    _check_server()
+    from prefect.types.entrypoint import EntrypointType
+
+    from hushrank.flows.prefect.scheduled import nights
+
+    console = Console()
+    while True:
+        try:
+            nights.serve(
+                name=survey.name,
+                schedule=schedule,
+                parameters=_parameters(str(config.resolve()), anyway),
+                tags=["hushrank"],
+                limit=1,  # without the server's limit: see `_one_at_a_time`
+                entrypoint_type=EntrypointType.MODULE_PATH,
+            )
+        except Exception as error:  # any error of Prefect's client when its server is gone
+            if _problem_with_server() is None:
+                raise HushrankError(f"Prefect: {error}") from error
+            console.print(
+                Text("The Prefect server does not answer: waiting for it.", style="yellow")
+            )
+            _wait_for_server()
+        else:
+            return
+
+
+def deploy(
+    config: ConfigPath,
+    pool: Annotated[str, typer.Option(help="The work pool whose workers run it.")] = "hushrank",
+    cron: CronText = None,
+    image: Annotated[
+        str | None, typer.Option(help="Container image, for a Docker or Kubernetes pool.")
+    ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option("--path", help="Where workers find SURVEY.YAML, if elsewhere than here."),
+    ] = None,
+    anyway: Anyway = False,
+) -> None:
+    """Register the schedule with a Prefect server; workers of a pool then run it."""
+    require("prefect", "hushrank deploy")
+    survey = _scheduled_survey(config, anyway)
+    schedule = _schedule(config, survey, cron)
+    _check_server()
+    _check_pool(pool, image)
+    from prefect.deployments.runner import RunnerDeployment
+    from prefect.types.entrypoint import EntrypointType
+
+    from hushrank.flows.prefect.scheduled import nights
+
+    deployment = RunnerDeployment.from_flow(
+        nights,
+        name=survey.name,
+        schedule=schedule,
+        parameters=_parameters(path or str(config.resolve()), anyway),
+        tags=["hushrank"],
+        concurrency_limit=_one_at_a_time(),
+        work_pool_name=pool,
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    deployment.apply(work_pool_name=pool, image=image)
+    Console().print(
+        Text(f"Deployed {nights.name}/{survey.name}: workers of pool {pool} run it."),
+        soft_wrap=True,
+    )
+
+
+def _scheduled_survey(config: Path, anyway: bool) -> SurveyConfig:
+    from hushrank.flows.run.job import check_places, read_survey
+
+    survey = read_survey(config, anyway=anyway)
+    _ = survey.mechanism  # refuses what does not suit the method
+    check_places(survey.config)
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)  # set before Prefect is loaded and reads them
+    return survey.config
+
+
+def _schedule(config: Path, survey: SurveyConfig, cron: str | None) -> Schedule:
+    chosen = cron or survey.schedule.cron
+    if chosen is None:
+        raise ConfigError(
+            f'{config}: no schedule. Add --cron "0 2 * * *", or write schedule.cron into the file.'
+        )
+    from prefect.client.schemas.schedules import CronSchedule
+    from prefect.schedules import Cron
+
+    try:
+        CronSchedule(cron=chosen, timezone=survey.schedule.timezone)
+    except ValueError:
+        raise ConfigError(
+            f"cron: {chosen!r} is no schedule; it has five fields (minute, hour, day, month,"
+            ' weekday), for example "0 2 * * *" for every night at two.'
+        ) from None
+    return Cron(chosen, timezone=survey.schedule.timezone)
+
+
+def _parameters(path: str, anyway: bool) -> dict[str, Any]:
+    return {"survey": path, **({"anyway": True} if anyway else {})}
+
+
+def _one_at_a_time() -> ConcurrencyLimitConfig:
+    """The server's limit of one run at a time; the ledger's lock enforces it in any case.
+
+    A run that dies while the server is down keeps its slot. The server frees the slot after some
+    minutes if it keeps leases in files (docs/nightly.md), but never if it keeps them in memory,
+    which is its default. So `serve`, which can count its own runs, does not use this limit.
+    """
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+
+    return ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
+
+
+def _problem_with_server() -> str | None:
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
+
+    url = PREFECT_API_URL.value()
+    if url is None:
+        return "no server is configured"
+    with get_client(sync_client=True) as client:
+        return None if client.api_healthcheck() is None else f"the server at {url} does not answer"
+
+
+def _check_server() -> None:
+    problem = _problem_with_server()
+    if problem is not None:
+        raise HushrankError(NO_SERVER.format(problem=problem))
+
+
+def _wait_for_server() -> None:
+    while _problem_with_server() is not None:
+        time.sleep(WAIT_SECONDS)
+
+
+def _check_pool(pool: str, image: str | None) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    with get_client(sync_client=True) as client:
+        try:
+            found = client.read_work_pool(pool)
+        except ObjectNotFound:
+            raise ConfigError(
+                f"--pool {pool}: the server has no such work pool. Make one with `prefect work-pool"
+                f" create {pool} --type process` (or docker), or name another."
+            ) from None
+    if (image is None) == _runs_images(found.base_job_template):
+        advice = "name one with --image" if image is None else "leave --image out"
+        raise ConfigError(f"--pool {pool}: is of type {found.type}; {advice}.")
+
+
+def _runs_images(template: Mapping[str, Any]) -> bool:
+    """Whether the pool starts containers; then its jobs have an image."""
+    return "image" in template.get("variables", {}).get("properties", {})

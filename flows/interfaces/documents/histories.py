@@ -1,0 +1,141 @@
+"""What `hushrank history` and `hushrank verify` print with `--json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hushrank.flows.interfaces.documents.runs import Document, ReleaseSummary
+from hushrank.flows.report.changes import Changes
+from hushrank.flows.statement.record import Record
+
+
+class ChangeOfItem(Document):
+    """What changed of one item.
+
+    Attributes:
+        item: as it is shown.
+        before, now: its scores, with the unit.
+        change: with its sign.
+        interval: of the change, 95 % of one item at a time.
+        ranks: before and now.
+        beyond: whether noise and chance do not explain it, with 95 % for all items together.
+    """
+
+    item: str
+    before: str
+    now: str
+    change: str
+    interval: str
+    ranks: str
+    beyond: bool
+
+
+class ChangesDocument(Document):
+    """What changed from one release to another, as the report has it.
+
+    Attributes:
+        since: day of the earlier release.
+        sentence: what changed.
+        how: of nights of a stream, what is compared; else empty.
+        items: the largest changes; empty where the releases cannot be compared item by item.
+        left_out: how many items changed less.
+    """
+
+    since: str
+    sentence: str
+    how: str
+    items: tuple[ChangeOfItem, ...]
+    left_out: int
+
+
+class JobChange(Record):
+    """Where the releases of one job end, and those of the job that supersedes it begin.
+
+    Attributes:
+        before: id of the first release after the change.
+        says: what changed, as far as releases show it, and what can be compared.
+    """
+
+    before: str
+    says: str
+
+
+class HistoryDocument(Document):
+    """What `hushrank history` lists.
+
+    Attributes:
+        releases: the releases, the earliest first.
+        left_out: ids of unsafe releases that are left out because there are safe ones.
+        plot: the picture that was drawn; null: none.
+        changes: what changed since the day of `--since`; null: not asked for.
+        job_changes: where the job itself changed.
+    """
+
+    command: Literal["history"] = "history"
+    releases: tuple[ReleaseSummary, ...]
+    left_out: tuple[str, ...]
+    plot: str | None
+    changes: ChangesDocument | None = None
+    job_changes: tuple[JobChange, ...] = ()
+
+
+class VerifyDocument(Document):
+    """What `hushrank history --verify` found: everything is unchanged; otherwise it is an error.
+
+    Attributes:
+        releases: how many releases were checked.
+    """
+
+    command: Literal["history --verify"] = "history --verify"
+    releases: int
+
+
+class Finding(Document):
+    """One line of what `hushrank verify` found.
+
+    Attributes:
+        found: whether a claim holds or is wrong, or cannot be proved from the files; `newer`:
+            nothing was judged.
+        text: the claim.
+    """
+
+    found: Literal["holds", "WRONG", "unproved", "newer"]
+    text: str
+
+
+class FindingsDocument(Document):
+    """What `hushrank verify` found of one release.
+
+    Attributes:
+        good: whether nothing is wrong; otherwise the exit code is 1, or 5.
+        judged: false where the release is of a newer format than this version knows: exit code 5.
+        findings: line by line.
+    """
+
+    command: Literal["verify"] = "verify"
+    good: bool
+    judged: bool
+    findings: tuple[Finding, ...]
+
+
+def changes_document(changes: Changes) -> ChangesDocument:
+    """The document of what the report says."""
+    items = (
+        ChangeOfItem(
+            item=row.item,
+            before=row.before,
+            now=row.now,
+            change=row.change,
+            interval=row.interval,
+            ranks=row.ranks,
+            beyond=row.beyond == "yes",
+        )
+        for row in changes.rows
+    )
+    return ChangesDocument(
+        since=changes.since,
+        sentence=changes.sentence,
+        how=changes.how,
+        items=tuple(items),
+        left_out=changes.left_out,
+    )

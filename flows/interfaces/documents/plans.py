@@ -1,0 +1,330 @@
+"""What `hushrank plan --json` prints; see `flows.interfaces.documents.runs`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+from hushrank.flows.config.comparisons import Design
+from hushrank.flows.interfaces.documents.runs import Document
+from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.planning.plan.accuracy import Accuracy
+from hushrank.flows.planning.plan.plan import SurveyPlan
+from hushrank.flows.planning.plan.survey import Setting, is_right, planned_survey, predicted
+from hushrank.flows.planning.plan.world import most_to_median
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.statement.record import Record
+from hushrank.privacy.units import Adjacency, NoiseKind
+
+
+class Reached(Record):
+    """What one setting reaches, in mean over simulated surveys; null: the method does not say.
+
+    Attributes:
+        method, epsilon, people, max_contributions: the setting.
+        right: whether the method suits the design; a method that does not is never recommended.
+        informative: share of surveys whose release says anything.
+        best_first: share of surveys in which the best item is ranked first.
+        best: share of the best items that are ranked among the first.
+        order: share of the pairs of items in the right order.
+        error, largest_error: error of a typical score and of the worst score, on `scale`.
+        equal_error, equal_largest_error: the same errors if all items are called equal; scores with
+            larger errors say nothing.
+        formula: `error` by formula.
+        rank_width: how many ranks an item's 95 % interval spans.
+        scale: what the scores are.
+    """
+
+    method: str
+    epsilon: float
+    people: int
+    max_contributions: int
+    right: bool
+    informative: float
+    best_first: float | None
+    best: float | None
+    order: float | None
+    error: float | None
+    largest_error: float | None
+    equal_error: float | None
+    equal_largest_error: float | None
+    formula: float | None
+    rank_width: float | None
+    scale: Scale
+
+
+class Guaranteed(Record):
+    """What the recommended setting reaches under another guarantee.
+
+    Attributes:
+        guarantee: the other guarantee, in words.
+        method: the method that is used then, if `reached.method` is auto.
+        reached: what the setting reaches.
+    """
+
+    guarantee: str
+    method: str
+    reached: Reached
+
+
+class GroupReached(Record):
+    """What a release says of one group.
+
+    Attributes:
+        name: of the group.
+        share: of all answers, supposed.
+        error: of a typical score, on the scale of the whole.
+        order: share of the pairs of items in the right order.
+    """
+
+    name: str
+    share: float
+    error: float
+    order: float
+
+
+class WayOfTies(Record):
+    """What one way of treating ties reaches.
+
+    Attributes:
+        ties: as `input.ties` names it.
+        order: share of the pairs of items in the right order.
+    """
+
+    ties: str
+    order: float
+
+
+class PlanDocument(Document):
+    """What `hushrank plan SURVEY.YAML` found with simulated surveys.
+
+    Attributes:
+        design: design of the simulated surveys; null: answers are not comparisons.
+        zipf: exponent of its exposures; null: they are equal, or come from a file.
+        exposure: how many times as often the most shown item is shown as the median item.
+        auto: the method that `method: auto` takes; null: the job names its method.
+        auto_because: why it takes that method.
+        target: the measure of the wanted accuracy, as in `--target`.
+        target_value: its least share, or its largest error.
+        settings: all settings that were tried.
+        recommended: the first of them that reaches the target; null: none does.
+        enough_epsilon: the epsilon that reaches the target; null: no epsilon is enough.
+        guarantees: the recommended setting, or else the last, under other guarantees.
+        methods: the recommended setting, or else the last, by each method.
+        naive: the same setting by naive ways, which are no methods and have no intervals.
+        losing: of the job's method and `take`, those that order items worse than a naive way.
+        take: the method to take; null: there is only one.
+        why: why to take it, in words.
+        weights_gain: signal to noise with weights for heavy users over that without; null: unknown
+            without `--activity`, or the method takes no weights.
+        ways_of_ties: ways of treating ties, at the setting of `compared`; empty: the job models no
+            ties.
+        spread: standard deviation of the true scores of the simulated items.
+        seed: the same seed simulates the same surveys.
+        plot: the picture that was drawn; null: none.
+        groups: of the recommended setting, or else the last, what it reaches for each group; empty:
+            the job has no groups.
+        group_spread: standard deviation of a group's true scores around the whole's.
+    """
+
+    command: Literal["plan"] = "plan"
+    design: Design | None
+    zipf: float | None
+    exposure: float | None
+    auto: str | None
+    auto_because: str | None
+    target: str
+    target_value: float
+    settings: tuple[Reached, ...]
+    recommended: Reached | None
+    enough_epsilon: float | None
+    guarantees: tuple[Guaranteed, ...]
+    methods: tuple[Reached, ...]
+    naive: tuple[Reached, ...]
+    losing: tuple[str, ...]
+    take: str | None
+    why: str | None
+    weights_gain: float | None
+    ways_of_ties: tuple[WayOfTies, ...]
+    spread: float
+    seed: int
+    plot: str | None
+    groups: tuple[GroupReached, ...] = ()
+    group_spread: float | None = None
+
+
+class MixPlan(Record):
+    """How many people are enough with one mix of epsilons.
+
+    Attributes:
+        epsilons: what people choose, in words if they choose differently.
+        people_needed: people needed for the acceptable error.
+        error: error with the given number of people; null: no number was given.
+    """
+
+    epsilons: str
+    people_needed: int
+    error: float | None
+
+
+class PeopleDocument(Document):
+    """What `hushrank plan` without a YAML file found, for answers that are privatised one by one.
+
+    Attributes:
+        items: how many items are ranked.
+        pairs: how many pairs the items have.
+        answers: how many different pairs each person is asked.
+        link: the function from a difference of scores to a chance of winning.
+        per_user: whether an epsilon is for all answers of a person together.
+        target_error: the largest acceptable error of a score.
+        people: how many people answer, if this was given.
+        mixes: how many people are enough, for each mix of epsilons.
+        information: G that is enough: the sum over people of tanh(epsilon / 2)².
+    """
+
+    command: Literal["plan"] = "plan"
+    items: int
+    answers: int
+    pairs: int
+    link: str
+    per_user: bool
+    target_error: float
+    people: int | None
+    mixes: tuple[MixPlan, ...]
+    information: float
+
+
+class StreamWay(Record):
+    """One way to release the nights of a stream.
+
+    Attributes:
+        way: every night counts, caps, or caps and encoder.
+        noise: law of the noise.
+        participations, gap: a person counts on so many nights, at least so many nights apart.
+        bands: of the encoder.
+        noise_sd: of the noise in a number as shown, in answers, root mean square over nights.
+        counted: share of people's answers that count.
+        error: of an item's share of the wins, in percentage points; with groups the root mean
+            square over all answers, each with the error of its group.
+        group_errors: the same of each group; empty: there are no groups.
+    """
+
+    way: str
+    noise: NoiseKind
+    participations: int
+    gap: int
+    bands: int
+    noise_sd: float
+    counted: float
+    error: float
+    group_errors: tuple[float, ...] = ()
+
+
+class StreamDocument(Document):
+    """What `hushrank plan --stream` found by simulation.
+
+    Attributes:
+        nights: of the stream.
+        window: nights that are shown each night; null: all so far.
+        people: how many there are.
+        items: how many are ranked.
+        answers: of a person that count on one night.
+        epsilon, delta: of all nights together; Laplace noise has delta 0.
+        adjacency: of the guarantee.
+        group_shares: of the answers that each group has, supposed; empty: there are no groups.
+        settings: all that were tried, the one of least error first.
+        recommended: the first of them; null: none says anything.
+    """
+
+    command: Literal["plan"] = "plan"
+    nights: int
+    window: int | None
+    people: int
+    items: int
+    answers: int
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    group_shares: tuple[float, ...] = ()
+    settings: tuple[StreamWay, ...]
+    recommended: StreamWay | None
+
+
+def plan_document(plan: SurveyPlan) -> PlanDocument:
+    """The document of a job's plan."""
+    settings = {setting: _reached(plan, setting, found) for setting, found in plan.tried}
+    world = plan.world
+    unbalanced = world.design not in (None, Design.BALANCED)
+    survey = planned_survey(plan.config, plan.base, world)
+    return PlanDocument(
+        design=world.design,
+        zipf=world.exposed.zipf if unbalanced else None,
+        exposure=None if world.design is None else most_to_median(survey),
+        auto=plan.compared[0][0].method if plan.reason else None,
+        auto_because=plan.reason or None,
+        target=plan.target.name,
+        target_value=plan.target.value,
+        settings=tuple(settings.values()),
+        recommended=None if plan.chosen is None else settings[plan.chosen],
+        enough_epsilon=_known(plan.needed),
+        guarantees=tuple(
+            Guaranteed(
+                guarantee=each.words,
+                method=each.method,
+                reached=_reached(plan, each.setting, found),
+            )
+            for each, found in plan.guarantees
+        ),
+        methods=tuple(_reached(plan, setting, found) for setting, found in plan.compared),
+        naive=tuple(_reached(plan, setting, found) for setting, found in plan.naive),
+        losing=tuple(each.method for each in plan.losses),
+        take=None if plan.best is None else plan.best.setting.method,
+        why=None if plan.best is None else plan.best.why,
+        weights_gain=plan.weights_gain,
+        ways_of_ties=tuple(
+            WayOfTies(ties=way.value, order=order) for way, order in plan.ties.items()
+        ),
+        spread=world.spread,
+        seed=world.seed,
+        plot=None if plan.request.plot is None else str(plan.request.plot),
+        groups=tuple(_groups(plan)),
+        group_spread=None if plan.config.groups is None else world.group_spread,
+    )
+
+
+def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:
+    groups = plan.config.groups
+    if groups is None:
+        return
+    shares = plan.world.shares_of(len(groups.groups()))
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
+        yield GroupReached(name=name, share=share, error=error, order=order)
+
+
+def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:
+    own = setting.method in (plan.config.method, plan.compared[0][0].method)
+    formula = predicted(plan.config, setting, plan.world) if own else None
+    return Reached(
+        method=setting.method,
+        epsilon=setting.epsilon,
+        people=setting.people,
+        max_contributions=setting.answers,
+        right=setting.method not in METHODS or is_right(plan.config, setting.method),
+        informative=found.informative,
+        best_first=_known(found.top),
+        best=_known(found.best),
+        order=_known(found.order),
+        error=_known(found.error),
+        largest_error=_known(found.largest),
+        equal_error=_known(found.equal),
+        equal_largest_error=_known(found.largest_equal),
+        formula=None if formula is None else _known(formula),
+        rank_width=_known(found.width),
+        scale=found.scale,
+    )
+
+
+def _known(value: float) -> float | None:
+    """The number; None if it is not a number."""
+    return value if math.isfinite(value) else None

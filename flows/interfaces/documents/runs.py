@@ -1,0 +1,417 @@
+"""What `--json` prints: one document for each command, with public facts only.
+
+Every field is also printed for people, published in `release.json`, or written in the ledger. A
+number that may be infinite is the text "inf" in that case, as in `release.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from typing import Literal
+
+import typer
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from hushrank.flows.ledger.budget import Balance, SharedInput
+from hushrank.flows.ledger.history import HistoryRow
+from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.release.archive import RELEASE, REPORT
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.wording import verdict
+from hushrank.flows.run.job import Job
+from hushrank.flows.run.stage_table import stage_rows
+from hushrank.flows.run.stages import STEPS, Outcome
+from hushrank.flows.run.stream_steps import cost_of
+from hushrank.flows.statement.look import LookRecord
+from hushrank.flows.statement.record import Extended, Record
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Adjacency, Unit
+
+
+class Document(Record):
+    """What one command prints.
+
+    Attributes:
+        command: name of the command.
+    """
+
+
+class Cost(Record):
+    """The cost of a release: epsilon and delta, or rho of zCDP.
+
+    Attributes:
+        epsilon, delta: 0 if `rho` states the cost.
+        rho: null if epsilon and delta state the cost.
+    """
+
+    epsilon: Extended
+    delta: float
+    rho: Extended | None
+
+    @classmethod
+    def of(cls, spend: Spend) -> Cost:
+        """The cost as the ledger counts it."""
+        return cls(epsilon=spend.epsilon, delta=spend.delta, rho=spend.rho)
+
+
+class OtherPeople(Record):
+    """A statement that the people of another population are others (`ledger.other_people`).
+
+    Attributes:
+        population: the other population.
+        by: the account that recorded it; null: the ledger has not recorded it yet.
+        at: when, UTC.
+    """
+
+    population: str
+    by: str | None
+    at: datetime | None
+
+    @classmethod
+    def of(cls, other: SharedInput) -> OtherPeople:
+        """The statement on a population that reads the same input."""
+        made = other.statement
+        by, at = (None, None) if made is None else (made.by, made.at)
+        return cls(population=other.population, by=by, at=at)
+
+
+class Budget(Record):
+    """What a population may lose in its current period, and how much of it is spent.
+
+    Attributes:
+        population: the name under which releases are added up.
+        epsilon, delta: the total for the period.
+        spent: epsilon of all releases that count, together, at `delta`, although each may have been
+            chosen in view of earlier results.
+        rule: the rule by which `spent` holds: sum, equal-costs, gaussian, renyi or one.
+        left: the most epsilon that one more release with Laplace noise may cost.
+        renews_on: the first day of the next period, UTC; null: never.
+        releases: how many attempts at a release count.
+        reserved: ids of releases that hold budget but have not drawn noise.
+        unpublished: ids of releases that are paid for but not published.
+        unsafe: how many releases bypassed the guarantee, over all time.
+        alert: the largest fraction of `ledger.alerts` that is reached; null: none.
+        shared_with: other populations that read the same input.
+        spent_since_first: epsilon of all releases in all periods, together, at `delta`; null: the
+            budget never renews, so this is `spent`.
+        releases_since_first: how many attempts count in all periods; null as above.
+        lifetime_epsilon: the most over all periods; null: no limit.
+        spent_with_shared: epsilon of all releases of this population and of those in `shared_with`,
+            as if they were the same people; null: none is there.
+        other_people: who stated of which of them that its people are others.
+    """
+
+    population: str
+    epsilon: float
+    delta: float
+    spent: Extended
+    rule: str
+    left: float
+    renews_on: date | None
+    releases: int
+    reserved: tuple[str, ...]
+    unpublished: tuple[str, ...]
+    unsafe: int
+    alert: float | None
+    shared_with: tuple[str, ...]
+    spent_since_first: Extended | None
+    releases_since_first: int | None
+    lifetime_epsilon: float | None
+    spent_with_shared: Extended | None
+    other_people: tuple[OtherPeople, ...]
+
+    @classmethod
+    def of(cls, balance: Balance, published: str = "") -> Budget:
+        """The balance of a ledger; it may still list the release `published` as unpublished."""
+        ever = balance.lifetime
+        return cls(
+            population=balance.population,
+            epsilon=balance.total,
+            delta=balance.delta,
+            spent=balance.spent_epsilon,
+            rule=balance.rule.value,
+            left=balance.remaining_epsilon,
+            renews_on=balance.renews_on,
+            releases=balance.releases,
+            reserved=balance.undrawn,
+            unpublished=tuple(each for each in balance.unpublished if each != published),
+            unsafe=balance.unsafe,
+            alert=balance.alert,
+            shared_with=tuple(each.population for each in balance.shared),
+            spent_since_first=None if ever is None else ever.spent_epsilon,
+            releases_since_first=None if ever is None else ever.releases,
+            lifetime_epsilon=None if ever is None else ever.limit,
+            spent_with_shared=balance.shared_epsilon if balance.shared else None,
+            other_people=tuple(OtherPeople.of(each) for each in balance.shared if each.stated),
+        )
+
+
+class ReleaseSummary(Record):
+    """A summary of a release; `release.json` has all of it.
+
+    Attributes:
+        release_id: its id in the ledger and the archive.
+        name: name of the population.
+        title: heading of its page; null: none is stated.
+        day: its night, or the day on which it was made, UTC.
+        night: the day whose rows are ranked; null: no nights are selected.
+        created: when it was made.
+        method: the method as in the YAML file.
+        safe: false if it protects nobody.
+        informative: false if nothing can be learned through the noise.
+        epsilon, delta: the guarantee.
+        unit, adjacency: the unit that the guarantee protects, and how adjacent inputs differ.
+        says: the verdict, in words.
+    """
+
+    release_id: str
+    name: str
+    title: str | None
+    day: date
+    night: date | None
+    created: datetime
+    method: str
+    safe: bool
+    informative: bool
+    epsilon: Extended
+    delta: float
+    unit: Unit
+    adjacency: Adjacency | None
+    says: str
+
+
+def summary_of(release: Release) -> ReleaseSummary:
+    """Summarise a release."""
+    return ReleaseSummary(
+        release_id=release.release_id,
+        name=release.name,
+        title=None if release.about is None else release.about.title,
+        day=release.day,
+        night=release.night,
+        created=release.created,
+        method=release.method,
+        safe=release.safe,
+        informative=release.informative,
+        epsilon=release.privacy.epsilon,
+        delta=release.privacy.delta,
+        unit=release.privacy.unit,
+        adjacency=release.privacy.adjacency,
+        says=verdict(release),
+    )
+
+
+@pydantic_dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedItem(RankedItem):
+    """One item: its line of `release.json`, and its place in the ranking.
+
+    Attributes:
+        item: its name.
+        place: its place, such as `2=` if several items share it.
+        rank: its rank among all items, 1 for the best.
+        score, low, high: score and the ends of its 95 % interval, on the release's scale; the
+            interval is for this score alone.
+        rank_low, rank_high: ends of the 95 % interval of this item's rank alone.
+        group: no two items of one group are surely in order, which is for all items at once.
+        low_all, high_all: interval of the score; those of all items hold at once with 95 %.
+        rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
+        surely_above: places in the list whose items this item is surely better than: `3..7 9`.
+        p_best, p_top: chance to be the best, and among the best k, which the release states.
+        noise_share: of a night of a stream, share of privacy noise in the variance of the score.
+    """
+
+    place: str
+
+
+class RunDocument(Document):
+    """What `hushrank run` did.
+
+    Attributes:
+        release: the release that is published now.
+        scale: what the scores are.
+        ranking: every item, the best first.
+        top_k: the best items, if the job asked for them; else null.
+        warnings: what a reader of the ranking must know.
+        look: what a noisy look at the rows saw before the rest was drawn; null: there was none.
+        folder: folder of the release.
+        report: the report in that folder.
+        release_file: the `release.json` in that folder.
+        spent: what this run charged to the ledger; null: nothing.
+        paid_again: whether the noise was drawn before, was lost, and was paid for again.
+        alerts: fractions of the budget that this run was the first to reach.
+        budget: the budget after the run.
+    """
+
+    command: Literal["run"] = "run"
+    release: ReleaseSummary
+    scale: Scale
+    ranking: tuple[PlacedItem, ...]
+    top_k: tuple[str, ...] | None
+    warnings: tuple[str, ...]
+    look: LookRecord | None
+    folder: str
+    report: str
+    release_file: str
+    spent: Cost | None
+    paid_again: bool
+    alerts: tuple[float, ...]
+    budget: Budget
+
+
+def run_document(outcome: Outcome) -> RunDocument:
+    """The document of a run that succeeded."""
+    release, folder = outcome.release, outcome.folder
+    lines = zip(release.places(), release.ranking, strict=True)
+    return RunDocument(
+        release=summary_of(release),
+        scale=release.scale,
+        ranking=tuple(PlacedItem(place=place, **line.content()) for place, line in lines),
+        top_k=release.top_k,
+        warnings=release.warnings,
+        look=release.look,
+        folder=str(folder),
+        report=str(folder / REPORT),
+        release_file=str(folder / RELEASE),
+        spent=Cost.of(outcome.spent) if outcome.spent and outcome.charged else None,
+        paid_again=outcome.again,
+        alerts=outcome.alerts,
+        budget=Budget.of(outcome.balance, published=release.release_id),
+    )
+
+
+class Stage(Record):
+    """A stage of a run.
+
+    Attributes:
+        stage: its name.
+        reads, writes: where it reads from and writes to.
+        side: its side of the trust boundary.
+    """
+
+    stage: str
+    reads: str
+    writes: str
+    side: str
+
+
+class StagesDocument(Document):
+    """What `hushrank run --plan` prints: the stages of a run; none was run.
+
+    Attributes:
+        stages: the stages in their order.
+    """
+
+    command: Literal["run --plan"] = "run --plan"
+    stages: tuple[Stage, ...]
+
+
+def stages_document(job: Job) -> StagesDocument:
+    """The stages of a run of `job`."""
+    names = Stage.model_fields
+    rows = (dict(zip(names, row, strict=True)) for row in stage_rows(job))
+    return StagesDocument(stages=tuple(Stage(**row) for row in rows))
+
+
+class StepPlan(Record):
+    """What a run would do in one step.
+
+    Attributes:
+        step: its name.
+        does: what the step does, in words.
+    """
+
+    step: str
+    does: str
+
+
+class ValidateDocument(Document):
+    """What `hushrank validate` found; a file that breaks a rule gives an error instead.
+
+    Attributes:
+        night: the night whose files were checked; null: all files were.
+        files_found: false if no night has files yet, so that columns were not checked.
+        steps: what a run would do.
+        cost: cost of one run; null: an unsafe run, which counts against no budget, or a night of a
+            stream whose budget pays for it.
+        notes: what could not be checked, and why.
+        budget: the present budget.
+    """
+
+    command: Literal["validate"] = "validate"
+    night: date | None
+    files_found: bool
+    steps: tuple[StepPlan, ...]
+    cost: Cost | None
+    notes: tuple[str, ...]
+    budget: Budget
+
+
+def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> ValidateDocument:
+    """The document of a job that passed every check."""
+    return ValidateDocument(
+        night=job.night,
+        files_found=bool(job.files),
+        steps=tuple(StepPlan(step=step.name, does=step.says(job)) for step in STEPS),
+        cost=Cost.of(cost) if job.safe and (cost := cost_of(job)) != FREE else None,
+        notes=notes,
+        budget=Budget.of(balance),
+    )
+
+
+class LedgerEntry(Record):
+    """One line of `hushrank ledger show`.
+
+    Attributes:
+        time: when it was recorded; for a release, when it was reserved.
+        release_id: null for terms, alerts and recoveries.
+        state: reserved, drawn, committed or cancelled; of a stream of nights reserved, running,
+            ended or cancelled; UNSAFE, terms, alert or recovery.
+        cost: its cost; null if nothing is charged.
+        counts_now: whether it uses budget of the current period.
+        operator: who ran it.
+        note: a note in words.
+    """
+
+    time: datetime
+    release_id: str | None
+    state: str
+    cost: Cost | None
+    counts_now: bool
+    operator: str
+    note: str
+
+    @classmethod
+    def of(cls, row: HistoryRow) -> LedgerEntry:
+        """The entry of a row of the ledger's history."""
+        return cls(
+            time=row.time,
+            release_id=row.release_id or None,
+            state=row.state,
+            cost=None if row.spend is None else Cost.of(row.spend),
+            counts_now=row.counts_now,
+            operator=row.operator,
+            note=row.note,
+        )
+
+
+class LedgerDocument(Document):
+    """What `hushrank ledger show` lists.
+
+    Attributes:
+        entries: the entries in the order of the ledger.
+        budget: the present budget.
+        guards: sentences on the signatures and the anchor; none without a key and an anchor.
+    """
+
+    command: Literal["ledger show"] = "ledger show"
+    entries: tuple[LedgerEntry, ...]
+    budget: Budget
+    guards: tuple[str, ...] = ()
+
+
+def print_document(document: Document) -> None:
+    """Print the document in ASCII, so that no character of a name controls the terminal."""
+    content = document.model_dump(mode="json")
+    typer.echo(json.dumps(content, indent=2, allow_nan=False))

@@ -1,0 +1,362 @@
+"""The gate that each argument of a public function passes before the function begins.
+
+What may be passed follows from the annotation of its keyword. What fits is handed on in plain types
+of Python, without subclasses: a scalar of numpy or Arrow as the value that it holds, a path as
+text, a table of items as a list. So nothing behind the gate meets an object of the caller's own
+class, which may raise anything when it is asked for its length, its text or whether it is true.
+
+No message shows a value, because a caller who mistakes a keyword may pass a cell of the table.
+
+An error is one sentence, without the traceback of hushrank's own code.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, wraps
+from inspect import Parameter, signature
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+
+from hushrank.flows.errors import (
+    ConfigError,
+    HushrankError,
+    notes_of,
+    problem_of_machine,
+    refusal_of,
+)
+from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+
+MOST_BITS = 1024  # of a whole number: more has no float
+MOST_NESTED = 32  # lists and dicts within each other: a list that holds itself ends here
+_WORDS: dict[Any, str] = {
+    str: "text",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    date: "a date without a time",
+    NoneType: "None",
+    os.PathLike: "a path",
+    Iterable: "a list",
+    Mapping: "a dict",
+}
+
+
+class _Unfit(Exception):  # noqa: N818 - another alternative of the annotation may fit
+    """A value has no plain form, or none that an alternative of the annotation allows."""
+
+
+def check_arguments(
+    function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call in plain types.
+
+    A keyword that the function does not have, or one too many, is left as it is: the call refuses
+    it.
+
+    Args:
+        function: its annotations say what each argument may be; those of a `TypedDict` in `Unpack`
+            allow None too, which means that the keyword is not given.
+        given: the arguments by position.
+        named: the arguments by keyword.
+
+    Raises:
+        ConfigError: a value does not fit; the text names the keyword.
+    """
+    places, rest, kinds = _kinds_of(function)
+    names = [*places, *[rest] * (len(given) - len(places))]
+    return (
+        [_checked(name, value, kinds) for name, value in zip(names, given, strict=False)],
+        {name: _checked(name, value, kinds) for name, value in named.items()},
+    )
+
+
+def plain_argument(name: str, value: object, annotation: Any) -> Any:
+    """Return one value in the plain type that its annotation allows.
+
+    Args:
+        name: the keyword, for the message.
+        value: what the caller passed.
+        annotation: a type, or a union of types.
+
+    Raises:
+        ConfigError: it does not fit.
+    """
+    kinds = list(_alternatives(annotation))
+    if Any in kinds:
+        return value
+    if any(_kind(each) is os.PathLike for each in kinds):
+        kinds = [each for each in kinds if each is not str]  # a path may be text, and is checked
+    if type(value) in (set, frozenset) and any(_kind(each) is Iterable for each in kinds):
+        raise ConfigError(
+            f"{name}: a set has no order, so the same call would be another job tomorrow. Write"
+            f" sorted({name}), or a list."
+        )
+    for each in kinds:
+        try:
+            return _fitted(name, value, each)
+        except _Unfit:
+            continue
+    words = dict.fromkeys(_words(each) for each in kinds if each is not NoneType)
+    wanted = " or ".join(words)
+    raise ConfigError(f"{name}: must be {wanted}, got {_what(value)}. Nothing was read or spent.")
+
+
+@cache
+def _kinds_of(function: Callable[..., Any]) -> tuple[list[str], str, dict[str, Any]]:
+    """Names of the places, name of all further places, and the annotation of each keyword."""
+    kinds = get_type_hints(function)
+    places, rest = [], ""
+    for each in signature(function).parameters.values():
+        if each.kind is Parameter.VAR_KEYWORD:
+            for keywords in get_args(kinds.pop(each.name, None)):
+                kinds |= {name: kind | None for name, kind in get_type_hints(keywords).items()}
+        elif each.kind is Parameter.VAR_POSITIONAL:
+            rest = each.name
+        elif each.kind is not Parameter.KEYWORD_ONLY:
+            places.append(each.name)
+    return places, rest, kinds
+
+
+def _checked(name: str, value: object, kinds: Mapping[str, Any]) -> Any:
+    return plain_argument(name, value, kinds[name]) if name in kinds else value
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) in (Union, UnionType):
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    else:
+        yield annotation
+
+
+def _kind(annotation: Any) -> Any:
+    """The key of `_WORDS` that an alternative stands for, or the class itself."""
+    origin = get_origin(annotation) or annotation
+    if isinstance(origin, type) and origin not in _WORDS:
+        if issubclass(origin, Mapping):
+            return Mapping
+        if issubclass(origin, Iterable) and isinstance(annotation, GenericAlias):
+            return Iterable
+    return origin
+
+
+def _words(annotation: Any) -> str:
+    kind = _kind(annotation)
+    return _WORDS.get(kind) or f"a {kind.__name__}"
+
+
+def _fitted(name: str, value: Any, annotation: Any) -> Any:
+    """A value in the plain type of one alternative.
+
+    Raises:
+        _Unfit: it has none.
+    """
+    kind = _kind(annotation)
+    if kind is Iterable:
+        if not _is_list(value):
+            raise _Unfit
+        (element,) = get_args(annotation)
+        entries = enumerate(_entries(name, lambda: value))
+        return [plain_argument(f"{name}[{place}]", each, element) for place, each in entries]
+    if kind is os.PathLike:
+        return _path(name, value)
+    if kind is Mapping or kind not in _WORDS:
+        if not issubclass(type(value), kind):
+            raise _Unfit
+        return _yaml_value(name, value, MOST_NESTED) if kind is Mapping else value
+    found = _scalar(name, value)
+    if type(found) is not kind and not (kind is float and type(found) is int):
+        raise _Unfit
+    return found
+
+
+def _scalar(name: str, value: Any) -> Any:
+    """A value as text, bool, number, date or None, of exactly that type.
+
+    Raises:
+        _Unfit: it is none of these, or a null of another library.
+        ConfigError: it is a text that no file can hold, or a number without an end.
+    """
+    if value is None:
+        return None
+    value = _unwrapped(value)
+    kind = type(value)
+    if kind in (bool, date):
+        return value
+    if issubclass(kind, str):
+        return _text(name, str.__str__(value))
+    if issubclass(kind, float):
+        number = float.__float__(value)
+        if math.isnan(number):
+            raise _Unfit
+        return number
+    if issubclass(kind, int):
+        whole = int.__index__(value)
+        if whole.bit_length() > MOST_BITS:
+            raise ConfigError(f"{name}: must be a number of at most {MOST_BITS} bits.")
+        return whole
+    if kind in (Decimal, Fraction):
+        try:
+            return _scalar(name, float(value))
+        except (ValueError, OverflowError):  # a signalling NaN, or too large
+            raise _Unfit from None
+    raise _Unfit
+
+
+def _unwrapped(value: Any) -> Any:
+    """The value in a scalar of numpy or Arrow."""
+    try:
+        if issubclass(type(value), pa.Scalar):
+            return value.as_py()
+        if (type(value) is np.ndarray and value.ndim == 0) or issubclass(type(value), np.generic):
+            return value.item()
+    except (ValueError, OverflowError):  # a time that Python cannot hold
+        raise _Unfit from None
+    return value
+
+
+def _text(name: str, text: str) -> str:
+    if not text:
+        raise ConfigError(f"{name}: must not be empty.")
+    if "\0" in text:
+        raise ConfigError(f"{name}: must not hold the character \\x00.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name}: must be text that UTF-8 can write.") from None
+    return text
+
+
+def _path(name: str, value: Any) -> str:
+    if not issubclass(type(value), str | os.PathLike):
+        raise _Unfit
+    try:
+        path = os.fspath(value)
+    except Exception:  # a path of the caller's own class may raise anything
+        raise _Unfit from None
+    if not issubclass(type(path), str):
+        raise _Unfit
+    text = _text(name, str.__str__(path))
+    if is_cloud(text):
+        try:
+            CloudPath.parse(text)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from None
+    return text
+
+
+def _entries(name: str, taken: Callable[[], Iterable[Any]]) -> list[Any]:
+    """What a list, an array, a column or a dict of any library gives, in its order."""
+    try:
+        return list(taken())
+    except MemoryError:
+        raise
+    except Exception as error:  # one of the caller's own class may raise anything
+        raise ConfigError(
+            f"{name}: taking its entries ended with {type(error).__name__}. Pass a list, or a dict"
+            " where keys are needed. Nothing was spent."
+        ) from None
+
+
+def _yaml_value(name: str, value: Any, deeper: int) -> Any:
+    """A value of a section in the types of a YAML file: lists, dicts and scalars."""
+    if not deeper:
+        raise ConfigError(f"{name}: is nested too deeply; it may hold itself.")
+    kind = type(value)
+    if issubclass(kind, Mapping):
+        pairs = _entries(name, lambda: value.items())
+        return {_key(name, key): _yaml_value(name, each, deeper - 1) for key, each in pairs}
+    if issubclass(kind, os.PathLike):
+        return _path(name, value)
+    if _is_list(value) and hasattr(kind, "__len__") and not issubclass(kind, set | frozenset):
+        return [_yaml_value(name, each, deeper - 1) for each in _entries(name, lambda: value)]
+    try:
+        return _scalar(name, value)
+    except _Unfit:
+        raise ConfigError(
+            f"{name}: must hold text, numbers, dates, lists and dicts, as a YAML file does; one of"
+            f" its values is {_what(value)}. Nothing was spent."
+        ) from None
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it is a list, an array or a column of any library."""
+    kind = type(value)
+    if issubclass(kind, str | bytes | bytearray | Mapping | pa.Scalar):
+        return False
+    return hasattr(kind, "__iter__") and not (kind is np.ndarray and not value.ndim)
+
+
+def _key(name: str, key: object) -> str:
+    try:
+        return str(_scalar(name, key))
+    except _Unfit:
+        raise ConfigError(f"{name}: its keys must be text; one is {_what(key)}.") from None
+
+
+def _what(value: object) -> str:
+    """A value in words that do not show it."""
+    kind = type(value)
+    if issubclass(kind, float) and math.isnan(value):  # type: ignore[arg-type]
+        return "not-a-number"
+    if value is None or kind in (bool, str, int, float):
+        return _WORDS[kind] if kind is not bool else str(value)
+    if issubclass(kind, datetime):
+        return "a date with a time (its .date() has none)"
+    return "a class" if issubclass(kind, type) else f"an object of type {kind.__name__}"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AFTER_RELEASING = (
+    "What was reserved but not drawn is given back; if noise was drawn already, the same call"
+    " publishes that release without spending again."
+)
+NOTHING_SPENT = "Nothing was spent."
+
+
+def plainly(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the arguments of a public function, and make its errors hushrank's own.
+
+    `flows.interfaces.python.arguments` checks the arguments before the function begins. Errors of
+    the machine, such as a full disk, become a HushrankError, and traces of hushrank's own code
+    are left out. A fault in the program keeps its traceback.
+    """
+    return _raising_plainly(function, NOTHING_SPENT)
+
+
+def releasing(function: Callable[P, R]) -> Callable[P, R]:
+    """Do what `plainly` does, for a function that reserves budget: its errors speak of that."""
+    return _raising_plainly(function, AFTER_RELEASING)
+
+
+def _raising_plainly(function: Callable[P, R], after: str) -> Callable[P, R]:
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            given, named = check_arguments(function, args, kwargs)
+            return function(*given, **named)
+        except HushrankError as error:
+            error.__context__ = None  # a library's own error may quote a row
+            raise error.with_traceback(None) from None
+        except KeyboardInterrupt as stop:
+            if not notes_of(stop):
+                stop.add_note(after)
+            raise
+        except (OSError, MemoryError, RecursionError) as error:
+            if refusal := refusal_of(error):
+                raise refusal from None
+            said = f"{problem_of_machine(error)} {notes_of(error) or after}"
+            raise HushrankError(said) from None
+
+    return call

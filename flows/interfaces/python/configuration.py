@@ -1,0 +1,467 @@
+"""Keywords of Python functions, and the configuration that they stand for."""
+
+from __future__ import annotations
+
+import atexit
+import difflib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict, cast
+
+from hushrank.flows.config.items import COMPLETE_ORDERS
+from hushrank.flows.config.privacy import check_deltas
+from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.interfaces.python.ledger import Ledger
+from hushrank.flows.methods.registry import calibrate, facts_of_methods
+from hushrank.flows.planning.propose.questions import (
+    NUMBERS,
+    Question,
+    codes_of_result_question,
+    unlisted_question,
+)
+from hushrank.flows.planning.propose.sections import DEFAULT_METHODS, LOOK
+from hushrank.flows.run.budget import ledger_of
+from hushrank.privacy.filters import adaptive_total
+from hushrank.transforms.storage.cloud_storage import Place, is_cloud
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Items: TypeAlias = Iterable[str | int] | Mapping[str, Any] | int | str | os.PathLike[str]
+
+
+class Keywords(TypedDict, total=False):
+    """What `rank`, `plan` and `inspect` take by keyword; each stands for a key of the YAML file.
+
+    Attributes:
+        name: the population, the people whose budget is counted together.
+        items: all that can be ranked: names, how many there are, or a file. It must not be made
+            from the answers. Where the rows hold numbers in place of the names, write
+            {"names": [...], "first_code": 1}, or 0.
+        ledger: the file of the budget, or a `Ledger`.
+        total_epsilon: the most epsilon that all releases of this population may cost together. By
+            default what the ledger says, or else what this release costs.
+        total_delta: delta at which that total is stated.
+        user: the column of the person who answered.
+        left, right: columns of the two items of a comparison.
+        winner: the column of the item that won, or of the word tie.
+        winner_values: words of that column that stand for a side or a tie, such as
+            {"left": ["a"], "right": ["b"], "tie": ["both_bad"]}.
+        outcome: the column of the result where it names no item; needs `words`.
+        loser: with `winner`, the column of the item that lost, instead of `left` and `right`.
+        event: the column of the identity of an answer, so that copies count once.
+        weight: the column of how much an answer counts.
+        item: the column of a test item, or of a ranked item.
+        correct: the column of 1, right, or 0, wrong.
+        ranking: the column of lists of items, best first.
+        rank: the column of an item's rank, a number; see `best`.
+        contest: the column of the contest of a ranking.
+        kind: comparisons, responses or rankings; by default what the columns say.
+        layout: wide, where each item has a column; by default what the columns say.
+        epsilon, delta, rho: the guarantee.
+        unit: what is protected: user (the default), comparison or local.
+        adjacency: replace-one (the default) or add-remove.
+        noise: laplace (the default) or gaussian.
+        max_contributions: the most answers of one person that count.
+        per_item_cap: of a person's answers, the most in which one item occurs.
+        look: the share of epsilon that pays for the pilot query, which tells through noise whether
+            rows are read as meant; or {"share": 0.02, "people": how many were asked}. `rank` takes
+            0.02 unless this is None; with `rho`, a stream, unit local or `unsafe` there is none.
+        mechanism: how rankings are privatised, under unit local.
+        already_private: under unit local: the answers were privatised at the source.
+        method: how the ranking is computed.
+        design: which pairs were asked about: balanced, random or any.
+        pairs: the pairs that people were asked about, if these are not all: a list of pairs of
+            items, or a CSV file with the columns left and right.
+        best: which rank is the best: lowest (the default; 1 is the first place) or highest.
+        ties: what becomes of ties.
+        unlisted: below, if the items that a ranking does not list are below those it lists, as on
+            most ballots, else unknown; without a default for rankings, but for PrefLib's complete
+            orders.
+        not_ranked: cells in place of a rank that say that an item was not ranked.
+        missing: what a blank of a test means: unseen (the default), wrong or set-aside.
+        booklets: the items of each booklet of a test, as a dict of lists.
+        booklet: the column of the booklet that a person had.
+        words: what the values of the result stand for, such as {"left": 1, "right": 0}; without a
+            default where `outcome` is given.
+        top_k: how many of the best items to name.
+        about: what was asked, of whom and when, for the page: a dict with keys such as title,
+            question, who, how_recruited, sample, dates and contact.
+        model, spectral, groups, report, schedule: sections of the YAML file, as dicts.
+        observability, retention, runner, memory_limit: further ones.
+        out: the folder of releases. By default `out/NAME` beside the ledger.
+        confidential: the folder for files that must stay private. By default `.hushrank/work`
+            beside the ledger.
+        settings: further keys, nested as in the YAML file.
+    """
+
+    name: str
+    items: Items
+    ledger: PathLike | Ledger | None
+    total_epsilon: float
+    total_delta: float
+    user: str
+    left: str
+    right: str
+    winner: str
+    winner_values: Mapping[str, Sequence[str]]
+    outcome: str
+    loser: str
+    event: str
+    weight: str
+    item: str
+    correct: str
+    ranking: str
+    rank: str
+    contest: str
+    kind: str
+    layout: str
+    epsilon: float
+    delta: float
+    rho: float
+    unit: str
+    adjacency: str
+    noise: str
+    max_contributions: int
+    per_item_cap: int
+    look: float | Mapping[str, Any]
+    mechanism: str
+    already_private: bool
+    method: str
+    design: str
+    pairs: PathLike | Sequence[Sequence[str]]
+    ties: str
+    unlisted: str
+    not_ranked: Sequence[str | int]
+    best: str
+    missing: str
+    booklets: Mapping[str, Sequence[str | int]]
+    booklet: str
+    words: Mapping[str, Sequence[str]]
+    top_k: int
+    about: Mapping[str, Any]
+    model: Mapping[str, Any]
+    spectral: Mapping[str, Any]
+    groups: Mapping[str, Any]
+    report: Mapping[str, Any]
+    schedule: Mapping[str, Any]
+    observability: Mapping[str, Any]
+    retention: Mapping[str, Any]
+    runner: str | Mapping[str, Any]
+    memory_limit: int | str
+    out: PathLike
+    confidential: PathLike
+    settings: Mapping[str, Any]
+
+
+_COLUMNS = (
+    *("user", "left", "right", "winner", "outcome", "loser", "event", "weight", "item", "correct"),
+    *("ranking", "rank", "contest", "winner_values", "booklet"),
+)
+_PRIVACY = (
+    *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
+    *("per_item_cap", "look", "mechanism", "already_private"),
+)
+_OF_INPUT = (
+    *("kind", "layout", "design", "pairs", "best", "ties", "words", "unlisted", "not_ranked"),
+    *("missing", "booklets"),
+)
+_PLACES = {"out": "output", "confidential": "confidential"}
+_ALONE = (
+    *("name", "method", "top_k", "model", "spectral", "groups", "report", "schedule"),
+    *("observability", "retention", "runner", "memory_limit"),
+)
+KEYS: dict[str, str] = {
+    **{name: f"input.columns.{name}" for name in _COLUMNS},
+    **{name: f"privacy.{name}" for name in _PRIVACY},
+    **{name: f"input.{name}" for name in _OF_INPUT},
+    **{name: name for name in _ALONE},
+    **_PLACES,
+    "total_epsilon": "ledger.epsilon",
+    "total_delta": "ledger.delta",
+    "about": "report.about",
+}
+_KEYWORDS = {key: keyword for keyword, key in KEYS.items()} | {
+    "items.names": "items",
+    "items.count": "items",
+    "items.file": "items",
+    "items.first_code": "items",
+    "ledger.path": "ledger",
+}
+
+
+def content_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of the YAML file that would say the same; the ledger's path is left out.
+
+    Args:
+        asked: keywords, in plain types.
+
+    Raises:
+        ConfigError: a keyword is unknown, or a key is given twice.
+    """
+    for name in asked:
+        if name not in Keywords.__annotations__:
+            raise ConfigError(f"{name}: unknown keyword. {_advice(name)}")
+    content: dict[str, Any] = asked.get("settings") or {}
+    for name, key in KEYS.items():
+        if asked.get(name) is not None:
+            _put(content, key, asked[name], name)
+    if asked.get("items") is not None:
+        _put(content, "items", _items_section(asked["items"]), "items")
+    return content
+
+
+def _items_section(items: str | int | list[str | int] | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(items, dict):
+        return items
+    kinds = {str: "file", int: "count", list: "names"}
+    return {kinds[type(items)]: items}
+
+
+def words_of_keywords(error: ConfigError, label: Path) -> ConfigError:
+    """The same problems, with keywords in place of the keys of the YAML file."""
+    lines = []
+    for line in str(error).splitlines():
+        key, colon, rule = line.removeprefix(f"{label}: ").partition(": ")
+        lines.append(f"{_KEYWORDS.get(key, key)}{colon}{rule}")
+    return type(error)("\n".join(lines))
+
+
+def _advice(name: str) -> str:
+    close = difflib.get_close_matches(name, Keywords.__annotations__, n=1)
+    if close:
+        return f"Did you mean {close[0]}?"
+    return "Write further keys of the YAML file as settings={'section': {'key': value}}."
+
+
+def _put(content: dict[str, Any], key: str, value: Any, keyword: str) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        content = content.setdefault(section, {})
+        if not isinstance(content, dict):
+            raise ConfigError(f"settings: {section} must hold keys")
+    if last in content:
+        raise ConfigError(f"{keyword}: is given twice, as keyword and in settings; remove one.")
+    content[last] = value
+
+
+LABEL = Path("rank")  # what messages name in place of a YAML file
+IN_MEMORY = ("a table in memory",)  # stands for `input.paths` in the identity of a job
+NO_LEDGER = (
+    "ledger: missing. Name a file, such as ledger='arena.jsonl'; it is made if there is none. It"
+    " adds up what all releases about these people reveal together and refuses what is too much;"
+    " with it the same table again spends nothing. For a simulation write ledger=None,"
+    " unsafe=True: the release is then marked unsafe."
+)
+UNSAFE_WITHOUT_REASON = (
+    "unsafe: goes with ledger=None, with seed=... or with epsilon=math.inf, each of which makes a"
+    " release that protects nobody; leave it out."
+)
+NO_FOLDERS = (
+    "schedule.partition: selects folders, and a table in memory has none, so every night would rank"
+    " all rows. Name the column of the time: schedule={'window': 'answered_at'}. Nothing was spent."
+)
+LOCAL_METHODS = {"comparisons": "debiased-rr", "responses": "spectral-rr"}
+USUAL_DELTA = 1e-6
+NO_NAME = "name: missing; add for example name='arena', the people whose budget is counted together"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What keywords ask for.
+
+    Attributes:
+        config: the configuration.
+        counted: whether a lasting ledger counts the release.
+    """
+
+    config: SurveyConfig
+    counted: bool
+
+
+def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool) -> Asked:
+    """The configuration of a job, with every rule of the YAML file checked.
+
+    Args:
+        asked: the keywords.
+        paths: what to read; None: a table in memory.
+        unsafe: the caller allows a release without a lasting ledger.
+
+    Raises:
+        ConfigError: a rule is broken; one line for each problem.
+        LedgerError: the ledger cannot be read.
+    """
+    content = content_of(asked)
+    named = asked.get("ledger")
+    counted = named is not None
+    if not counted and not unsafe:
+        raise ConfigError(NO_LEDGER)
+    if "name" not in content:
+        raise ConfigError(NO_NAME)
+    ledger = named if isinstance(named, Ledger) else Ledger(named or scratch() / "ledger.jsonl")
+    _complete(content, ledger, paths)
+    known = _fill_total(content, ledger)
+    looks = "look" not in asked and not unsafe and add_look(content)
+    open_questions = [each.as_argument(name) for name, each in _unanswered(content)]
+    try:
+        config = checked(content, in_memory=paths is None, ledger=ledger.path)
+    except ConfigError as error:
+        raise ConfigError("\n".join([*open_questions, str(error)])) from None
+    if open_questions:
+        raise ConfigError("\n".join(open_questions))
+    if looks and _is_known_without_look(config):
+        config = _without_look(config)
+    return Asked(config if known else _with_own_total(config), counted)
+
+
+def _unanswered(content: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
+    """Arguments that only the caller knows, and what they decide.
+
+    They are which number in the column of the result means left, and what a ranking says of the
+    items that it does not list. The values that an earlier version took give the same job.
+    """
+    answers, privacy = content["input"], content["privacy"]
+    columns = answers["columns"]
+    if privacy.get("already_private"):
+        return
+    if answers["kind"] == "comparisons" and "winner" not in columns and not answers.get("words"):
+        sides = columns.get("left", "left"), columns.get("right", "right")
+        yield "words", codes_of_result_question(columns.get("outcome", "outcome"), sides, NUMBERS)
+    complete = all(path.lower().endswith(COMPLETE_ORDERS) for path in answers["paths"])
+    may_be_short = answers["kind"] == "rankings" and privacy["unit"] == "user" and not complete
+    if may_be_short and "unlisted" not in answers:
+        yield "unlisted", unlisted_question()
+
+
+def checked(
+    content: dict[str, Any], *, in_memory: bool, ledger: Place | None = None
+) -> SurveyConfig:
+    """The configuration, with messages in the words of Python.
+
+    Raises:
+        ConfigError: it breaks a rule.
+    """
+    try:
+        keys = cast("Mapping[object, object]", content)
+        base = ledger.parent if isinstance(ledger, Path) else scratch()  # where no path lies
+        config = check_config(LABEL, keys, facts_of_methods(), base)
+    except ConfigError as error:
+        raise words_of_keywords(error, LABEL) from None
+    if not in_memory:
+        return config
+    if config.nightly and config.schedule.window is None:
+        raise ConfigError(NO_FOLDERS)
+    return config.model_copy(update={"input": config.input.model_copy(update={"paths": IN_MEMORY})})
+
+
+def check_keyword_deltas(config: SurveyConfig, *, anyway: bool) -> None:
+    """Refuse a delta above the limit, in the words of Python (`config.privacy.check_deltas`).
+
+    Raises:
+        ConfigError: a delta is above the limit.
+    """
+    try:
+        check_deltas(f"{LABEL}", config.deltas, anyway=anyway, people=config.stated_people)
+    except ConfigError as error:
+        raise words_of_keywords(error, LABEL) from None
+
+
+def complete(content: dict[str, Any], paths: list[str] | None) -> None:
+    """Add what the YAML file must say and keywords imply: kind, layout, unit and method."""
+    answers = content.setdefault("input", {})
+    columns = answers.setdefault("columns", {})
+    answers["paths"] = list(IN_MEMORY) if paths is None else paths
+    kind = answers.setdefault("kind", _kind(columns, answers))
+    if kind == "rankings":
+        answers.setdefault("layout", "list" if "ranking" in columns else "long")
+    privacy = content.setdefault("privacy", {})
+    unit = privacy.setdefault("unit", "user")
+    if "method" not in content and kind in DEFAULT_METHODS:
+        usual = DEFAULT_METHODS[kind]
+        content["method"] = LOCAL_METHODS.get(kind, usual) if unit == "local" else usual
+
+
+def add_look(content: dict[str, Any]) -> bool:
+    """Add the pilot query that `rank` has by default; whether it was added.
+
+    It is not with rho, a stream of nights or unit local, and not where the content names its own.
+    """
+    privacy, schedule = content["privacy"], content.get("schedule") or {}
+    if privacy["unit"] == "local" or privacy.get("rho") is not None or "stream" in schedule:
+        return False
+    if "look" in privacy:
+        return False
+    privacy["look"] = LOOK
+    return True
+
+
+def _is_known_without_look(config: SurveyConfig) -> bool:
+    """Whether the ledger knows this job as an earlier version ran it: it goes on as it was."""
+    known = {each.config_hash for each in ledger_of(config).book().account.attempts}
+    return known.isdisjoint(config.job_hashes()) and not known.isdisjoint(
+        _without_look(config).job_hashes()
+    )
+
+
+def _without_look(config: SurveyConfig) -> SurveyConfig:
+    privacy = config.privacy.model_copy(update={"look": None})
+    return config.model_copy(update={"privacy": privacy})
+
+
+def _kind(columns: Mapping[str, Any], answers: Mapping[str, Any]) -> str:
+    if columns.keys() & {"ranking", "rank"}:
+        return "rankings"
+    if columns.keys() & {"item", "correct"} or answers.get("layout") == "wide":
+        return "responses"
+    return "comparisons"
+
+
+def _complete(content: dict[str, Any], ledger: Ledger, paths: list[str] | None) -> None:
+    complete(content, paths)
+    section = content.setdefault("ledger", {})
+    section["path"] = str(ledger.path)
+    section.update(ledger.guard_keys)
+    beside = ledger.path.parent
+    content.setdefault("output", str(beside / "out" / str(content["name"])))
+    content.setdefault("confidential", str(beside / ".hushrank" / "work"))
+
+
+def _fill_total(content: dict[str, Any], ledger: Ledger) -> bool:
+    """Write the total of the budget: the caller's, or the ledger's; whether there was one."""
+    section, privacy = content["ledger"], content["privacy"]
+    for key, value in ledger.terms_for(str(content["name"])).items():
+        section.setdefault(key, value)
+    needs_delta = privacy.get("delta") or (USUAL_DELTA if privacy.get("rho") else None)
+    if needs_delta and not section.get("delta"):
+        section["delta"] = needs_delta
+    known = "epsilon" in section
+    section.setdefault("epsilon", 1.0)
+    return known
+
+
+def _with_own_total(config: SurveyConfig) -> SurveyConfig:
+    """With what this release costs as the total: a second one needs the caller's word."""
+    if not config.privacy.private:
+        return config
+    spend = calibrate(config).terms.spend
+    total = adaptive_total([spend], config.ledger.delta).epsilon
+    section = config.ledger.model_copy(update={"epsilon": total})
+    return config.model_copy(update={"ledger": section})
+
+
+@cache
+def scratch() -> Path:
+    """A folder of this process, for what no ledger counts; it ends with the process."""
+    folder = Path(tempfile.mkdtemp(prefix="hushrank-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def local_area(config: SurveyConfig) -> Path:
+    """Where a table in memory is written for the reader: on this machine only."""
+    area = config.confidential
+    return scratch() if is_cloud(str(area)) else Path(str(area))

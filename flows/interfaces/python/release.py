@@ -1,0 +1,344 @@
+"""A release, as Python and notebooks see it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hushrank.flows.certificate.check import load_certificate, problems_of_certificate
+from hushrank.flows.certificate.model import Certificate
+from hushrank.flows.display import ranking_table
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.interfaces.python.arguments import plainly
+from hushrank.flows.interfaces.python.configuration import PathLike
+from hushrank.flows.interfaces.python.table import Table, ranking_html
+from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.release.archive import (
+    RELEASE,
+    REPORT,
+    SUMS,
+    check_intact,
+    find_archived,
+    load_archived,
+)
+from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS
+from hushrank.flows.release.history import SCHEMA, apart, outputs_of, problems_of, read_history
+from hushrank.flows.release.history import ranking_table as rankings_of
+from hushrank.flows.release.release import Release as Record
+from hushrank.flows.release.release import load_release
+from hushrank.flows.release.wording import verdict
+from hushrank.flows.run.stages import Outcome
+from hushrank.flows.terminal import text_console
+from hushrank.privacy.accounting import Spend
+from hushrank.transforms.common.local_files import MostBytes
+from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+from hushrank.transforms.storage.write import read_whole
+
+TEXT_WIDTH = 110
+REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
+_TYPES = {field.name: field.type for field in SCHEMA} | {"place": pa.string()}
+
+
+class Release:
+    """One published ranking. `repr` and notebooks show it; nothing here is confidential.
+
+    Attributes:
+        record: all that `release.json` holds.
+        folder: where the files are: `release.json`, `ranking.csv`, `report.html`,
+            `certificate.json`.
+        spent: what this call charged to the ledger; None: nothing, since it was drawn before.
+        balance: the budget afterwards; None for a release that was only read.
+    """
+
+    @plainly
+    def __init__(
+        self,
+        record: Record,
+        folder: Place,
+        *,
+        spent: Spend | None = None,
+        balance: Balance | None = None,
+    ) -> None:
+        self.record = record
+        self.folder = folder
+        self.spent = spent
+        self.balance = balance
+
+    @classmethod
+    @plainly
+    def of(cls, outcome: Outcome) -> Release:
+        """What a run published."""
+        spent = outcome.spent if outcome.charged else None
+        return cls(outcome.release, outcome.folder, spent=spent, balance=outcome.balance)
+
+    @property
+    def id(self) -> str:
+        """Its id in the ledger and the archive."""
+        return self.record.release_id
+
+    @property
+    def name(self) -> str:
+        """The population."""
+        return self.record.name
+
+    @property
+    def created(self) -> datetime:
+        """When it was made."""
+        return self.record.created
+
+    @property
+    def night(self) -> date | None:
+        """The day whose rows it ranks; None: all rows."""
+        return self.record.night
+
+    @property
+    def method(self) -> str:
+        """How the ranking was computed."""
+        return self.record.method
+
+    @property
+    def epsilon(self) -> float | None:
+        """The guarantee's epsilon, with `delta`."""
+        return self.record.privacy.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The guarantee's delta."""
+        return self.record.privacy.delta
+
+    @property
+    def safe(self) -> bool:
+        """Whether it protects people; an unsafe release is not for publication."""
+        return self.record.safe
+
+    @property
+    def informative(self) -> bool:
+        """Whether anything can be learned through the noise."""
+        return self.record.informative
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        return self.record.warnings
+
+    @property
+    def verdict(self) -> str:
+        """What the ranking says, in one to five sentences."""
+        return verdict(self.record)
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in plain words: who is protected, against what, by which noise."""
+        return "\n".join(self.record.privacy.statement)
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """What the guarantee does not cover."""
+        return self.record.privacy.not_protected
+
+    @property
+    def ranking(self) -> Table:
+        """A row for each item, the best first: place, item, score, intervals, ranks."""
+        return _ranking(self.record)
+
+    @property
+    def groups(self) -> dict[str, Table]:
+        """The ranking of each group, by its name."""
+        return {group.name: _ranking(board) for group, board in self.record.boards()}
+
+    @property
+    def top_k(self) -> tuple[str, ...] | None:
+        """The best items, if the job asked for them."""
+        return self.record.top_k
+
+    def to_pandas(self) -> Any:
+        """The ranking as a `pandas.DataFrame`; raises as `Table.to_pandas`."""
+        return self.ranking.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The ranking as a `polars.DataFrame`; raises as `Table.to_polars`."""
+        return self.ranking.to_polars()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.ranking.__arrow_c_stream__(requested_schema)
+
+    @property
+    @plainly
+    def certificate(self) -> Certificate | None:
+        """What the release proves of itself, in exact numbers; None: of an earlier version.
+
+        Raises:
+            ArchiveError: it cannot be read.
+        """
+        return load_certificate(self.folder)
+
+    @plainly
+    def report(self) -> Report:
+        """The whole page with figures, privacy statement and budget, which a notebook shows.
+
+        Raises:
+            ConfigError: the file is not there any more.
+        """
+        path = self.folder / REPORT
+        try:
+            return Report(path, read_whole(path, MostBytes.RELEASE).decode())
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+
+    def __repr__(self) -> str:
+        """Verdict and ranking as text."""
+        text = io.StringIO()
+        console = text_console(text, TEXT_WIDTH)
+        if not self.safe:
+            console.print("UNSAFE: this release protects nobody.", markup=False)
+        if self.record.look is not None:
+            console.print(self.record.look.seen, markup=False, highlight=False, soft_wrap=True)
+        console.print(self.verdict, markup=False, highlight=False, soft_wrap=True)
+        console.print(ranking_table(self.record))
+        return text.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        return ranking_html(self.record)
+
+
+class Report:
+    """The page of a release.
+
+    Attributes:
+        path: the file.
+        html: its text; it loads nothing from outside.
+    """
+
+    @plainly
+    def __init__(self, path: Place, html: str) -> None:
+        self.path = path
+        self.html = html
+
+    def __repr__(self) -> str:
+        return f"Report({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that its style does not touch the notebook."""
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" width="100%"'
+            f' height="{REPORT_HEIGHT}" style="border:0"></iframe>'
+        )
+
+
+class History(Sequence[Release]):
+    """All releases of a population, the earliest first.
+
+    Attributes:
+        left_out: releases that protect nobody, which are never mixed with the others.
+    """
+
+    @plainly
+    def __init__(self, releases: Sequence[Release], left_out: Sequence[Release] = ()) -> None:
+        self._releases = tuple(releases)
+        self.left_out = tuple(left_out)
+
+    def __len__(self) -> int:
+        return len(self._releases)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A release, or a part of the history."""
+        if isinstance(index, slice):
+            return History(self._releases[index])
+        return self._releases[index]
+
+    def __iter__(self) -> Iterator[Release]:
+        return iter(self._releases)
+
+    @property
+    def rankings(self) -> Table:
+        """A row for each item of each release."""
+        return Table(rankings_of([release.record for release in self]))
+
+    @property
+    def summary(self) -> Table:
+        """A row for each release: day, id, method, guarantee, and what it says."""
+        rows = [
+            {
+                "day": release.record.day,
+                "release_id": release.id,
+                "method": release.method,
+                "epsilon": release.epsilon,
+                "delta": release.delta,
+                "safe": release.safe,
+                "says": release.verdict,
+            }
+            for release in self
+        ]
+        return Table(pa.Table.from_pylist(rows))
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{each.record.day}  {each.id}  {each.verdict}" for each in self)
+
+    def _repr_html_(self) -> str:
+        return self.summary._repr_html_()
+
+
+@plainly
+def read_release(folder: PathLike | CloudPath) -> Release:
+    """The release that an output folder shows, or the one that a folder of its archive holds.
+
+    Args:
+        folder: the folder, local or gs://.
+
+    Raises:
+        ConfigError: there is no release.
+        ArchiveError: one of its files was changed after it was published.
+    """
+    place = _place(folder)
+    if (place / SUMS).exists():
+        return Release(load_archived(place), place)
+    record = load_release(place / RELEASE)
+    kept = find_archived(place, record.release_id)
+    if kept is not None:
+        check_intact(kept)
+    return Release(record, place)
+
+
+@plainly
+def history(*sources: PathLike | CloudPath) -> History:
+    """The releases in output folders, or of the jobs of YAML files.
+
+    Raises:
+        ConfigError: there is none, or they are of several populations.
+        ArchiveError: a file was changed after it was published.
+    """
+    from hushrank.flows.methods.registry import load_config
+
+    outputs = outputs_of(map(str, sources), load_config)
+    problems = problems_of(outputs, problems_of_certificate)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    shown, left_out = apart(read_history(outputs))
+    return History(
+        [Release(record, _kept(outputs, record)) for record in shown],
+        [Release(record, _kept(outputs, record)) for record in left_out],
+    )
+
+
+def _kept(outputs: Sequence[Place], record: Record) -> Place:
+    found = (find_archived(output, record.release_id) for output in outputs)
+    return next(folder for folder in found if folder is not None)
+
+
+def _place(folder: object) -> Place:
+    text = str(folder)
+    return CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser()
+
+
+def _ranking(record: Record) -> Table:
+    lines = zip(record.places(), record.ranking, strict=True)
+    rows = [{"place": place, **line.content()} for place, line in lines]
+    names = [name for name in FIELDS if name not in OPTIONAL_FIELDS or record.says(name)]
+    types = [(name, _TYPES.get(name, pa.float64())) for name in ("place", *names)]
+    return Table(pa.Table.from_pylist(rows, schema=pa.schema(types)))

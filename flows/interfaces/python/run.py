@@ -1,0 +1,240 @@
+"""`hushrank.rank` and `hushrank.run`: the run of the command line, for a table or a YAML file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Unpack
+
+from rich.text import Text
+
+from hushrank.flows.config.schedule import day_of
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.display import StepDisplay, show_alerts
+from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
+from hushrank.flows.interfaces.python.arguments import plain_argument, releasing
+from hushrank.flows.interfaces.python.configuration import (
+    LABEL,
+    UNSAFE_WITHOUT_REASON,
+    Keywords,
+    PathLike,
+    asked_of,
+    check_keyword_deltas,
+    local_area,
+)
+from hushrank.flows.interfaces.python.release import Release
+from hushrank.flows.interfaces.python.tables import batches_of, table_file
+from hushrank.flows.ledger.key import LedgerKey, ledger_key
+from hushrank.flows.run.job import Job, Survey, check_places, prepare_job, read_survey
+from hushrank.flows.run.nights import run_night
+from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.run import log_note, run_job
+from hushrank.flows.run.stages import Outcome, directly
+from hushrank.flows.terminal import Console
+
+PATHS = (str, os.PathLike)
+SEEDED = "seed: makes a release that protects nobody; for a test add unsafe=True."
+OTHER_TOTAL = (
+    "The total is what the ledger recorded, or what the first release cost; total_epsilon=...,"
+    " decided before you look at any result, sets another."
+)
+WAIT = 600.0
+NO_NOISE = (
+    "epsilon: inf adds no noise, so it protects nobody. Set a finite epsilon; or, for a simulation,"
+    " add unsafe=True."
+)
+
+
+@releasing
+def rank(
+    answers: Any,
+    *,
+    night: date | str | None = None,
+    again: bool = False,
+    seed: int | None = None,
+    unsafe: bool = False,
+    anyway: bool = False,
+    wait: float = WAIT,
+    progress: bool | None = None,
+    **asked: Unpack[Keywords],
+) -> Release:
+    """Rank privately what people answered, once: the same call again returns the same release.
+
+    Args:
+        answers: a pandas, polars or Arrow table, a DuckDB relation, or any other table of Arrow's
+            C stream or the data-frame protocol; a list of dicts; or paths, as in the YAML file.
+        night: the day whose rows to rank, if `schedule` or a path selects nights.
+        again: draw afresh what was released before; this costs again.
+        seed: draw all noise from this seed, for a test; needs `unsafe=True`.
+        unsafe: allow a release that protects nobody: without a ledger, of a seed, or without noise.
+            It is marked, and is not for publication.
+        anyway: accept a delta above 1e-5, at which the promise of epsilon may fail for too many,
+            and an epsilon that buys nothing by the plan's formula.
+        wait: for how many seconds at most to wait where another thread or process is at the same
+            release, whose draw is then shared, or at another night of these people.
+        progress: show each step; None: in a notebook or at a terminal.
+        **asked: see `Keywords`.
+
+    Raises:
+        ConfigError: a keyword, a column or the table breaks a rule. Nothing was spent.
+        BudgetRefused: the ledger does not hold what this would cost. No row was counted.
+        RunInProgress: another one went on for longer than `wait`. Nothing was spent.
+        HushrankError: anything else; the text says whether budget was spent.
+    """
+    paths, day = paths_of(answers), _day(night)
+    job = asked_of(asked, paths, unsafe=unsafe)
+    check_keyword_deltas(job.config, anyway=anyway)
+    private = job.config.privacy.private
+    _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
+    survey = Survey(LABEL, job.config, counted=job.counted, anyway=anyway)
+    check_places(survey.config, unsafe=_uncounted(survey, seed))
+    survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
+    with running(progress, wait) as execute, held(survey, answers, paths) as ready:
+        try:
+            return _released(ready, day, execute, again=again, seed=seed, wait=wait)
+        except BudgetRefused as error:
+            if asked.get("total_epsilon") is None:
+                raise BudgetRefused(f"{text_of(error)} {OTHER_TOTAL}") from None
+            raise
+
+
+@releasing
+def run(
+    survey: str | os.PathLike[str],
+    *,
+    night: date | str | None = None,
+    again: bool = False,
+    seed: int | None = None,
+    unsafe: bool = False,
+    anyway: bool = False,
+    wait: float = WAIT,
+    progress: bool | None = None,
+) -> Release:
+    """Run the job of a YAML file, as `hushrank run` does; the other arguments as for `rank`.
+
+    Raises:
+        HushrankError: as for `rank`.
+    """
+    day = _day(night)
+    read = read_survey(Path(survey), no_privacy=unsafe and seed is None, anyway=anyway)
+    _check_unsafe(private=read.config.privacy.private, counted=True, seed=seed, unsafe=unsafe)
+    with running(progress, wait) as execute:
+        return _released(read, day, execute, again=again, seed=seed, wait=wait)
+
+
+def _released(
+    survey: Survey,
+    night: date | None,
+    execute: Callable[[Job], Outcome],
+    *,
+    again: bool,
+    seed: int | None,
+    wait: float,
+) -> Release:
+    if _uncounted(survey, seed):
+        if again:
+            raise ConfigError(
+                "again: asks for a release that a ledger counts, and none counts this one; leave it"
+                " out. Nothing was read or spent."
+            )
+        return Release.of(execute(prepare_job(survey, seed=seed, night=night)))
+    if night is None:
+        return Release.of(execute(prepare_job(survey, again=again)))
+    now = datetime.now(UTC)
+    return Release.of(run_night(survey, night, now, execute, again=again, wait=wait))
+
+
+def _uncounted(survey: Survey, seed: int | None) -> bool:
+    """Whether no ledger counts the release, which then protects nobody."""
+    return seed is not None or not survey.config.privacy.private or not survey.counted
+
+
+def paths_of(answers: Any) -> list[str] | None:
+    """The paths that `answers` names; None: it is a table.
+
+    Raises:
+        ConfigError: a path cannot be one.
+    """
+    # By type, because a table or a row of the caller's own class may raise whatever it is asked.
+    if issubclass(type(answers), PATHS):
+        return [plain_argument("answers", answers, PathLike)]
+    entries = answers if type(answers) in (list, tuple) else ()
+    if entries and all(issubclass(type(each), PATHS) for each in entries):
+        return [plain_argument("answers", each, PathLike) for each in entries]
+    return None
+
+
+@contextmanager
+def held(
+    survey: Survey, answers: Any, paths: Sequence[str] | None, key: LedgerKey | None = None
+) -> Iterator[Survey]:
+    """The survey with a copy of the table in place of files, as long as the block lasts.
+
+    Args:
+        survey: the job.
+        answers: the table, unless `paths` are given.
+        paths: what to read instead of a table.
+        key: names the rows; None: the key of the ledger, which is made if there is none.
+
+    Raises:
+        ConfigError: see `batches_of` and `table_file`.
+    """
+    if paths is not None:
+        yield survey
+        return
+    config = survey.config
+    columns = config.columns()
+    batches = batches_of(answers, columns, _further(config))
+    named = key or ledger_key(config.ledger.path)
+    roles = [*columns.roles(), *(("window", name) for name in _further(config))]
+    with table_file(batches, roles, local_area(config), named) as file:
+        yield replace(survey, held=(file,))
+
+
+def _further(config: SurveyConfig) -> list[str]:
+    """The column of the window of a night, which selects rows."""
+    return [] if config.schedule.window is None else [config.schedule.window]
+
+
+@contextmanager
+def running(progress: bool | None, wait: float) -> Iterator[Callable[[Job], Outcome]]:
+    """Yield a function that runs jobs, with a child process that reads the rows.
+
+    Raises:
+        ConfigError: this process may use too little memory.
+    """
+    check_address_space()
+    console = Console()
+    visible = (console.is_jupyter or console.is_terminal) if progress is None else progress
+
+    def tell(note: str) -> None:
+        console.print(Text(note, style="yellow"), soft_wrap=True)
+
+    with Reducer() as reducer:
+
+        def execute(job: Job) -> Outcome:
+            perform = StepDisplay(console, job).perform if visible else directly
+            outcome = run_job(job, reducer, perform, tell if visible else log_note, wait)
+            if visible:
+                show_alerts(console, outcome)
+            return outcome
+
+        yield execute
+
+
+def _check_unsafe(*, private: bool, counted: bool, seed: int | None, unsafe: bool) -> None:
+    if not unsafe:
+        if seed is not None:
+            raise ConfigError(SEEDED)
+        if not private:
+            raise ConfigError(NO_NOISE)
+    elif private and counted and seed is None:
+        raise ConfigError(UNSAFE_WITHOUT_REASON)
+
+
+def _day(night: date | str | None) -> date | None:
+    return day_of(night, "night") if isinstance(night, str) else night

@@ -1,0 +1,244 @@
+"""A ledger's backend that checks signature and anchor at every read, and keeps both up to date.
+
+Signature. With a key, the last line of the ledger must be signed with it. It vouches for all lines
+above, because it covers the hash of the line before it; so lines from before there was a key, or of
+a lost key, stay valid once an operator has accepted them (`ledger recover`), which adds a line.
+
+Anchor. The ledger must hold the line that its anchor names. An append takes three steps:
+1. the anchor is brought to the line that the ledger ends with now (at the first append: to line 0);
+2. the lines are appended to the ledger;
+3. the anchor is brought to the last of them.
+Whenever a process dies, the anchor is at most one append behind, and the next append brings it up
+to date. So what a rollback could take away unseen is at most the last append, and only until then.
+
+Reads ask the anchor first and the ledger second: an append in between makes the ledger longer,
+which is allowed. Only the very first append makes an anchor of one that held nothing, so where the
+anchor holds nothing and the ledger has lines, both are asked once more.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.anchor import Anchor
+from hushrank.flows.ledger.backend import LedgerBackend, Snapshot
+from hushrank.flows.ledger.budget_text import NOTHING_SPENT
+from hushrank.flows.ledger.entries import RESTORE, without_hash
+from hushrank.flows.ledger.signatures import Signed, Signer, Verifier
+from hushrank.flows.ledger.signed_head import Anchored, Head, differs, head_of
+
+RECOVER = "hushrank ledger recover says what going on without it means"
+_Findings = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the last read found: the anchor's head, and the head of the ledger."""
+
+    token: str
+    anchored: Head | None
+    present: Head
+
+    @property
+    def even(self) -> bool:
+        """Whether the anchor is as far as the ledger."""
+        return self.anchored is not None and self.anchored.position == self.present.position
+
+
+class GuardedLedger:
+    """The `LedgerBackend` of another backend, with a key, an anchor or both.
+
+    Args:
+        inner: keeps the lines.
+        key: with which the last line must be signed; None: signatures are not looked at.
+        signer: signs heads; None: they are not signed.
+        anchor: the second place; None: there is none.
+    """
+
+    def __init__(
+        self,
+        inner: LedgerBackend,
+        *,
+        key: Verifier | None = None,
+        signer: Signer | None = None,
+        anchor: Anchor | None = None,
+    ) -> None:
+        self._inner, self._key, self._signer, self._anchor = inner, key, signer, anchor
+        self._seen: _Seen | None = None
+        self._accepted = False
+
+    @property
+    def place(self) -> str:
+        """Of the lines."""
+        return self._inner.place
+
+    def read(self) -> Snapshot:
+        """The present content; its `loss` tells of a missing signature or anchor too.
+
+        Raises:
+            LedgerError: as of the inner backend; a signature is false; the anchor cannot be read.
+        """
+        known, snapshot = self._both()
+        if self._anchor is not None and known is None and snapshot.content:
+            known, snapshot = self._both()
+        anchored = None if known is None else known.head
+        self._seen = _Seen(snapshot.token, anchored, self._head(snapshot.content))
+        if self._accepted:
+            return snapshot
+        doubts = [
+            *((snapshot.loss, *found) for found in snapshot.findings if snapshot.loss is not None),
+            *self._unsigned(snapshot.content),
+            *self._unanchored(snapshot.content, known),
+        ]
+        if not doubts:
+            return snapshot
+        findings = tuple((text, effect) for _, text, effect in doubts)
+        return replace(snapshot, loss=doubts[0][0], findings=findings)
+
+    def _both(self) -> tuple[Anchored | None, Snapshot]:
+        known = None if self._anchor is None else self._anchor.latest()
+        return known, self._inner.read()
+
+    def append(self, token: str, lines: bytes) -> bool:
+        """Add `lines` to the ledger and the last of them to the anchor.
+
+        Raises:
+            LedgerError: as of the inner backend, or the anchor cannot be written. Then the lines
+                may be recorded; whoever runs again goes on from there and pays nothing twice.
+        """
+        seen = self._seen
+        if self._anchor is None:
+            written = self._inner.append(token, lines)
+            self._accepted = self._accepted and not written
+            return written
+        if seen is None or seen.token != token:
+            return False
+        if not self._accepted and not seen.even:
+            self._put(self._anchor, seen.present, seen, NOTHING_SPENT)
+        written = self._inner.append(token, lines)
+        if written:
+            recorded = (
+                f"This step is recorded in {self.place} all the same: nothing is paid for twice."
+            )
+            self._put(self._anchor, head_of(lines), seen, recorded)
+            self._accepted = False
+        return written
+
+    def tidy(self) -> None:
+        """As of the inner backend."""
+        self._inner.tidy()
+
+    def check_writable(self) -> None:
+        """As of the inner backend."""
+        self._inner.check_writable()
+
+    def accept_loss(self) -> None:
+        """Accept the present content; the next append makes that lasting.
+
+        That append signs the line that says so, and begins a new epoch of the anchor. If none
+        comes, the ledger is refused again.
+        """
+        if self._inner.read().loss is not None:
+            self._inner.accept_loss()
+        self._accepted = True
+
+    def hold(self, release_id: str) -> AbstractContextManager[None]:
+        """As of the inner backend."""
+        return self._inner.hold(release_id)
+
+    def _put(self, anchor: Anchor, head: Head, seen: _Seen, otherwise: str) -> None:
+        """Put `head` into the anchor, in a new epoch if an operator accepted this ledger."""
+        epoch = 0 if seen.anchored is None else seen.anchored.epoch
+        head = head.model_copy(update={"epoch": epoch + self._accepted})
+        try:
+            anchor.put(head, head.record(self._signer))
+        except LedgerError as error:
+            raise LedgerError(" ".join((str(error), otherwise))) from None
+
+    def _head(self, content: bytes) -> Head:
+        try:
+            return head_of(content)
+        except ValueError:
+            raise LedgerError(
+                f"{self.place}: its last line is damaged: it is not an entry of a ledger. {RESTORE}"
+            ) from None
+
+    def _unsigned(self, content: bytes) -> list[tuple[str, str, str]]:
+        """What is wrong with the signature of the last line: refusal, finding, effect.
+
+        Raises:
+            LedgerError: it claims to be of this key and is not.
+        """
+        if self._key is None or not content:
+            return []
+        last = content.removesuffix(b"\n").rpartition(b"\n")[2]
+        signed, mine = Signed.of(without_hash(last)), self._key.key_id
+        if signed is not None and signed.holds(self._key):
+            return []
+        if signed is not None and signed.key_id == mine:
+            raise LedgerError(forged_text(self.place, len(content.splitlines())))
+        how = "is not signed" if signed is None else f"is signed with key {signed.key_id}"
+        return [
+            (
+                f"{self.place}: its last line {how}, but ledger.signing_key is key {mine}. Somebody"
+                " without the key wrote it, or this is another key, or the ledger is older than"
+                " the key. Put the right key or the signed copy back; if these lines are yours,"
+                f" hushrank ledger recover accepts and signs them. {NOTHING_SPENT}",
+                f"its last line {how}, not with key {mine}",
+                "A signed line will vouch for all lines above it, whoever wrote them",
+            )
+        ]
+
+    def _unanchored(self, content: bytes, known: Anchored | None) -> list[tuple[str, str, str]]:
+        """How the ledger and its anchor disagree: refusal, finding, effect.
+
+        Raises:
+            LedgerError: the signature of the anchor's head is false.
+        """
+        if self._anchor is None or (known is None and not content):
+            return []
+        place, where = self._anchor.place, f"{self.place} and ledger.anchor {self._anchor.place}"
+        if known is None:
+            return [
+                (
+                    f"ledger.anchor: {place} holds nothing, but the ledger has lines. If it is not"
+                    " the right place, or its disk is not mounted, correct that; if the anchor is"
+                    f" new or lost, {RECOVER}. {NOTHING_SPENT}",
+                    f"its anchor {place} holds nothing",
+                    "The anchor begins here: an older copy of the ledger put back before now is not"
+                    " noticed",
+                )
+            ]
+        if self._key is not None and not known.holds(self._key):
+            if known.signed is not None and known.signed.key_id == self._key.key_id:
+                raise LedgerError(forged_text(place, None))
+            return [
+                (
+                    f"ledger.anchor: what {place} holds is not signed with ledger.signing_key"
+                    f" (key {self._key.key_id}). Put the right key or the anchor's signed copy"
+                    f" back; if the key is new, {RECOVER}. {NOTHING_SPENT}",
+                    f"its anchor {place} is not signed with key {self._key.key_id}",
+                    "The anchor is signed from here on",
+                )
+            ]
+        why = differs(known.head, content)
+        if why is None:
+            return []
+        return [
+            (
+                f"{where} disagree: the ledger {why}. It was cut off or edited, or an older copy"
+                " was put back. Put the newest copy back, with the files beside it. Without one,"
+                " count this budget as spent, or run hushrank ledger recover, which says what is"
+                f" known to be. {NOTHING_SPENT}",
+                f"it {why}, says its anchor {place}",
+                "Spends that only the missing lines recorded count as not spent",
+            )
+        ]
+
+
+def forged_text(place: str, line: int | None) -> str:
+    """Refusal of a signature that is not what it claims to be."""
+    where = place if line is None else f"{place}: line {line}"
+    return f"{where} was changed after it was signed: its signature is false. {RESTORE}"

@@ -1,0 +1,101 @@
+"""A ledger at a place, with the key and the anchor that a configuration names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from hushrank.flows.config.privacy import LedgerConfig
+from hushrank.flows.config.section import GIT_PREFIX, anchor_place
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.ledger.anchor import Anchor
+from hushrank.flows.ledger.backend import LedgerBackend
+from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.cloud_object import LedgerObject
+from hushrank.flows.ledger.file_anchor import FileAnchor
+from hushrank.flows.ledger.git_anchor import GitAnchor
+from hushrank.flows.ledger.guarded import GuardedLedger
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.ledger.object_anchor import ObjectAnchor
+from hushrank.flows.ledger.signatures import Signer, Verifier, sealed
+from hushrank.flows.ledger.signing import load_public_key, load_signer
+from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What shows that a ledger was changed.
+
+    Attributes:
+        key: checks signatures; None: they are not checked.
+        signer: signs new lines; None: they are not signed.
+        anchor: the second place; None: there is none.
+    """
+
+    key: Verifier | None = None
+    signer: Signer | None = None
+    anchor: Anchor | None = None
+
+    @classmethod
+    def of(cls, config: LedgerConfig) -> Guards:
+        """Those that a configuration names.
+
+        Raises:
+            LedgerError: the key cannot be used.
+        """
+        anchor = None if config.anchor is None else anchor_at(config.anchor)
+        if config.signing_key is None:
+            return cls(anchor=anchor)
+        signer = load_signer(config.signing_key)
+        return cls(signer, signer, anchor)
+
+    def with_anchor(self, anchor: str | None) -> Guards:
+        """The same with another anchor, from the working directory; None: with its own.
+
+        Raises:
+            ConfigError: `anchor` names no place.
+        """
+        return self if anchor is None else replace(self, anchor=anchor_at(_absolute(anchor)))
+
+    def for_reader(self, public_key: Path | None) -> Guards:
+        """The same for somebody who only reads, with another key if one is given.
+
+        Raises:
+            LedgerError: the key cannot be used.
+        """
+        key = self.key if public_key is None else load_public_key(public_key)
+        return replace(self, key=key, signer=None)
+
+    def around(self, place: Place) -> LedgerBackend:
+        """The backend of the ledger at `place`, which these guard."""
+        inner = LedgerObject(place) if isinstance(place, CloudPath) else LedgerFile(place)
+        if self.key is None and self.anchor is None:
+            return inner
+        return GuardedLedger(inner, key=self.key, signer=self.signer, anchor=self.anchor)
+
+    def ledger(self, place: Place, terms: BudgetTerms) -> Ledger:
+        """The ledger at `place` for one population."""
+        seal = None if self.signer is None else partial(sealed, signer=self.signer)
+        return Ledger(self.around(place), terms, seal=seal)
+
+
+def anchor_at(anchor: str) -> Anchor:
+    """The anchor that a configuration names."""
+    place = anchor_place(anchor)
+    if isinstance(place, CloudPath):
+        return ObjectAnchor(place)
+    return GitAnchor(place) if anchor.startswith(GIT_PREFIX) else FileAnchor(place)
+
+
+def _absolute(anchor: str) -> str:
+    """An anchor as a command line or a Python program names it."""
+    if is_cloud(anchor):
+        try:
+            CloudPath.parse(anchor)
+        except ValueError as error:
+            raise ConfigError(f"anchor: {error}") from None
+        return anchor
+    prefix = GIT_PREFIX if anchor.startswith(GIT_PREFIX) else ""
+    return f"{prefix}{Path(anchor.removeprefix(GIT_PREFIX)).expanduser().absolute()}"

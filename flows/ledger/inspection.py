@@ -1,0 +1,87 @@
+"""What signatures and anchor say of a whole ledger, for `ledger show` and `ledger verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.anchor import Anchor
+from hushrank.flows.ledger.entries import without_hash
+from hushrank.flows.ledger.guarded import forged_text
+from hushrank.flows.ledger.guards import Guards
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.signatures import Signed, Verifier
+
+
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """Which lines of a ledger are signed with one key.
+
+    Attributes:
+        key_id: of the key.
+        signed: how many lines are signed with it.
+        vouched: how many lines are not; a line that is signed stands somewhere below each of them,
+            unless they are at the end, which a run refuses.
+    """
+
+    key_id: str
+    signed: int
+    vouched: int
+
+    @property
+    def text(self) -> str:
+        """What they say, for people."""
+        if not self.vouched:
+            return f"Signed with key {self.key_id}: all {self.signed} lines."
+        return (
+            f"Signed with key {self.key_id}: {self.signed} lines. {self.vouched} others are not; an"
+            " operator accepted them, and a signed line below vouches for them."
+        )
+
+
+def signatures_of(content: bytes, key: Verifier, place: str) -> Signatures:
+    """Check every signature of `key` in a ledger.
+
+    Raises:
+        LedgerError: one is false; the text names the line.
+    """
+    lines = content.splitlines()
+    signed = 0
+    for number, line in enumerate(lines, start=1):
+        found = Signed.of(without_hash(line))
+        if found is None or found.key_id != key.key_id:
+            continue
+        if not found.holds(key):
+            raise LedgerError(forged_text(place, number))
+        signed += 1
+    return Signatures(key.key_id, signed, len(lines) - signed)
+
+
+def anchor_text(anchor: Anchor) -> str:
+    """How far an anchor has followed its ledger, for people.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    found = anchor.latest()
+    if found is None or found.head.time is None:
+        return f"Anchor {anchor.place}: no line yet."
+    head = found.head
+    accepted = f", {head.epoch} times accepted by an operator" if head.epoch else ""
+    return (
+        f"Anchor {anchor.place}: line {head.position} of {head.time:%Y-%m-%d %H:%M} UTC{accepted}."
+    )
+
+
+def guard_texts(ledger: Ledger, guards: Guards) -> Iterator[str]:
+    """A sentence on the signatures, where there is a key, and on the anchor, where there is one.
+
+    Raises:
+        LedgerError: a signature is false, or the ledger or its anchor cannot be read.
+    """
+    if guards.key is not None:
+        content = ledger.backend.read().content
+        yield signatures_of(content, guards.key, ledger.backend.place).text
+    if guards.anchor is not None:
+        yield anchor_text(guards.anchor)

@@ -1,0 +1,295 @@
+"""The plan of a job as a person reads it: what each setting reaches, and what to take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.planning.plan.accuracy import SHARES, Accuracy
+from hushrank.flows.planning.plan.choice import AUTO, Verdict
+from hushrank.flows.planning.plan.guarantees import guarantee_words
+from hushrank.flows.planning.plan.naive import Loss
+from hushrank.flows.planning.plan.plan import SurveyPlan
+from hushrank.flows.planning.plan.survey import Setting, answers_of, is_right, predicted
+from hushrank.flows.planning.plan.ties import ties_text
+from hushrank.flows.planning.plan.world import World
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.terminal import Console
+from hushrank.privacy.units import Bounding
+
+RECOMMENDED = "<- recommended"
+NOT_RIGHT = "<- not right for this design"
+UNKNOWN = "unknown"  # scores that are further off than if nothing was said
+SELDOM = 0.9  # a share of surveys that learn something, below which it is said how many do not
+TARGET_WORDS = {
+    "top": "the best item comes out first in {} of such surveys",
+    "best": "{} of the best items are among the first",
+    "order": "{} of the pairs of items come out in the right order",
+    "error": "a typical score is off by {}",
+    "largest": "the worst score is off by {}",
+    "width": "a rank is known within {} places",
+}
+
+LEGEND = (
+    "best first: how often the best item is ranked first; order: pairs of items in the right order;"
+    " error: of a typical score, {}and the largest (of shares in percentage points);"
+    " rank width: how many ranks an item's 95 % interval spans"
+)
+LEGEND_OF_FORMULA = "and by formula, "
+LEGEND_OF_UNKNOWN = "; unknown: scores are off by more than if all items were called equal"
+LEGEND_OF_NOTHING = "; nothing learned: in so many of such surveys the release says just that"
+
+
+def show_plan(console: Console, plan: SurveyPlan) -> None:
+    """Print what each setting reaches and what to take."""
+    if plan.target.name == "best" and plan.config.top_k is None:
+        console.print("best: of the 3 best items; set top_k for another number.", highlight=False)
+    if plan.design:
+        console.print(Text(plan.design), soft_wrap=True)
+    console.print(_table(plan))
+    console.print(Text(_legend(plan), style="dim"), soft_wrap=True)
+    console.print(Text(_needed_text(plan)), soft_wrap=True)
+    if plan.reason:
+        named, taken = plan.config.method, plan.compared[0][0].method
+        console.print(Text(f"\nMethod {named} takes {taken}: {plan.reason}."), soft_wrap=True)
+    if len(plan.compared) > 1 or plan.naive:
+        console.print(Text(f"\nMethods at epsilon {plan.base.epsilon:g}:", style="bold"))
+        console.print(_methods_table(plan))
+    if plan.best is not None:
+        console.print(Text(_verdict_text(plan, plan.best)), soft_wrap=True)
+    for loss in plan.losses:
+        console.print(Text(_loss_text(loss)), soft_wrap=True)
+    if plan.weights:
+        console.print(Text(f"\n{plan.weights}"), soft_wrap=True)
+    if plan.ties:
+        console.print(Text(f"\n{ties_text(plan.ties, plan.world)}"), soft_wrap=True)
+    if plan.guarantees and plan.right:
+        console.print(
+            Text(f"\nNoise at epsilon {plan.base.epsilon:g}, the job's first:", style="bold")
+        )
+        console.print(_guarantees_table(plan))
+    if boards := _boards_table(plan):
+        console.print(Text(f"\nGroups at epsilon {plan.base.epsilon:g}:", style="bold"))
+        console.print(boards)
+        console.print(Text(_boards_legend(plan), style="dim"), soft_wrap=True)
+    if plan.request.plot is not None:
+        console.print(Text(f"Plot: {plan.request.plot}"), soft_wrap=True)
+    settings = [setting for setting, _ in plan.tried]
+    source = _source_text(plan.config, settings, plan.world)
+    console.print(Text(source, style="dim"), soft_wrap=True)
+
+
+def _legend(plan: SurveyPlan) -> str:
+    others = plan.guarantees if plan.right else []
+    rows = [found for _, found in (*plan.tried, *plan.compared, *plan.naive, *others)]
+    unknown = any(UNKNOWN in (_error(found), _largest(found)) for found in rows)
+    formula = any(each is not None for each in _formulas(plan))
+    nothing = any(found.informative < SELDOM for found in rows)
+    return (
+        LEGEND.format(LEGEND_OF_FORMULA * formula)
+        + LEGEND_OF_UNKNOWN * unknown
+        + LEGEND_OF_NOTHING * nothing
+    )
+
+
+def _formulas(plan: SurveyPlan) -> list[float | None]:
+    return [predicted(plan.config, each, plan.world) for each, _ in plan.tried]
+
+
+def _table(plan: SurveyPlan) -> Table:
+    several = {
+        name: heading
+        for name, heading in (("people", "people"), ("answers", "answers"))
+        if len({getattr(each, name) for each, _ in plan.tried}) > 1
+    }
+    formulas = _formulas(plan)
+    formula = any(each is not None for each in formulas)
+    chooses = len(set(plan.methods)) > 1
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in (
+        *("epsilon", *several.values()),
+        *(("method",) if chooses else ()),
+        *("best first", "order", "error", *(("formula",) if formula else ())),
+        *("largest", "rank width"),
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    for (setting, found), method, by_formula in zip(
+        plan.tried, plan.methods, formulas, strict=True
+    ):
+        table.add_row(
+            f"{setting.epsilon:g}",
+            *(f"{getattr(setting, name):,}" for name in several),
+            *((method,) if chooses else ()),
+            *(_share(found.top), _share(found.order), _error(found)),
+            *((_formula(by_formula, found),) if formula else ()),
+            *(_largest(found), _places(found.width)),
+            RECOMMENDED if setting is plan.chosen else _remark(found, right=plan.right),
+        )
+    return table
+
+
+def _methods_table(plan: SurveyPlan) -> Table:
+    table = _comparison("method")
+    for setting, found in plan.compared:
+        remark = _remark(found, right=is_right(plan.config, setting.method))
+        table.add_row(setting.method, *_measured(found), remark)
+    for setting, found in plan.naive:
+        table.add_row(Text(setting.method, style="dim"), *_measured(found), "")
+    return table
+
+
+def _guarantees_table(plan: SurveyPlan) -> Table:
+    table = _comparison("noise", "method")
+    own, found = plan.compared[0]
+    rows = [(guarantee_words(plan.config), own.method, found)]
+    rows += [(each.words, each.method, found) for each, found in plan.guarantees]
+    for words, method, found in rows:
+        table.add_row(words, method, *_measured(found), _remark(found, right=True))
+    return table
+
+
+def _boards_table(plan: SurveyPlan) -> Table | None:
+    """What a release says of each group; None where there are no groups."""
+    scale, groups = plan.compared[0][1].scale, plan.config.groups
+    if groups is None:
+        return None
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("group", no_wrap=True)
+    for heading in ("share", "order", "error"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    shares = plan.world.shares_of(len(groups.groups()))
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
+        table.add_row(Text(name), _share(share), _share(order), _off_by(error, math.inf, scale))
+    return table
+
+
+def _boards_legend(plan: SurveyPlan) -> str:
+    return (
+        "share: of all answers, supposed (--group-share); scores of groups are drawn towards the"
+        " whole and differ from it by a standard deviation of"
+        f" {plan.world.group_spread:g} (--group-spread)"
+    )
+
+
+def _comparison(*of: str) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in of:
+        table.add_column(heading, no_wrap=True)
+    for heading in ("best first", "order", "error", "rank width"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    return table
+
+
+def _measured(found: Accuracy) -> tuple[str, ...]:
+    return _share(found.top), _share(found.order), _error(found), _places(found.width)
+
+
+def _remark(found: Accuracy, *, right: bool) -> str:
+    if not right:
+        return NOT_RIGHT
+    if found.informative < SELDOM:
+        return f"<- nothing learned in {_share(1 - found.informative)}"
+    return ""
+
+
+def _share(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:.0f} %"
+
+
+def _error(found: Accuracy) -> str:
+    return _off_by(found.error, found.equal, found.scale)
+
+
+def _largest(found: Accuracy) -> str:
+    return _off_by(found.largest, found.largest_equal, found.scale)
+
+
+def _formula(value: float | None, found: Accuracy) -> str:
+    return "–" if value is None else _off_by(value, found.equal, found.scale)
+
+
+def _off_by(value: float, equal: float, scale: Scale) -> str:
+    """An error in words where calling all items equal is no worse."""
+    if math.isnan(value):
+        return "–"
+    if value >= equal:
+        return UNKNOWN
+    return f"{two_digits(100 * value)} %" if scale is Scale.WIN_SHARE else two_digits(value)
+
+
+def two_digits(value: float) -> str:
+    """Two significant digits, and all of them before the point; never an exponent."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = max(0, 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _places(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.1f}"
+
+
+def _needed_text(plan: SurveyPlan) -> str:
+    target, base = plan.target, plan.base
+    if not plan.right:
+        return (
+            f"No epsilon helps: {plan.config.method} is not right for this design, so that its"
+            " ranking is wrong however little noise there is."
+        )
+    shown = f"{100 * target.value:.0f} %" if target.name in SHARES else f"{target.value:g}"
+    wanted = TARGET_WORDS[target.name].format(shown)
+    whom = f" with {base.people:,} people" if len(plan.request.people) > 1 else ""
+    if math.isinf(plan.needed):
+        return (
+            f"No epsilon is enough{whom} so that {wanted}: chance in who answers is too large."
+            " More people or more answers of each would help."
+        )
+    return f"Epsilon {plan.needed:g} is enough{whom} so that {wanted}."
+
+
+def _verdict_text(plan: SurveyPlan, best: Verdict) -> str:
+    taken = best.setting.method
+    if plan.config.method == AUTO and taken == plan.compared[0][0].method:
+        taken = f"auto, which is {taken} here"
+    where = "" if plan.world.design is None else f" (design {plan.world.design.value})"
+    return f"Take {taken}: {best.why}{where}."
+
+
+def _loss_text(loss: Loss) -> str:
+    return (
+        f"{loss.method} loses to a naive way here: {loss.naive.removeprefix('naive: ')} has"
+        f" {_share(loss.theirs)} of the pairs in the right order, {loss.method} has"
+        f" {_share(loss.ours)}. No naive way has intervals, and nothing here runs one."
+    )
+
+
+def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World) -> str:
+    people = " or ".join(f"{n:,}" for n in dict.fromkeys(each.people for each in settings))
+    answers = " or ".join(
+        f"{n:,}" for n in dict.fromkeys(answers_of(config, each.answers) for each in settings)
+    )
+    if world.activity:
+        given = ", ".join(f"{rows:,} ({share:.0%})" for rows, share in world.activity)
+        weights = config.privacy.bounding is Bounding.WEIGHTS
+        counted = f"which count as {answers}" if weights else f"of which {answers} count"
+        return (
+            f"(simulated from {people} invented people who give {given} answers, {counted} at most,"
+            f" and true scores of standard deviation {world.spread:g}; your data was not read;"
+            " nothing was spent)"
+        )
+    noun = "ranking" if config.input.kind == "rankings" else "answer"
+    nouns = noun if answers == "1" else f"{noun}s"
+    covariates = isinstance(config.input, InputConfig) and config.input.covariates
+    effects = ", without effects of covariates" if covariates else ""
+    return (
+        f"(simulated from {people} invented people with {answers} {nouns} each and true scores of"
+        f" standard deviation {world.spread:g}{effects}; your data was not read; nothing was spent)"
+    )

@@ -1,0 +1,331 @@
+"""The plan of a job: every setting that is asked for, tried on invented surveys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.privacy import check_deltas
+from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import calibrate
+from hushrank.flows.planning.plan.accuracy import ERRORS, SHARES, Accuracy, Target
+from hushrank.flows.planning.plan.choice import AUTO, Verdict, methods_to_compare, verdict
+from hushrank.flows.planning.plan.groups import group_errors
+from hushrank.flows.planning.plan.guarantees import Alternative, tried_guarantees
+from hushrank.flows.planning.plan.heavy_users import activity_of, gain_of_weights, weights_text
+from hushrank.flows.planning.plan.naive import Loss, loss_of, naive_ways
+from hushrank.flows.planning.plan.plot import accuracy_plot
+from hushrank.flows.planning.plan.survey import (
+    Setting,
+    accuracy_of,
+    answers_of,
+    chosen_method,
+    epsilon_for,
+    is_right,
+    planned_survey,
+    predicted,
+    with_setting,
+)
+from hushrank.flows.planning.plan.ties import orders_by_ties, with_ties
+from hushrank.flows.planning.plan.world import World, design_text, world_of
+from hushrank.flows.planning.plan.worth import refusal, worth_of
+from hushrank.flows.report.svg import check_picture
+from hushrank.privacy.units import Unit
+from hushrank.transforms.common.local_files import open_to_write
+from hushrank.transforms.common.schema import Ties
+
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+DEFAULT_TARGET = "top=0.9"
+MOST_SETTINGS = 40
+MOST_PEOPLE = 10**10  # more than there are
+IN_A_STREAM = (
+    "People are those whose answers count in what the last night shows, each on one night of it;"
+    " epsilon is that of all nights of the stream together. hushrank plan --stream says how many"
+    " answers the caps leave out."
+)
+Tried = list[tuple[Setting, Accuracy]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What is asked: empty lists mean what the job says, or usual values.
+
+    Attributes:
+        people: how many may answer, one or several numbers.
+        answers: L to try.
+        epsilons: to try.
+        target: such as `top=0.9`.
+        plot: where to draw; None: nowhere.
+        n_items: where the file does not list the items yet.
+        design: to invent, in place of the stated one.
+        zipf: exponent of the exposures in a design that is not balanced.
+        exposures: file of public exposures, instead.
+        ties: chance that equals tie, where the job models ties; None: as `World` has it.
+        activity: how many answers people give, such as 5:0.9 and 60:0.1; empty: as many as count.
+    """
+
+    people: tuple[int, ...]
+    answers: tuple[int, ...] = ()
+    epsilons: tuple[float, ...] = ()
+    target: str = DEFAULT_TARGET
+    plot: Path | None = None
+    n_items: int | None = None
+    design: Design | None = None
+    zipf: float | None = None
+    exposures: Path | None = None
+    ties: float | None = None
+    activity: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyPlan:
+    """What was tried on invented surveys, and what to take.
+
+    Attributes:
+        config: of the job, whose own epsilon may have been open.
+        request: what was asked.
+        world: what is supposed of people and items.
+        target: the accuracy that is wanted.
+        tried: every setting with what it reaches.
+        methods: what ranks in each of them: the job's method, or what `auto` takes.
+        right: whether the job's method is right for the design; only then is one recommended.
+        chosen: the first of them that reaches the target; None: none does.
+        base: the setting of `needed` and `compared`.
+        reason: why `auto` takes the first method of `compared`; empty: the job names its method.
+        needed: epsilon that is enough for the target; infinite: none is.
+        compared: `base` by each method that is right for the design, the job's own first.
+        naive: `base` by naive ways, which are no methods.
+        losses: of the job's method, or what `auto` takes, and of the method to take: those that
+            order items worse than a naive way.
+        best: the method to take; None: there is no choice.
+        guarantees: `base` under other guarantees.
+        boards: of each group, error and order in `base`; empty: there are no groups.
+        ties: share of pairs in order in `base` by each way of treating ties; empty: the job models
+            none.
+    """
+
+    config: SurveyConfig
+    request: PlanRequest
+    world: World
+    target: Target
+    tried: Tried
+    methods: tuple[str, ...]
+    right: bool
+    chosen: Setting | None
+    base: Setting
+    reason: str
+    needed: float
+    compared: Tried
+    naive: Tried
+    losses: tuple[Loss, ...]
+    best: Verdict | None
+    guarantees: list[tuple[Alternative, Accuracy]]
+    boards: list[tuple[float, float]]
+    ties: dict[Ties, float]
+
+    @property
+    def weights_gain(self) -> float | None:
+        """Signal to noise with weights for heavy users over that without; None: not known."""
+        method, activity = self.compared[0][0].method, self.world.activity
+        return gain_of_weights(self.config, method, self.base.answers, activity)
+
+    @property
+    def weights(self) -> str:
+        """What to know of weights for heavy users, in one line; empty: nothing."""
+        method, activity = self.compared[0][0].method, self.world.activity
+        return weights_text(self.config, method, self.base.answers, activity)
+
+    @property
+    def design(self) -> str:
+        """Which design was invented, in one line; empty: answers are no comparisons.
+
+        For a stream of nights also what the people of a survey stand for.
+        """
+        text = design_text(self.world, planned_survey(self.config, self.base, self.world))
+        return text if self.config.schedule.stream is None else f"{text} {IN_A_STREAM}"
+
+
+def checked_plan(
+    label: str, config: SurveyConfig, request: PlanRequest, world: World, *, anyway: bool
+) -> SurveyPlan:
+    """Plan a job as `plan_of`, unless it fails its promise for too many or buys nothing.
+
+    Args:
+        label: names the job in messages.
+        config, request, world: as for `plan_of`.
+        anyway: plan it all the same.
+
+    Raises:
+        ConfigError: a delta is above its limit, no setting buys anything, or as for `plan_of`.
+    """
+    people = max(request.people, default=None)
+    check_deltas(label, config.deltas, anyway=anyway, people=people)
+    best = max(settings_of(config, request), key=lambda each: (each.epsilon, each.people))
+    tried = with_setting(config, best)
+    worth = None if anyway else worth_of(tried, calibrate(tried), best.people)
+    if worth is not None and worth.nothing:
+        raise ConfigError(refusal(tried, worth))
+    return plan_of(config, request, world)
+
+
+def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyPlan:
+    """Try every setting of a job that can be planned, and draw it where that is asked.
+
+    Args:
+        config: of `flows.planning.plan.survey.plan_config` or `config_to_plan`.
+        request: what is asked.
+        world: what is supposed.
+
+    Raises:
+        ConfigError: the request breaks a rule.
+    """
+    if request.plot is not None:
+        check_picture(request.plot)
+    world = _world_of(config, request, world)
+    target, settings = parse_target(request.target), settings_of(config, request)
+    right = is_right(config, config.method)
+    tried = [(each, accuracy_of(config, each, world)) for each in settings]
+    chosen = next((each for each, found in tried if right and target.met(found)), None)
+    base = chosen or settings[-1]
+    own = chosen_method(config, base)
+    methods = methods_to_compare(config, own.method.facts.name)
+    others = [replace(base, method=method) for method in methods[1:]]
+    compared = [
+        (replace(base, method=methods[0]), dict(tried)[base]),
+        *((each, accuracy_of(config, each, world)) for each in others),
+    ]
+    if request.plot is not None:
+        _draw(config, request.plot, tried, methods, world)
+    best, naive = verdict(config, compared, target), naive_ways(config, base, world)
+    taken = {methods[0], methods[0] if best is None else best.setting.method}
+    lost = (loss_of(each, naive) for each in compared if each[0].method in taken)
+    return SurveyPlan(
+        config=config,
+        request=request,
+        world=world,
+        target=target,
+        tried=tried,
+        methods=tuple(chosen_method(config, each).method.facts.name for each in settings),
+        right=right,
+        chosen=chosen,
+        base=base,
+        reason=own.reason,
+        needed=_needed(config, target, tried, base, chosen, world) if right else math.inf,
+        compared=compared,
+        naive=naive,
+        losses=tuple(loss for loss in lost if loss is not None),
+        best=best,
+        guarantees=tried_guarantees(config, base, world),
+        boards=group_errors(config, base, world),
+        ties=orders_by_ties(config, replace(base, method=methods[0]), world),
+    )
+
+
+def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
+    """The world that the request asks for."""
+    world = world_of(config, world, request.zipf, request.exposures)
+    if request.ties is not None:
+        world = with_ties(config, world, request.ties)
+    if not request.activity:
+        return world
+    if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:
+        raise ConfigError("--activity: is for comparisons and unit: user; remove it")
+    return replace(world, activity=activity_of(request.activity))
+
+
+def _needed(
+    config: SurveyConfig,
+    target: Target,
+    tried: Tried,
+    base: Setting,
+    chosen: Setting | None,
+    world: World,
+) -> float:
+    """The epsilon that is enough, between those that were tried."""
+    less = [each.epsilon for each, _ in tried if each == replace(base, epsilon=each.epsilon)]
+    less = [epsilon for epsilon in less if epsilon < base.epsilon or chosen is None]
+    return epsilon_for(
+        config,
+        target,
+        base,
+        world,
+        too_little=max(less, default=None),
+        enough=None if chosen is None else chosen.epsilon,
+    )
+
+
+def settings_of(config: SurveyConfig, request: PlanRequest) -> list[Setting]:
+    """Every combination that is to be tried, epsilon growing fastest.
+
+    Raises:
+        ConfigError: there are too many, or a number is out of range.
+    """
+    own = config.privacy.epsilon
+    epsilons = request.epsilons or tuple(
+        sorted({*EPSILONS, own} if own is not None and math.isfinite(own) else EPSILONS)
+    )
+    if not request.people:
+        raise ConfigError("--people: missing; about how many people will answer? --people 300")
+    numbers = (("people", request.people), ("max-contributions (answers)", request.answers))
+    for name, values in numbers:
+        if any(value < 1 for value in values):
+            raise ConfigError(f"--{name} must be at least 1, got {min(values)}")
+        if any(value > MOST_PEOPLE for value in values):
+            raise ConfigError(f"--{name} must be at most {MOST_PEOPLE}, got {max(values)}")
+    if not all(LEAST_LOSS <= epsilon <= MOST_LOSS for epsilon in request.epsilons):
+        raise ConfigError(f"epsilons: must be from {LEAST_LOSS:g} to {MOST_LOSS:g}")
+    settings = [
+        Setting(method=config.method, epsilon=epsilon, people=people, answers=answers)
+        for people in request.people
+        for answers in request.answers or (answers_of(config),)
+        for epsilon in sorted(epsilons)
+    ]
+    if len(settings) > MOST_SETTINGS:
+        raise ConfigError(
+            f"plan: {len(settings)} settings are too many at once; name at most {MOST_SETTINGS}"
+        )
+    return settings
+
+
+def parse_target(text: str) -> Target:
+    """Such as `top=0.9`.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    name, _, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if name not in (*SHARES, *ERRORS) or not number > 0 or (name in SHARES and number > 1):
+        raise ConfigError(
+            f"--target {text}: must be one of {', '.join((*SHARES, *ERRORS))}, then = and a"
+            " number > 0 (of the first three, a share): top=0.9"
+        )
+    return Target(name, number)
+
+
+def _draw(
+    config: SurveyConfig, plot: Path, tried: Tried, methods: Sequence[str], world: World
+) -> None:
+    ends = (tried[0][0].people, tried[0][0].answers)
+    first = [(each, found) for each, found in tried if (each.people, each.answers) == ends]
+    others = methods if config.method == AUTO else methods[1:]
+    curves = {config.method: first} | {
+        method: [
+            (each, accuracy_of(config, replace(each, method=method), world)) for each, _ in first
+        ]
+        for method in others
+    }
+    formula = [predicted(config, each, world) for each, _ in first]
+    try:
+        with open_to_write(plot) as file:
+            file.write(accuracy_plot(config.name, curves, formula, plot.suffix))
+    except OSError as error:
+        raise ConfigError(f"{plot}: cannot be written: {error.strerror}") from None

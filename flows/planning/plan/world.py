@@ -1,0 +1,190 @@
+"""What a plan supposes of the world: how far items are apart, and who meets whom how often.
+
+Everything here is invented or public. Exposures may be public numbers, such as how often an item
+was shown; they must not be counted in the answers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.public_design import read_public_design
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.pipelines.simulate.planned_survey import Activity, Meetings, PlannedSurvey
+
+DEFAULT_ZIPF = 1.0
+GROUP_SPREAD = 0.3  # of the scores of a group around the whole's
+MOST_ZIPF = 5.0
+MOST_SPREAD = 1_000
+TIES = 0.25  # of comparisons between equals
+ALIKE = 1.1  # times: exposures that differ by less are called equal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """How unequal the exposure of items is, in a design that is not balanced.
+
+    Attributes:
+        zipf: items are shown in proportion to 1 / k^zipf; None: as `shown` says.
+        shown: public numbers, one an item in the order of the catalogue.
+        pairs: public numbers, how often each pair is compared, shape (n, n); None: as `shown` says.
+        source: where they stand.
+    """
+
+    zipf: float | None = DEFAULT_ZIPF
+    shown: tuple[float, ...] = ()
+    pairs: NDArray[np.float64] | None = field(default=None, compare=False)
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What is supposed of people and items, and how thoroughly it is tried.
+
+    Attributes:
+        spread: standard deviation of the true scores.
+        ability_spread: standard deviation of the abilities, in a test.
+        seed: the same seed invents the same surveys.
+        replicates: how many; None: as many as their size allows.
+        design: of the invented surveys; None: answers are no comparisons.
+        exposed: of a design that is not balanced.
+        shares: relative numbers of answers of each group; empty: all groups have equally many.
+        group_spread: standard deviation of a group's true scores around those of the whole.
+        ties: chance that two items of equal scores tie.
+        activity: how many answers people give, and how many of them do; empty: all as many as
+            count.
+    """
+
+    spread: float = 1.0
+    ability_spread: float = 1.0
+    seed: int = 0
+    replicates: int | None = None
+    design: Design | None = Design.BALANCED
+    exposed: Exposed = Exposed()
+    shares: tuple[float, ...] = ()
+    group_spread: float = GROUP_SPREAD
+    ties: float = TIES
+    activity: Activity = ()
+
+    def __post_init__(self) -> None:
+        """Raises: ConfigError: a spread or the seed is out of range."""
+        for name, spread in (("spread", self.spread), ("ability-spread", self.ability_spread)):
+            if not 0 <= spread <= MOST_SPREAD:
+                raise ConfigError(f"--{name} must be from 0 to {MOST_SPREAD}, got {spread}")
+        if self.seed < 0:
+            raise ConfigError(f"--seed must be at least 0, got {self.seed}")
+
+    def shares_of(self, n_groups: int) -> tuple[float, ...]:
+        """Share of the answers of each of so many groups, others at last: they sum to 1.
+
+        Raises:
+            ConfigError: the supposed shares are those of another number of groups.
+        """
+        given = self.shares or (1.0,) * n_groups
+        if len(given) != n_groups:
+            raise ConfigError(
+                f"--group-share: {len(given)} shares are given, and the job has {n_groups} groups"
+                " (others, where they count, are the last); give one each, or none"
+            )
+        if not all(math.isfinite(share) and share > 0 for share in given):
+            raise ConfigError("--group-share must be > 0; shares are relative numbers")
+        return tuple(share / sum(given) for share in given)
+
+    def meetings(self, n_items: int) -> Meetings | None:
+        """Who meets whom, among so many items; None: all equally often.
+
+        In design `any`, the partners of an item have scores about one spread from its own.
+        """
+        if self.exposed.pairs is not None:
+            return Meetings((), pairs=self.exposed.pairs)
+        if self.design in (None, Design.BALANCED):
+            return None
+        matched = self.spread if self.design is Design.ANY and self.spread > 0 else None
+        if self.exposed.zipf is None:
+            return Meetings.shown(self.exposed.shown, matched)
+        return Meetings.zipf(n_items, self.exposed.zipf, matched)
+
+
+def world_of(
+    config: SurveyConfig, world: World, zipf: float | None, exposures: Path | None
+) -> World:
+    """`world` with the design that the job states, and the exposures that are asked for or stated.
+
+    Raises:
+        ConfigError: the numbers cannot be exposures, or the job has no design to invent.
+    """
+    given = "--zipf" if zipf is not None else "--exposures" if exposures is not None else ""
+    if config.input.kind != "comparisons":
+        if given:
+            raise ConfigError(f"{given}: is for comparisons; remove it")
+        return replace(world, design=None)
+    design = config.comparisons.design
+    if zipf is not None and exposures is not None:
+        raise ConfigError("--zipf and --exposures: name one of them")
+    if given and design is Design.BALANCED:
+        raise ConfigError(
+            f"{given}: is for designs that are not balanced; add --design random (or any)"
+        )
+    stated = config.model.exposures if not given and design is not Design.BALANCED else None
+    if (asked := config.asked_design()) is not None:
+        if given:
+            raise ConfigError(f"{given}: input.pairs says which pairs are asked about; remove it")
+        pairs = asked.pairs(config.items.catalogue().names)
+        shown = tuple(pairs.sum(axis=1).tolist())
+        exposed = Exposed(zipf=None, shown=shown, pairs=pairs, source="input.pairs")
+    elif (public := exposures or stated) is not None:
+        exposed = _exposed(config, public)
+    else:
+        exposed = Exposed(zipf=DEFAULT_ZIPF if zipf is None else zipf)
+        if not 0 <= (exposed.zipf or 0) <= MOST_ZIPF:
+            raise ConfigError(f"--zipf must be from 0 to {MOST_ZIPF:g}, got {zipf!r}")
+    return replace(world, design=design, exposed=exposed)
+
+
+def _exposed(config: SurveyConfig, path: Path) -> Exposed:
+    """What a file of public exposures says."""
+    names = config.items.catalogue().names
+    try:
+        public = read_public_design(path)
+        exposures = public.exposures(names)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    pairs = public.pairs(names) if public.of_pairs else None
+    return Exposed(zipf=None, shown=tuple(exposures.tolist()), pairs=pairs, source=path.name)
+
+
+def most_to_median(survey: PlannedSurvey) -> float:
+    """How many times as often the item shown most is shown as the median item."""
+    exposures = sorted(survey.exposures(0).tolist())
+    return float(exposures[-1] / exposures[len(exposures) // 2])
+
+
+def design_text(world: World, survey: PlannedSurvey) -> str:
+    """Which design was invented, in one line; empty: answers are no comparisons."""
+    if world.design is None:
+        return ""
+    if world.design is Design.BALANCED:
+        return "Invented design: balanced, every pair of items is asked about equally often."
+    source = world.exposed
+    by = f"Zipf exponent {source.zipf:g}" if source.zipf is not None else source.source
+    if source.pairs is not None:
+        partners = f"each pair meets as often as {source.source} says"
+    elif world.design is Design.RANDOM:
+        partners = "chance decides who meets whom"
+    else:
+        partners = "items of similar strength meet more often"
+    times = most_to_median(survey)
+    if times < ALIKE:
+        often = "all items are shown about equally often"
+        if source.zipf != 0:
+            often += ", because each person is asked nearly all pairs"
+    else:
+        often = f"the item shown most is shown {times:.1f} times as often as the median item ({by})"
+    return f"Invented design: {world.design.value}; {often}, and {partners}."

@@ -1,0 +1,143 @@
+"""Whether a job can learn anything, by the plan's own formula: asked before it is paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hushrank.estimation.common.metrics import rms_error
+from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.base import Calibrated, PlannedMethod
+from hushrank.flows.planning.plan.survey import Setting, answers_of, planned_survey
+from hushrank.flows.planning.plan.world import World
+
+MANY_PEOPLE = 100_000  # who are supposed to answer where the job does not say how many were asked
+FEW_PEOPLE = 10_000  # a job that needs more is worth a warning
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What a job reaches at best.
+
+    Attributes:
+        people: how many people are supposed to answer.
+        error: predicted standard error of an item's score, in a balanced design.
+        spread: standard deviation of the scores that the plan supposes, in the same units.
+        enough: with how many people the error is no larger than the spread; 0: not even with
+            `people`.
+    """
+
+    people: int
+    error: float
+    spread: float
+    enough: int
+
+    @property
+    def nothing(self) -> bool:
+        """Whether items that differ as supposed cannot be told apart."""
+        return self.error > self.spread
+
+
+def worth_of(config: SurveyConfig, calibrated: Calibrated, people: int = 0) -> Worth | None:
+    """Predict what a job reaches; None: the plan has no formula for it.
+
+    Args:
+        config: the job.
+        calibrated: method and mechanism that draw it.
+        people: how many people a plan supposes, if more than the job does.
+    """
+    method = calibrated.method
+    if not (config.privacy.private and isinstance(method, PlannedMethod) and _is_plain(config)):
+        return None
+    look = config.privacy.look
+    asked = MANY_PEOPLE if look is None or look.people is None else look.people
+    setting = Setting(
+        method=method.facts.name,
+        epsilon=config.privacy.epsilon or 0.0,
+        people=max(asked, people),
+        answers=answers_of(config),
+    )
+    world = World(design=Design.BALANCED if config.input.kind == "comparisons" else None)
+    try:
+        survey = planned_survey(config, setting, world)
+        wanted = method.estimand(config, survey, survey.truth_of_all(0))
+    except ConfigError:  # no plan can invent such a survey
+        return None
+    spread = rms_error(np.zeros(len(wanted)), wanted)
+
+    def error_with(people: int) -> float | None:
+        asked = replace(survey, people=people)
+        return method.predicted_error(config, asked, calibrated.mechanism)
+
+    error = error_with(setting.people)
+    if error is None:
+        return None
+    enough = 0
+    if error <= spread:
+        low, enough = 0, setting.people
+        while enough - low > max(1, enough // 50):  # errors fall with the number of people
+            middle = (low + enough) // 2
+            reached = error_with(middle)
+            low, enough = (middle, enough) if reached is None or reached > spread else (low, middle)
+    return Worth(setting.people, error, spread, enough)
+
+
+def refusal(config: SurveyConfig, worth: Worth) -> str:
+    """Say why a job that buys nothing is refused, and what to do."""
+    privacy = config.privacy
+    budget = f"rho: {privacy.rho:g}" if privacy.epsilon is None else f"epsilon: {privacy.epsilon:g}"
+    return (
+        f"privacy.{budget} buys nothing here: even if {worth.people:,} people answer, the"
+        f" standard error of an item's score is about {worth.error:.2g}, and scores are supposed to"
+        f" differ by {worth.spread:.2g}. Raise it, take noise: gaussian, lower"
+        " max_contributions or rank fewer items; hushrank plan shows what each is worth. --anyway"
+        " (in Python anyway=True) goes on all the same. Nothing was spent."
+    )
+
+
+def worth_note(config: SurveyConfig, worth: Worth | None) -> str:
+    """Say from how many people on a job is worth its epsilon; empty: it is not private."""
+    if not config.privacy.private:
+        return ""
+    if worth is None:
+        return (
+            "No formula tells beforehand whether this epsilon is enough for this job; hushrank plan"
+            " tries it on invented surveys, if it can."
+        )
+    if worth.nothing:
+        return (
+            f"This buys nothing: even if {worth.people:,} people answer, the standard error of an"
+            f" item's score is about {worth.error:.2g}, and scores are supposed to differ by"
+            f" {worth.spread:.2g}."
+        )
+    return (
+        f"Fewer than about {_rounded(worth.enough):,} people would learn nothing at this epsilon:"
+        " the standard error of an item's score would exceed the spread of scores that plan"
+        " supposes."
+    )
+
+
+def few_people_note(worth: Worth | None) -> str:
+    """Warn of a job that needs very many people; empty: it does not, or no formula tells."""
+    if worth is None or worth.enough <= FEW_PEOPLE:
+        return ""
+    return (
+        f"With fewer than about {_rounded(worth.enough):,} people nothing can be learned at this"
+        " epsilon, these bounds and so many items, and epsilon is spent all the same. Write how"
+        " many people were asked as privacy.look: {share: 0.02, people: ...}, and such a run is"
+        " refused before it spends."
+    )
+
+
+def _rounded(people: int) -> int:
+    """Two digits: formulas are no more precise."""
+    return int(float(f"{people:.2g}"))
+
+
+def _is_plain(config: SurveyConfig) -> bool:
+    """Whether the formulas are about such jobs: no stream of nights, and no covariates."""
+    covariates = config.input.kind == "comparisons" and config.comparisons.covariates
+    return config.schedule.stream is None and not covariates

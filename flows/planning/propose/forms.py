@@ -1,0 +1,235 @@
+"""Forms of files that hushrank does not read, told by names of columns and a few rows. Pure.
+
+Each is named in one sentence that says what to write in its place. No value of a row is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, words_of
+from hushrank.flows.planning.propose.values import holds_numbers, text_of, texts_of
+from hushrank.transforms.common.plain_text import short_list
+
+_AS_LONG = "Write a row for each ranked item, with columns voter, candidate and rank"
+_AS_PAIRS = "Write a row for each answer, with columns user, left, right and winner"
+_CLEAR_BALLOT = re.compile(r"Choice_\d+_\d+:.*:\d+:.*")
+_ORDINAL = (
+    r"\d+ ?(?:st|nd|rd|th|er|re|e|eme|ème|º|ª|\.)|first|second|third|fourth|fifth|sixth|seventh"
+    r"|erste[rs]?|zweite[rs]?|dritte[rs]?|vierte[rs]?"
+)
+_PLACE = r"choice|preference|pref|rank|ranking|place|position|pick|wahl|platz|rang"
+# A place in a name of a column or in a cell: `1st`, `first choice`, `Rank 1`, `choice_2`.
+_PLACED = re.compile(
+    rf".*?\b(?:(?:{_ORDINAL})[ _.-]*(?:{_PLACE})?|(?:{_PLACE})[ _.#-]*\d+|#\d+)\W*", re.IGNORECASE
+)
+_ORDINALS = re.compile(rf"\b(?:{_ORDINAL})(?!\w)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?!.*\d)")
+_DECIMAL = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_SEPARATORS = (";", "|", ">", ",")
+_BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")  # the two names of a pair
+_OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?(?:level)?")
+_RATED = frozenset({"item", "note", "movie", "film", "product", "book", "song", "artist", "post"})
+_WINS = re.compile("wins?|victories|siege")
+
+
+def recorded_form(columns: Sequence[str]) -> str | None:
+    """What a file of a known program is and what to write in its place; None: none is known.
+
+    Args:
+        columns: names, in the order of the file.
+    """
+    if any(map(_CLEAR_BALLOT.fullmatch, columns)):
+        return (
+            "these are cast vote records of Clear Ballot, with a cell for each candidate and rank,"
+            f" which are not read. {_AS_LONG}, one file for each contest"
+        )
+    words = [set(words_of(column)) for column in columns]
+    if {"note", "id"} in words and any(each & {"helpful", "helpfulness"} for each in words):
+        return (
+            "these are ratings of notes, each by itself, which are not read. hushrank ranks from"
+            f" comparisons, rankings and test answers. {_AS_PAIRS}, if people compared notes"
+        )
+    return None
+
+
+def columns_of_pairs(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """What to do with a column a pair of items, such as A.B, A.C and B.C; None: it is no such.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+    """
+    for separator in _BETWEEN:
+        split = [(c, c.split(separator)) for c in columns if _is_pair(c.split(separator))]
+        split = [(c, parts) for c, parts in split if len(set(texts_of(rows, c))) <= 3]
+        items = Counter(part for _, parts in split for part in parts)
+        firsts, seconds = ({parts[side] for _, parts in split} for side in (0, 1))
+        if len(split) >= 3 and min(items.values()) >= 2 and firsts & seconds:
+            named = short_list([column for column, _ in split], 3)
+            return f"it has a column for each pair of items ({named}), not read. {_AS_PAIRS}"
+    return None
+
+
+def unread_table(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """What a table of several columns is and what to write in its place; None: it may be read.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+    """
+    for told in (_cells_of_ranks, _places, _places_in_words, _counts):
+        if found := told(columns, rows):
+            return found
+    return None
+
+
+def unread_column(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """What one column holds and what to write in its place; None: nothing that this room knows.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+    """
+    return _joined(columns, rows) or _ratings(columns, rows)
+
+
+def _cells_of_ranks(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """A 0/1 cell for each item and rank, of which each row marks each rank and item once."""
+    cells: dict[str, dict[str, str]] = {}
+    for column in columns:
+        number = _NUMBER.search(column)
+        if number and set(texts_of(rows, column)) <= {"0", "1", "0.0", "1.0"}:
+            cells.setdefault(_NUMBER.sub("#", column), {})[number[0]] = column
+    ranks = max((set(each) for each in cells.values()), key=len, default=set())
+    grid = [each for each in cells.values() if set(each) == ranks]
+    whole = {str(place) for place in range(1, len(ranks) + 1)}
+    if len(grid) < 3 or len(ranks) < 2 or ranks != whole:
+        return None
+    marked = 0
+    for row in rows:
+        items = [sum(_is_marked(row, column) for column in each.values()) for each in grid]
+        places = [sum(_is_marked(row, each[rank]) for each in grid) for rank in ranks]
+        if max(items) > 1 or max(places) > 1:
+            return None
+        marked += sum(items) > 1
+    if 2 * marked <= len(rows):
+        return None
+    return f"it has a cell for each item and rank, which is not read. {_AS_LONG}"
+
+
+def _is_marked(row: Row, column: str) -> bool:
+    return text_of(row.get(column)) in ("1", "1.0")
+
+
+def _is_pair(parts: Sequence[str]) -> bool:
+    return len(parts) == 2 and all(part.strip() for part in parts) and parts[0] != parts[1]
+
+
+def _places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """A column a place, whose cells name the item there."""
+    placed = [column for column in columns if _PLACED.fullmatch(column)]
+    ordinal = [column for column in placed if _ORDINALS.search(column)]
+    for series in (placed, *_numbered_series(columns), ordinal):
+        codes = series is ordinal and _differ(rows, series)
+        if len(series) >= 2 and (codes or _name_items(rows, series)):
+            return (
+                f"it has a column for each place ({short_list(series, 3)}), whose cells name the"
+                f" item there, which is not read. {_AS_LONG}"
+            )
+    return None
+
+
+def _numbered_series(columns: Sequence[str]) -> Iterator[list[str]]:
+    """Columns that differ in a number alone, such as `Q1[1]` to `Q1[4]`, at least three."""
+    families: dict[str, list[str]] = {}
+    for column in columns:
+        if _NUMBER.search(column):
+            families.setdefault(_NUMBER.sub("#", column), []).append(column)
+    yield from (each for each in families.values() if len(each) >= 3)
+
+
+def _name_items(rows: Sequence[Row], series: Sequence[str]) -> bool:
+    """Whether cells hold words, none twice in a row, and some in several columns."""
+    columns = [set(texts_of(rows, column)) for column in series]
+    if not any(columns) or any(holds_numbers(rows, column) for column in series):
+        return False
+    words = Counter(word for found in columns for word in found)
+    if any(map(_PLACED.fullmatch, words)) or max(words.values()) < 2:
+        return False
+    return _differ(rows, series)
+
+
+def _differ(rows: Sequence[Row], series: Sequence[str]) -> bool:
+    """Whether no row says the same twice in these columns, and some row says several things."""
+    in_rows = [[text for c in series if (text := text_of(row.get(c)).lower())] for row in rows]
+    several = any(len(each) > 1 for each in in_rows)
+    return several and all(len(set(each)) == len(each) for each in in_rows)
+
+
+def _places_in_words(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """A column an item, whose cells hold places in words, such as a first choice."""
+    found = [
+        column
+        for column in columns
+        if (texts := texts_of(rows, column)) and all(map(_PLACED.fullmatch, texts))
+    ]
+    if len(found) < 2:
+        return None
+    return (
+        f"columns {short_list(found, 3)} hold places in words, which are not read. Write numbers in"
+        " their place: 1 for the first choice, 2 for the second"
+    )
+
+
+def _joined(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """One column whose cells hold whole rankings, such as `a;b;c`."""
+    found = [column for column in columns if _holds_rankings(rows, column)]
+    if len(found) != 1:
+        return None
+    return (
+        f"a cell of column {found[0]} seems to hold a whole ranking, as text, which is not read."
+        f' {_AS_LONG}; or JSON Lines with a list, such as {{"ranking": ["London", "Paris"]}}'
+    )
+
+
+def _holds_rankings(rows: Sequence[Row], column: str) -> bool:
+    cells = [value for row in rows if isinstance(value := row.get(column), str) and value.strip()]
+    cells = [cell for cell in cells if not _DECIMAL.fullmatch(cell)]
+    for separator in _SEPARATORS:
+        lists = [[part.strip(" []\"'()") for part in cell.split(separator)] for cell in cells]
+        lists = [[part for part in each if part] for each in lists]
+        whole = [each for each in lists if len(each) >= 2 and len(set(each)) == len(each)]
+        items = Counter(part for each in whole for part in each)
+        several = sum(times > 1 for times in items.values())
+        if len(whole) > 1 and 2 * len(whole) > len(cells) and 2 * several > len(items):
+            return True
+    return False
+
+
+def _counts(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """Numbers of wins of each side of a pair, such as `home.wins` and `away.wins`."""
+    for left, right in pairs_of(columns, SIDES):
+        if any(map(_WINS.fullmatch, words_of(left))) and all(
+            holds_numbers(rows, column) and set(texts_of(rows, column)) - {"0", "1"}
+            for column in (left, right)
+        ):
+            return (
+                f"columns {left} and {right} seem to count wins of a pair. Counts are not read,"
+                f" because they protect nobody. {_AS_PAIRS}"
+            )
+    return None
+
+
+def _ratings(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """A rating of one item a row."""
+    rating = [c for c in columns if _OF_RATINGS.fullmatch("".join(words_of(c)))]
+    rated = [c for c in columns if _RATED & set(words_of(c))]
+    if not rating or not rated or not set(texts_of(rows, rating[0])) - {"0", "1"}:
+        return None
+    return (
+        f"column {rating[0]} seems to hold ratings of single items, which are not read. hushrank"
+        f" ranks from comparisons, rankings and test answers. {_AS_PAIRS}, if people compared items"
+    )

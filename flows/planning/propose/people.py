@@ -1,0 +1,179 @@
+"""Guess which column says whose row it is, and how sure that is. Pure.
+
+The guarantee protects the people whom this column tells apart. So every guess without a word for a
+person comes with its doubt, and the person reads the doubt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hushrank.flows.planning.propose.names import Row, words_of
+from hushrank.flows.planning.propose.values import empty_columns, text_of
+
+_PEOPLE = (
+    "user|username|enduser|person|people|student|stud|pupil|learner|participant|respondent"
+    "|annotator|rater|judge|voter|elector|worker|crowdworker|turker|mturk|prolific|prolificpid|subject|subj"
+    "|customer|client|member|assessor|evaluator|reviewer|labeler|labeller|coder|contributor"
+    "|examinee|testtaker|testee|panelist|panellist|interviewee|juror|expert|patient|account|email|emailaddress"
+    "|employee|teilnehmer|proband|befragter|schueler|schüler|nutzer|benutzer|matrikel"
+    "|matriculation|matr|uid|pid|applicant|consumer|citizen|resident|viewer|listener|attendee"
+    "|delegate|donor|shopper|child|informant"
+)
+_PERSON = re.compile(
+    rf"(?:id|nr)?(?:{_PEOPLE})(?:in)?s?(?:id|ids|nr|no|num|number|nummer|name|hash|code|key)?|respid"
+)
+_TAKER = re.compile(f"{_PERSON.pattern}|candidate|candidateid")  # in a test
+_GROUP = re.compile(
+    "(?:session|sess|ip|ipaddress|device|cookie|visitor|visit|browser|fingerprint|household"
+    "|tourney|tournament|league|conversation|thread|sid)s?(?:id|hash)?"
+)
+# Words of a name that say how a person is identified, but not who.
+_IDENTITIES = frozenset(
+    {
+        *("id", "ids", "no", "nr", "num", "number", "nummer", "hash", "hashed", "anon"),
+        *("anonymous", "anonymized", "anonymised", "pseudonym", "public", "unique", "key"),
+        *("uuid", "guid", "token", "code"),
+    }
+)
+_ROUNDED = re.compile(r"\d([.,]\d+)?E\+\d+", re.IGNORECASE)  # as Excel shortens long numbers
+EXACT_FLOATS = 2.0**53  # from which on floats are rounded integers
+_NUMBERED = frozenset({("id",), ("ids",), ("uuid",), ("guid",), ("key",), ("response", "id")})
+# Topics of a remaining column that cannot say whose row it is.
+_OF_ROWS = frozenset(
+    {
+        *("index", "row", "date", "time", "timestamp", "tstamp", "datetime", "created", "at"),
+        *("week", "year", "month", "day", "score", "rating", "weight", "comment", "text"),
+        *("reason", "duration", "category", "language", "lang", "question", "prompt", "task"),
+        *("turn", "source", "version", "type", "agent"),
+        *("freq", "frequency", "count", "counts", "n", "num", "number", "total", "votes"),
+    }
+)
+
+
+class Sureness(StrEnum):
+    """What a guess rests on."""
+
+    NAMED = "named"  # the name has a word for a person
+    GROUP = "group"  # the name has a word for a session, an address, a tournament
+    NUMBERED = "numbered"  # the name is `id`, of a person or of a row
+    LEFT_OVER = "left over"  # no other column remains
+
+
+@dataclass(frozen=True, slots=True)
+class UserGuess:
+    """The column that seems to say whose row it is."""
+
+    column: str
+    sureness: Sureness
+
+    @classmethod
+    def certain(cls, column: str) -> UserGuess:
+        """The guess for a format that states the column."""
+        return cls(column, Sureness.NAMED)
+
+    @property
+    def doubt(self) -> str | None:
+        """What the person must know before they trust the guess; None: nothing."""
+        name = self.column
+        return {
+            Sureness.NAMED: None,
+            Sureness.GROUP: (
+                f"all rows of one {name} are protected together; a person with several of them is"
+                " protected in each alone"
+            ),
+            Sureness.NUMBERED: (
+                f"right only if all rows of one person have the same {name}; if every row has its"
+                " own, people are not protected"
+            ),
+            Sureness.LEFT_OVER: (
+                "a guess, because no other column is left; right only if all rows of one person"
+                f" have the same {name}"
+            ),
+        }[self.sureness]
+
+
+def guess_user(
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    taken: Collection[str] = (),
+    *,
+    row_a_person: bool = False,
+    may_be_last: bool = True,
+    of_test: bool = False,
+) -> UserGuess | None:
+    """The column of the person; None if no column is clear, or several are possible.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows.
+        taken: columns that have another role.
+        may_be_last: whether to take a column because no other remains.
+        row_a_person: whether each row seems to be a different person's; then `id` is the person's.
+        of_test: whether the rows are answers to a test, whose candidates are people.
+    """
+    empty = empty_columns(rows, columns)  # which may hold anything
+    free = [c for c in columns if c not in taken and c not in empty and words_of(c)]
+    person = _TAKER if of_test else _PERSON
+    for pattern, sureness in ((person, Sureness.NAMED), (_GROUP, Sureness.GROUP)):
+        found = [column for column in free if pattern.fullmatch(_whose(column))]
+        if found:
+            chosen = found if len(found) == 1 else [c for c in found if _is_identity_of(c, found)]
+            return UserGuess(chosen[0], sureness) if len(chosen) == 1 else None
+    numbered = [column for column in free if words_of(column) in _NUMBERED]
+    if len(numbered) == 1 and (row_a_person or repeats(rows, numbered[0])):
+        return UserGuess(numbered[0], Sureness.NUMBERED)
+    if may_be_last and len(free) == 1 and not numbered and _may_name_people(rows, free[0]):
+        return UserGuess(free[0], Sureness.LEFT_OVER)
+    return None
+
+
+def known_user(guess: UserGuess | None) -> dict[str, str]:
+    """The role and the column of the person if the column's name has a word for one."""
+    sure = guess is not None and guess.sureness is Sureness.NAMED
+    return {"user": guess.column} if guess is not None and sure else {}
+
+
+def may_name_people(columns: Sequence[str], guess: UserGuess | None) -> str:
+    """Why the column of the person is asked for; empty: no column's name speaks for it."""
+    if guess is not None and guess.doubt is not None:
+        return f"{guess.column} may be it: {guess.doubt}"
+    found = [c for c in columns if _TAKER.fullmatch(_whose(c)) or _GROUP.fullmatch(_whose(c))]
+    return f"{' and '.join(found)} may both name people" if len(found) > 1 else ""
+
+
+def rounded_ids(rows: Sequence[Row], column: str) -> bool:
+    """Whether some ids are numbers that were rounded, so that different people may share one."""
+    values = [row.get(column) for row in rows]
+    return any(
+        abs(value) >= EXACT_FLOATS
+        if isinstance(value, float)
+        else _ROUNDED.fullmatch(text_of(value)) is not None
+        for value in values
+    )
+
+
+def repeats(rows: Sequence[Row], column: str) -> bool:
+    """Whether a value occurs in several of the rows."""
+    values = [text for row in rows if (text := text_of(row.get(column)))]
+    return len(set(values)) < len(values)
+
+
+def _whose(column: str) -> str:
+    """The words of a name joined, without words that only say how a person is identified."""
+    return "".join(word for word in words_of(column) if word not in _IDENTITIES)
+
+
+def _is_identity_of(column: str, others: Sequence[str]) -> bool:
+    """Whether it is the `id` among columns of one thing: tourney_id beside tourney_name."""
+    first = words_of(column)[:1]
+    return "id" in words_of(column) and all(words_of(other)[:1] == first for other in others)
+
+
+def _may_name_people(rows: Sequence[Row], column: str) -> bool:
+    values = [row.get(column) for row in rows]
+    about_rows = _OF_ROWS.intersection(words_of(column))
+    return not about_rows and all(isinstance(value, str | int | None) for value in values)

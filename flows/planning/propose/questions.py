@@ -1,0 +1,507 @@
+"""Questions that the header and the first rows of a file leave open, with their answers. Pure.
+
+A wrong guess would turn a result round, drop items or people, or cost ten times the noise. So
+nothing is guessed there: `hushrank init` writes each question as a line marked CHOOSE, `init --ask`
+asks it in the terminal, and in Python the argument has no default. No value of a row is shown, only
+names of columns and codes that this room knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from hushrank.flows.config.items import ENDINGS
+from hushrank.flows.planning.propose.texts import choose, flow, line, scalar
+
+Reading = Mapping[str, tuple[str, ...]]  # the codes of each outcome: left, right and maybe tie
+
+NUMBERS: tuple[Reading, ...] = (  # what 1, 0 and -1 may mean
+    {"left": ("1",), "right": ("0",)},
+    {"left": ("0",), "right": ("1",)},
+    {"left": ("1",), "right": ("-1",), "tie": ("0",)},
+)
+
+_NOT_RANKED = ("0", "99", "999", "-", "--", ".", "N/A", "NaN", "none", "x")
+_ITEMS = ("items", "items.names")  # keys whose answer is a list of items
+_OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may be another one than the choices
+_WITH_POINTS = (
+    "if all are: a sheet with a number above 1 is then set aside as a whole, those of the able more"
+    " often, unless input.words says otherwise: {right: [1, 2], wrong: [0]} if any point is right"
+)
+_MOST_ANSWERS = (
+    "how many answers of one person count at most, from how the survey was made and never counted"
+    " in the answers"
+)
+_FEWER = "15 if everybody was asked 15 questions; fewer need less noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer of a question.
+
+    Attributes:
+        answer: what a person types.
+        effect: when to choose it, after its value.
+        value: in the YAML file; empty: the answer itself.
+    """
+
+    answer: str
+    effect: str
+    value: str = ""
+
+    @property
+    def written(self) -> str:
+        """The value in the YAML file."""
+        return self.value or self.answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person has to say because neither the header nor the first rows do.
+
+    Attributes:
+        key: dotted key of the YAML file.
+        short: the question in a few words, for a list of all.
+        asks: the question, one sentence.
+        choices: all answers; empty: the person writes a value.
+        because: what in the header or the first rows led to the question; empty: every file does.
+        columns: the columns that an answer may name; empty: the answer is no column.
+    """
+
+    key: str
+    short: str
+    asks: str
+    choices: tuple[Choice, ...] = ()
+    because: str = ""
+    columns: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The question, its answers and its reason, on one line."""
+        choices = "; ".join(f"{each.written} {each.effect}" for each in self.choices)
+        reason = f". {self.because[:1].upper()}{self.because[1:]}" if self.because else ""
+        # A comment ends with its line, but a column's name may hold a break.
+        return " ".join(f"{self.asks} {choices}{reason}".split())
+
+    def as_argument(self, name: str) -> str:
+        """The question for a caller of Python, who gives the argument `name`."""
+        given = (f"{name}={yaml.safe_load(each.written)!r} {each.effect}" for each in self.choices)
+        return " ".join(f"{name}: missing; {self.asks} {'; '.join(given)}".split())
+
+    @property
+    def line(self) -> str:
+        """The line of the YAML file that asks."""
+        return choose(self._start, self.text)
+
+    def answered(self, value: str) -> str:
+        """The line of the YAML file with its value."""
+        return line(self._start, value, self.short)
+
+    @property
+    def _start(self) -> str:
+        *sections, last = self.key.split(".")
+        return f"{'  ' * len(sections)}{last}"
+
+    def value_of(self, typed: str) -> str | None:
+        """The value in the YAML file for what a person typed; None: it is no answer."""
+        text = typed.strip()
+        for each in self.choices:
+            if text.lower() in (each.answer.lower(), each.written.lower()):
+                return each.written
+        if not text or (self.choices and self.key not in _OPEN):
+            return None
+        if self.key in _ITEMS and not text.startswith(("{", "[")):
+            return _items_of(text, listed=self.key == "items.names")
+        if self.columns:
+            return scalar(text) if text in self.columns else None
+        try:
+            valid = yaml.safe_load(f"{{key: {text}}}").keys() == {"key"}
+        except (yaml.YAMLError, AttributeError):
+            return None
+        return text if valid else None
+
+
+def _items_of(text: str, *, listed: bool) -> str | None:
+    """Items as a person types them: a number of them, a file of them, or names with commas.
+
+    None: it is a single name, which is no ranking.
+    """
+    if not listed and re.fullmatch(r"\d+", text):
+        return f"{{count: {text}}}"
+    if not listed and text.lower().endswith(ENDINGS):
+        return f"{{file: {scalar(text)}}}"
+    names = [scalar(each.strip()) for each in text.split(",") if each.strip()]
+    if len(names) < 2:
+        return None
+    return f"[{', '.join(names)}]" if listed else f"{{names: [{', '.join(names)}]}}"
+
+
+def kind_question() -> Question:
+    """Ask what the rows are, where nothing tells."""
+    return Question(
+        key="input.kind",
+        short="the kind",
+        asks="what are the rows?",
+        choices=(
+            Choice("comparisons", "(two items, and which of them won): the lines below are for it"),
+            Choice("responses", "(test answers): run hushrank init --kind responses instead"),
+            Choice("rankings", "(of several items): run hushrank init --kind rankings instead"),
+        ),
+    )
+
+
+def answers_to(
+    questions: Sequence[Question], say: Callable[[str], None], hear: Callable[[str], str]
+) -> dict[str, str]:
+    """Ask one question after another; return the value in the YAML file for each key.
+
+    Args:
+        questions: to ask.
+        say: shows a line.
+        hear: shows a prompt and returns the line that a person typed.
+
+    Raises:
+        EOFError: from `hear`, where no more lines come.
+    """
+    answers = {}
+    for number, each in enumerate(questions, 1):
+        say(f"{number}/{len(questions)} {each.short} ({each.key}): {each.text}")
+        while (value := each.value_of(hear("> "))) is None:
+            words = [choice.answer for choice in each.choices] or each.columns
+            usual = "two names or more, with commas" if each.key in _ITEMS else "a value"
+            say(f"Answer with {' or '.join(words) or usual}.")
+        answers[each.key] = value
+    return answers
+
+
+def column_question(
+    role: str,
+    meaning: str,
+    columns: Sequence[str],
+    advice: str = "",
+    because: str = "",
+) -> Question:
+    """Ask which column has a role.
+
+    Args:
+        role: key of `input.columns`.
+        meaning: what the column holds.
+        columns: of the file, to choose from.
+        advice: more text after the columns.
+        because: what speaks for a column, or why none was taken.
+    """
+    one_of = f"; one of {', '.join(map(scalar, columns))}" if columns else ""
+    return Question(
+        key=f"input.columns.{role}",
+        short=f"the column {role}",
+        asks=f"{meaning}{one_of}{advice}",
+        because=because,
+        columns=tuple(columns),
+    )
+
+
+def design_question() -> Question:
+    """Ask who was asked about which pairs."""
+    return Question(
+        key="input.design",
+        short="the design",
+        asks="was every pair of items asked about equally often?",
+        choices=(
+            Choice("balanced", "if so"),
+            Choice("random", "if people got pairs at random but some items more often than others"),
+            Choice(
+                "any",
+                "if you do not know, or if the same pair was judged several times on purpose, or"
+                " items met by a schedule such as a league; list the pairs in input.pairs if few"
+                " were asked",
+            ),
+        ),
+    )
+
+
+def items_question(done: str) -> Question:
+    """Ask for everything that can be compared, asked or ranked."""
+    return Question(
+        key="items",
+        short="the items",
+        asks=f"all that can be {done}, for example {{names: [London, Paris]}}, {{file: items.txt}},"
+        " or {count: 6} for the numbers 0 to 5",
+    )
+
+
+def codes_questions(done: str, column: str) -> tuple[Question, Question]:
+    """Ask for names of the items and which number means the first, where rows hold numbers."""
+    because = f"column {scalar(column)} holds whole numbers"
+    return (
+        Question(
+            key="items.names",
+            short="the items",
+            asks=f"all that can be {done}, in the order of their numbers, for example [London,"
+            " Paris]; the numbers themselves, as [0, 1, 2], if they have no names",
+            because=because,
+        ),
+        Question(
+            key="items.first_code",
+            short="the number of the first item",
+            asks="which number in the rows means the first of the names?",
+            choices=(
+                Choice("1", "if they count from 1"),
+                Choice("0", "if they count from 0"),
+                Choice("names", "if the names above are these numbers", "null"),
+            ),
+            because=f"{because}: remove this line if the names above are these numbers",
+        ),
+    )
+
+
+def doubtful_items_question(
+    items: Sequence[str],
+    empty: Collection[str] = (),
+    doubtful: Collection[str] = (),
+    points: Collection[str] = (),
+) -> Question:
+    """Ask whether more columns are items: empty ones, those named otherwise, those with points.
+
+    Args:
+        items: all columns that may be items, in the order of the file.
+        empty: those of them without an answer in the rows that were read.
+        doubtful: those of them that hold right and wrong, but are named unlike the others.
+        points: those of them that hold whole numbers above 1.
+    """
+    told = (
+        (empty, "the rows that were read hold no answer in {}"),
+        (doubtful, "the rows that were read hold right and wrong in {}, named unlike the others"),
+        (points, "the rows that were read hold numbers above 1 in {}: points, or codes of a blank"),
+    )
+    maybe, unsure = {*empty, *doubtful}, {*empty, *doubtful, *points}
+    choices = [("no", "if not", [each for each in items if each not in unsure])]
+    if maybe:
+        but = f", but for {_listed(items, points)}" if points else ""
+        choices.insert(0, ("yes", f"if so{but}", [each for each in items if each not in points]))
+    if points:
+        choices.append(("points", _WITH_POINTS, list(items)))
+    return Question(
+        key="items",
+        short="which columns are items"
+        if doubtful or points
+        else "whether empty columns are items",
+        asks=f"is each of {_listed(items, unsure)} an item too?",
+        choices=tuple(
+            Choice(answer, effect, f"{{names: [{', '.join(map(scalar, names))}]}}")
+            for answer, effect, names in choices
+        ),
+        because="; ".join(text.format(_listed(items, some)) for some, text in told if some),
+    )
+
+
+def _listed(items: Sequence[str], chosen: Collection[str]) -> str:
+    return ", ".join(scalar(each) for each in items if each in chosen)
+
+
+def epsilon_question() -> Question:
+    """Ask for the privacy loss."""
+    return Question(
+        key="privacy.epsilon",
+        short="epsilon",
+        asks="smaller protects more; 1 is strong, 2 to 4 is usual",
+    )
+
+
+def bound_question(advice: str = _FEWER) -> Question:
+    """Ask how many answers of a person count.
+
+    Args:
+        advice: what a good number depends on.
+    """
+    asks = f"{_MOST_ANSWERS}: {advice}"
+    return Question(key="privacy.max_contributions", short="answers a person", asks=asks)
+
+
+def asked_question(n_items: int) -> Question:
+    """Ask how many items of a sheet each person was asked."""
+    return Question(
+        key="privacy.max_contributions",
+        short="items a person",
+        asks=f"how many items was a person asked at most, by the design of the test and never"
+        f" counted in the answers? {n_items} if everybody was asked all; fewer need less noise",
+    )
+
+
+def missing_question(*, gaps: bool) -> Question:
+    """Ask what a blank of a sheet means.
+
+    Args:
+        gaps: whether the rows that were read have one.
+    """
+    return Question(
+        key="input.missing",
+        short="what a blank means",
+        asks="what does it mean if a person has no answer to an item?",
+        choices=(
+            Choice("unseen", "if the item was not asked, by chance or by the person's booklet"),
+            Choice("wrong", "if it was asked, and no answer counts as a wrong one"),
+            Choice("set-aside", "if a sheet with a blank must not count"),
+        ),
+        because="the rows that were read have blanks" if gaps else "",
+    )
+
+
+def booklets_question(items: Sequence[str]) -> Question:
+    """Ask which items were asked together, where people were asked different ones."""
+    one, two, three = (scalar(name) for name in (*items[:2], items[-1]))
+    return Question(
+        key="input.booklets",
+        short="the booklets",
+        asks="was each person asked the items of one of several booklets? Then list them, whoever"
+        f" had which: {{A: [{one}, {two}], B: [{two}, {three}]}};",
+        choices=(Choice("none", "if everybody was asked all items, or some by chance", "null"),),
+        because="the rows that were read have blanks",
+    )
+
+
+def blank_codes_question(codes: Sequence[str], right: str, wrong: str) -> Question:
+    """Ask whether codes among the answers stand for a blank.
+
+    Args:
+        codes: those that the rows hold, which this room knows.
+        right, wrong: the words for right and wrong.
+    """
+    words = f"right: {flow([right])}, wrong: {flow([wrong])}"
+    return Question(
+        key="input.words",
+        short="what a code means",
+        asks=f"does {' or '.join(map(scalar, codes))} in place of an answer mean a blank?",
+        choices=(
+            Choice("yes", "if so", f"{{{words}, blank: {flow(codes)}}}"),
+            Choice("no", "if not: a sheet with it is set aside", f"{{{words}}}"),
+        ),
+        because="the rows that were read hold it",
+    )
+
+
+def codes_of_result_question(
+    column: str, sides: Sequence[str], readings: Sequence[Reading]
+) -> Question:
+    """Ask which code of a result means that the left item won.
+
+    Args:
+        column: of the result.
+        sides: the columns of the two items, the left one first.
+        readings: what `input.words` may be; empty: the codes are values of rows, which are not
+            shown, so the person writes them.
+    """
+    left, right = map(scalar, sides)
+    name = scalar(column)
+    asks = f"which value of {name} means that {left} won, and which that {right} won?"
+    if not readings:
+        asks += " Write for example {left: [first], right: [second], tie: [same]}"
+    return Question(
+        key="input.words",
+        short="which value means that left won",
+        asks=asks,
+        choices=tuple(_reading(each, left, right) for each in readings),
+        because=f"{name} holds codes, which say nothing of the side",
+    )
+
+
+def _reading(words: Reading, left: str, right: str) -> Choice:
+    value = ", ".join(f"{side}: {flow(codes)}" for side, codes in words.items())
+    won, lost = words["left"][0], words["right"][0]
+    tie = f" and {words['tie'][0]} a tie" if "tie" in words else ""
+    return Choice(
+        f"{won}/{lost}",
+        f"if {won} means that {left} won, {lost} that {right} won{tie}",
+        f"{{{value}}}",
+    )
+
+
+def empty_winner_question(column: str, ties: Sequence[str]) -> Question:
+    """Ask what an empty cell in the column of the winner means.
+
+    Args:
+        column: of the winner.
+        ties: words for a tie.
+    """
+    return Question(
+        key="input.words",
+        short="what an empty winner means",
+        asks=f"what does an empty cell of {scalar(column)} mean?",
+        choices=(
+            Choice("tie", "if it is a tie", f"{{tie: {flow((*ties, ''))}}}"),
+            Choice("nothing", "if there was no answer", f"{{tie: {flow(ties)}}}"),
+        ),
+        because="some of the rows that were read have an empty one",
+    )
+
+
+def best_question() -> Question:
+    """Ask which number of a ranking is the best."""
+    return Question(
+        key="input.best",
+        short="which rank is the best",
+        asks="which number of a ranking is its best item's?",
+        choices=(
+            Choice("lowest", "if 1 is the first place"),
+            Choice("highest", "if the largest number is the best, as of points"),
+        ),
+    )
+
+
+def not_ranked_question(markers: Collection[str]) -> Question:
+    """Ask which cells say that an item was not ranked, beside empty ones.
+
+    Args:
+        markers: texts among the ranks that were read that may say so.
+    """
+    seen = " and ".join(sorted(markers))
+    return Question(
+        key="input.not_ranked",
+        short="which rank means not ranked",
+        asks="which cells say that an item was not ranked, beside empty ones and NA? Any other"
+        " number is a rank, 0 too",
+        choices=(
+            Choice("none", "if no other cell does", "[]"),
+            *(Choice(mark, "if such a cell does", flow([mark])) for mark in ("0", "99", "-")),
+            Choice("all", "if each of them does", flow(_NOT_RANKED)),
+        ),
+        because=f"the ranks that were read hold {seen}" if markers else "",
+    )
+
+
+def lines_question(why: str) -> Question:
+    """Ask whether cells of a CSV file hold line breaks.
+
+    Args:
+        why: what in the header or the first rows speaks for it.
+    """
+    return Question(
+        key="input.multiline",
+        short="whether cells hold line breaks",
+        asks="do quoted cells hold line breaks?",
+        choices=(
+            Choice(
+                "true",
+                "if so, though a row with an open quote then swallows rows of others, which no"
+                " noise covers",
+            ),
+            Choice("false", "if not; a row with a line break is then set aside"),
+        ),
+        because=why,
+    )
+
+
+def unlisted_question() -> Question:
+    """Ask what a ranking says of the items that it does not list."""
+    return Question(
+        key="input.unlisted",
+        short="unlisted",
+        asks="what does a ranking say of an item that it does not list?",
+        choices=(
+            Choice("below", "if it is worse than those listed, as on most ballots"),
+            Choice("unknown", "if the ranking says nothing of it"),
+        ),
+    )

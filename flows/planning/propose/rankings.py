@@ -1,0 +1,242 @@
+"""Guess whether a log holds rankings, and the role of each column. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hushrank.flows.planning.propose.names import Row, only_with_meaning, sides_of, words_of
+from hushrank.flows.planning.propose.people import Sureness, UserGuess, guess_user, known_user
+from hushrank.flows.planning.propose.values import holds_numbers, numbered_column, text_of, texts_of
+
+_ITEM = re.compile(
+    "item|candidate|option|alternative|choice|product|variety|movie|film|song|artist|team|player"
+    "|name|label"
+)
+_RANK = re.compile("rank|ranking|position|place|placement|pos")
+LEAST_ITEMS, MOST_ITEMS = 3, 100  # of a table with a column an item
+_NUMBER = re.compile(r"\d+(?!.*\d)|\[.*\]")
+_WHOLE = re.compile(r"\d{1,3}(\.0)?")
+_BRACKETED = re.compile(r"\[([^\[\]]+)\]\s*$")
+_UNRANKED = frozenset({"na"})  # that a run reads so, beside an empty cell
+# Texts among ranks that may mean that an item was not ranked.
+MARKERS = frozenset({"0", "0.0", "99", "99.0", "999", "-", "--", ".", "n/a", "nan", "none", "x"})
+_CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|year")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingGuess:
+    """The likely role of each column.
+
+    Attributes:
+        layout: `long` with `item` and `rank`, `list` with `ranking`, or `wide` with `items`.
+        items: the column of each item in layout `wide`, and the item's name.
+        empty: columns of `items` without a clear rank in the rows that were read.
+        markers: texts among the ranks that may mean that an item was not ranked.
+        coded: the column of items that holds whole numbers in place of names; None: none does.
+    """
+
+    layout: str
+    user: UserGuess | None = None
+    item: str | None = None
+    rank: str | None = None
+    ranking: str | None = None
+    contest: str | None = None
+    items: tuple[tuple[str, str], ...] = ()
+    empty: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    coded: str | None = None
+
+    def known(self) -> dict[str, str]:
+        """The column of each role that was found and is no guess."""
+        found = known_user(self.user)
+        roles = ("item", "rank", "ranking", "contest")
+        return found | {
+            role: column for role in roles if (column := getattr(self, role)) is not None
+        }
+
+    def unknown(self) -> list[str]:
+        """Roles that the person must fill in."""
+        needed = {"long": ("user", "item", "rank"), "list": ("ranking",)}.get(self.layout, ())
+        if self.user is not None:
+            needed = ("user", *(role for role in needed if role != "user"))
+        return [role for role in needed if role not in self.known()]
+
+    def items_seen(self, rows: Sequence[Row]) -> int:
+        """How many items occur in `rows`."""
+        if self.ranking is not None:
+            lists = [row.get(self.ranking) for row in rows]
+            return len({str(item) for each in lists if isinstance(each, list) for item in each})
+        found = [row.get(self.item) for row in rows] if self.item is not None else []
+        return len({str(item) for item in found if item is not None})
+
+
+def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | None:
+    """Read names and values of columns as a log of rankings; None: it seems to be something else.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+    """
+    if sides_of(columns) is not None:
+        return None
+    lists = [column for column in columns if _holds_lists(rows, column)]
+    if len(lists) == 1:
+        user = guess_user(columns, rows, lists, row_a_person=True)
+        items = [{"item": item} for row in rows for item in _as_list(row.get(lists[0]))]
+        coded = lists[0] if numbered_column(items, ["item"]) else None
+        return RankingGuess(layout="list", user=user, ranking=lists[0], coded=coded)
+    item, rank = only_with_meaning(columns, _ITEM), only_with_meaning(columns, _RANK)
+    contest = only_with_meaning(columns, _CONTEST)
+    user = guess_user(columns, rows, [name for name in (item, rank, contest) if name])
+    if user is None and contest is not None and "ballot" in words_of(contest):
+        # One ballot of each person, where nothing else says whose the rows are.
+        user, contest = UserGuess(contest, Sureness.GROUP), None
+    if user is None or item is None or rank is None:
+        return None
+    markers = _markers(rows, [rank])
+    ranked = [row for row in rows if text_of(row.get(rank)).lower() not in markers]
+    if not holds_numbers(ranked, rank):
+        return None
+    return RankingGuess(
+        layout="long",
+        user=user,
+        item=item,
+        rank=rank,
+        contest=contest,
+        markers=markers,
+        coded=numbered_column(rows, [item]),
+    )
+
+
+def guess_wide(
+    columns: Sequence[str], rows: Sequence[Row], questions: Mapping[str, str]
+) -> RankingGuess | None:
+    """Read a row as a ranking and some columns as ranks of items; None: it seems to be no such.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows.
+        questions: texts of a second header, by column; may be empty.
+    """
+    for marked in ((), MARKERS):  # the first reading needs no guess of what a marker means
+        for ranked in _series(columns, rows, marked):
+            if len(ranked) >= LEAST_ITEMS and _are_ranks(rows, ranked, marked):
+                return _wide(columns, rows, questions, ranked)
+    return None
+
+
+def _series(
+    columns: Sequence[str], rows: Sequence[Row], marked: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """The longest series of columns of small numbers, such as Q1_1 to Q1_4, and all of them."""
+    largest = {
+        column: max(found)
+        for column in columns
+        if (found := _small_numbers(rows, column, marked)) is not None
+    }
+    small = sorted(largest, key=largest.__getitem__)
+    while small and largest[small[-1]] > len(small):  # too large for a rank of so many
+        small.pop()
+    small.sort(key=list(columns).index)
+    families = defaultdict(list)
+    for column in small:
+        families[_family(column)].append(column)
+    return max(families.values(), key=len, default=[]), small
+
+
+def _wide(
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    questions: Mapping[str, str],
+    ranked: Sequence[str],
+) -> RankingGuess:
+    """The reading with these columns of ranks, and those that may be more of them."""
+    user = guess_user(columns, rows, ranked, row_a_person=True)
+    families = {_family(column) for column in ranked}
+    in_series = len(families) == 1  # at least three names that differ in their number
+    further = [
+        column
+        for column in columns
+        if column not in ranked
+        and (user is None or column != user.column)
+        and (not in_series or _family(column) in families)
+        and _may_be_ranks(rows, column, len(ranked) + 1)
+    ]
+    items = [column for column in columns if column in ranked or column in further]
+    names = _names_of(items, questions)
+    return RankingGuess(
+        layout="wide",
+        user=user,
+        items=tuple(zip(items, names, strict=True)),
+        empty=() if in_series or names != items else tuple(further),
+        markers=_markers(rows, items),
+    )
+
+
+def _family(column: str) -> str:
+    return _NUMBER.sub("#", column)
+
+
+def _may_be_ranks(rows: Sequence[Row], column: str, most: int) -> bool:
+    """Whether a column may hold ranks although the rows read show none, or markers among them."""
+    texts = set(texts_of(rows, column)) - _UNRANKED
+    found = _small_numbers(rows, column, MARKERS)
+    beside_markers = bool(texts & MARKERS) and found is not None and max(found) <= most
+    return texts <= MARKERS or beside_markers
+
+
+def _markers(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted({text for c in columns for text in texts_of(rows, c)} & MARKERS))
+
+
+def _small_numbers(
+    rows: Sequence[Row], column: str, marked: Collection[str] = ()
+) -> list[int] | None:
+    """The values of a column if all are whole numbers from 1 to `MOST_ITEMS`; None: they are not.
+
+    Texts of `marked` do not count. An empty column has no values, and may belong to an item that
+    nobody ranked in these rows.
+    """
+    texts = [text for text in texts_of(rows, column) if text not in (*_UNRANKED, *marked)]
+    found = [int(float(text)) for text in texts if _WHOLE.fullmatch(text)]
+    fits = len(found) == len(texts) > 0 and min(found) >= 1 and max(found) <= MOST_ITEMS
+    return found if fits else None
+
+
+def _are_ranks(rows: Sequence[Row], columns: Sequence[str], marked: Collection[str]) -> bool:
+    """Whether each row gives these columns ranks from 1 on, and hardly any rank twice."""
+    strict = 0
+    for row in rows:
+        ranks = [rank for column in columns for rank in _small_numbers([row], column, marked) or []]
+        if ranks and (min(ranks) != 1 or max(ranks) > len(columns)):
+            return False
+        strict += len(ranks) > 1 and len(set(ranks)) == len(ranks)
+    return 2 * strict > len(rows)
+
+
+def _names_of(columns: Sequence[str], questions: Mapping[str, str]) -> list[str]:
+    """The item of each column: from brackets in its name or the end of its question, or its name.
+
+    Forms write `Rank these cities [London]`; Qualtrics writes `Rank these cities - London`.
+    """
+    bracketed = [found[1] if (found := _BRACKETED.search(each)) else "" for each in columns]
+    asked = [questions.get(each, "").rpartition(" - ")[2].strip() for each in columns]
+    for names in (bracketed, asked):
+        if all(names) and len(set(names)) == len(names):
+            return names
+    return list(columns)
+
+
+def _as_list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _holds_lists(rows: Sequence[Row], column: str) -> bool:
+    values = [value for row in rows if (value := row.get(column)) is not None]
+    return bool(values) and all(
+        isinstance(value, list) and all(isinstance(item, str | int) for item in value)
+        for value in values
+    )

@@ -1,0 +1,265 @@
+"""Guess whether a log holds test answers, one sheet or one answer a row, and its columns. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from hushrank.flows.planning.propose.names import (
+    Row,
+    meaning_of,
+    only_with_meaning,
+    sides_of,
+    words_of,
+)
+from hushrank.flows.planning.propose.people import UserGuess, guess_user, known_user, repeats
+from hushrank.flows.planning.propose.values import numbered_column, text_of, texts_of
+from hushrank.transforms.responses.responses import ANSWER_TEXTS, NOT_ANSWERED_TEXTS
+
+_ITEM = re.compile(
+    "item|question|problem|task|exercise|q|quiz|skill|probe|stimulus|frage|aufgabe|itemid|qid"
+)
+_CORRECT = re.compile(
+    "correct|iscorrect|right|solved|passed|pass|accuracy|acc|score|mark|y|response|resp|answer"
+    "|result|outcome|richtig|korrekt"
+)
+_RIGHT_AND_WRONG = (
+    ("right", "wrong"),
+    ("correct", "incorrect"),
+    ("correct", "wrong"),
+    ("yes", "no"),
+    ("y", "n"),
+    ("pass", "fail"),
+    ("passed", "failed"),
+    ("solved", "unsolved"),
+    ("t", "f"),
+    ("richtig", "falsch"),
+    ("ja", "nein"),
+)
+# Columns with two values that describe people and are not test items.
+_ABOUT_PEOPLE = re.compile(
+    "gender|sex|female|male|age|treatment|treated|control|group|consent|native|esl|finished|valid"
+)
+BLANK_CODES = {".", "*", "-", "--", "?", "n/a", "nan", "null", "none", "missing"}
+MOST_POINTS = 9  # of one item; larger numbers are no points
+LEAST_ITEMS = 3  # least items of a sheet; two columns of 0 and 1 may be anything
+_EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
+
+RightAndWrong = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseGuess:
+    """The likely role of each column.
+
+    Attributes:
+        layout: `wide` with `items`, or `long` with `item` and `correct`.
+        items: columns of a sheet, in the order of the file.
+        left_out: more columns of a sheet that hold two values but describe people.
+        words: the words for right and for wrong; None: 1 and 0, or true and false.
+        doubtful: columns of a sheet that hold right and wrong, but are named unlike `items`.
+        points: columns that are named like items and hold whole numbers above 1.
+        empty: columns of `items` without an answer in the rows that were read.
+        blanks: codes in the rows that were read that may mean a blank, such as a dot.
+        gaps: whether the rows that were read have a blank among their answers.
+        coded: the column of items that holds whole numbers in place of names; None: none does.
+        numbered: whether the items of a sheet form one series, such as E1 to E28.
+    """
+
+    layout: str
+    user: UserGuess | None = None
+    item: str | None = None
+    correct: str | None = None
+    items: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
+    words: RightAndWrong | None = None
+    empty: tuple[str, ...] = ()
+    blanks: tuple[str, ...] = ()
+    gaps: bool = False
+    coded: str | None = None
+    numbered: bool = False
+
+    def known(self) -> dict[str, str]:
+        """The column of each role that was found and is no guess."""
+        found = known_user(self.user)
+        roles = ("item", "correct")
+        return found | {
+            role: column for role in roles if (column := getattr(self, role)) is not None
+        }
+
+    def unknown(self) -> list[str]:
+        """Roles that the person must fill in."""
+        needed = ("user",) if self.layout == "wide" else ("user", "item", "correct")
+        return [role for role in needed if role not in self.known()]
+
+
+def guess_sheet(
+    columns: Sequence[str], rows: Sequence[Row], least: int = LEAST_ITEMS
+) -> ResponseGuess | None:
+    """A table with one row for each person and one column for each item; None: it seems not.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows.
+        least: how many items it must have.
+    """
+    named = guess_user(columns, rows, row_a_person=True, of_test=True)
+    others = [column for column in columns if named is None or column != named.column]
+    words, marked = max(
+        ((words, _with_marks(others, rows, words)) for words in (None, *_RIGHT_AND_WRONG)),
+        key=lambda found: len(found[1]),
+    )
+    family = _family(marked, others, rows)
+    about = [column for column in marked if _ABOUT_PEOPLE.fullmatch(meaning_of(column))]
+    items = family or [column for column in marked if column not in about]
+    if len(items) < least or (named is not None and repeats(rows, named.column)):
+        return None
+    points = _with_points(others, rows, items)
+    user = named or guess_user(
+        columns, rows, {*items, *marked, *points}, row_a_person=True, of_test=True
+    )
+    empty = [] if family else _unanswered(rows, others)
+    items = [column for column in columns if column in items or column in empty]
+    asked = [*items, *(column for column in marked if column not in about)]
+    return ResponseGuess(
+        layout="wide",
+        user=user,
+        items=tuple(items),
+        left_out=tuple(column for column in about if column not in items),
+        doubtful=tuple(c for c in marked if c not in items and c not in about),
+        points=tuple(points),
+        words=words,
+        empty=tuple(empty),
+        blanks=_blank_codes(asked, rows),
+        gaps=_have_gaps(asked, rows),
+        numbered=bool(family),
+    )
+
+
+def guess_long(
+    columns: Sequence[str], rows: Sequence[Row], *, partial: bool = False
+) -> ResponseGuess | None:
+    """A log with one answer a row; None: it seems to be something else.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows.
+        partial: whether roles may stay unknown.
+    """
+    if sides_of(columns) is not None and not partial:
+        return None
+    item = only_with_meaning(columns, _ITEM)
+    correct, words = _correct(columns, rows, item)
+    if not partial and (item is None or correct is None):
+        return None
+    taken = [name for name in (item, correct) if name]
+    # With one item for many people, or `id` and two other columns, `id` is the person's.
+    row_a_person = item is not None and len(texts_of(rows, item)) > len(set(texts_of(rows, item)))
+    user = guess_user(columns, rows, taken, row_a_person=row_a_person, of_test=True)
+    coded = None if item is None else numbered_column(rows, [item])
+    marks = [] if correct is None else [correct]
+    return ResponseGuess(
+        layout="long",
+        user=user,
+        item=item,
+        correct=correct,
+        words=words,
+        coded=coded,
+        blanks=_blank_codes(marks, rows),
+        gaps=_have_gaps(marks, rows),
+    )
+
+
+def _correct(
+    columns: Sequence[str], rows: Sequence[Row], item: str | None
+) -> tuple[str | None, RightAndWrong | None]:
+    """The column of the marks, and its words: by its name and values, or by its values alone."""
+    others = [column for column in columns if column != item]
+    named = [column for column in others if _CORRECT.fullmatch("".join(_plain(column)))]
+    for column in named:
+        for words in (None, *_RIGHT_AND_WRONG):
+            if _with_marks([column], rows, words):
+                return column, words
+    found = [
+        (column, words)
+        for words in _RIGHT_AND_WRONG
+        for column in _with_marks(others, rows, words)
+        if set(words) <= set(texts_of(rows, column)) and not _ABOUT_PEOPLE.fullmatch(column.lower())
+    ]
+    return found[0] if len(found) == 1 else (None, None)
+
+
+def _plain(column: str) -> list[str]:
+    return [word for word in words_of(column) if word != "id"]
+
+
+def _with_marks(
+    columns: Collection[str], rows: Sequence[Row], words: RightAndWrong | None
+) -> list[str]:
+    """Columns whose values are all right, wrong or empty, but not all empty."""
+    marks = set(ANSWER_TEXTS if words is None else words)
+    return [column for column in columns if (found := _answers(rows, column)) and found <= marks]
+
+
+def _unanswered(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """The columns that hold nothing but blanks in the rows that were read."""
+    return [column for column in columns if rows and not _answers(rows, column)]
+
+
+def _answers(rows: Sequence[Row], column: str) -> set[str]:
+    """The values of a column, in small letters, but for those that may mean a blank."""
+    return set(texts_of(rows, column)) - _EMPTY - BLANK_CODES
+
+
+def _have_gaps(columns: Sequence[str], rows: Sequence[Row]) -> bool:
+    """Whether one of these columns has a blank, or what may mean one."""
+    blanks = _EMPTY | BLANK_CODES
+    return any(text_of(row.get(column)).lower() in blanks for row in rows for column in columns)
+
+
+def _blank_codes(columns: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+    """The codes of a blank that these columns hold."""
+    seen = {text for column in columns for text in texts_of(rows, column)}
+    return tuple(sorted(seen & BLANK_CODES))
+
+
+def _with_points(columns: Sequence[str], rows: Sequence[Row], items: Sequence[str]) -> list[str]:
+    """Columns that are named like items and hold whole numbers, some of them above 1."""
+    first_words = {words_of(item)[0] for item in items if _number_of(item)}
+    found = []
+    for column in columns:
+        texts = _answers(rows, column)
+        numbers = [text.removesuffix(".0") for text in texts]
+        named = _number_of(column) and words_of(column)[0] in first_words
+        whole = named and bool(numbers) and all(text.isdecimal() for text in numbers)
+        if whole and 1 < max(map(int, numbers)) <= MOST_POINTS:
+            found.append(column)
+    return found
+
+
+def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """The columns of one series, such as E1 to E28, including those without a mark."""
+    unmarked = _unanswered(rows, columns)
+    families: dict[tuple[str, ...], list[str]] = {}
+    for column in columns:
+        if _number_of(column) and (column in marked or column in unmarked):
+            families.setdefault(_stem_of(column), []).append(column)
+    largest = max(families.values(), key=len, default=[])
+    return largest if len(largest) >= LEAST_ITEMS and set(largest) & set(marked) else []
+
+
+def _stem_of(column: str) -> tuple[str, ...]:
+    """The words of a name without its numbers, and without a letter that follows one: M101b."""
+    words = words_of(column)
+    return tuple(
+        word
+        for place, word in enumerate(words)
+        if not word.isdigit() and not (place and len(word) == 1 and words[place - 1].isdigit())
+    )
+
+
+def _number_of(column: str) -> bool:
+    return any(word.isdigit() for word in words_of(column))

@@ -1,0 +1,133 @@
+"""Sheets of a test, from the file over init's questions to the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushrank.flows.planning.propose.proposal import propose_config
+from tests.flows.planning.propose.test_shapes import filled, write_csv
+
+EXAM = [f"M{100 + number}{'abc'[number % 3]}" for number in range(6)]
+PEOPLE = 2500
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def exam(*, blank: str = "", points: bool = False) -> list[dict[str, Any]]:
+    """Items from easy to hard with letters after their numbers, and at the end one with points.
+
+    A tenth of the wrong answers is blank. The able get 2 points on the last item.
+    """
+    rng = np.random.default_rng(4)
+    ability = rng.normal(size=PEOPLE)
+    hard = np.linspace(-1.5, 1.5, len(EXAM))
+    right = rng.random((PEOPLE, len(EXAM))) < 1 / (1 + np.exp(hard - ability[:, None]))
+    left_out = ~right & (rng.random(right.shape) < 0.1)
+    left_out[0, 2] = True  # in the rows that are read
+    rows = []
+    for person in range(PEOPLE):
+        marks = zip(EXAM, right[person], left_out[person], strict=True)
+        cells = {name: blank if empty else str(int(mark)) for name, mark, empty in marks}
+        more = {
+            "M200a": str(min(2, int(ability[person] > -1) + int(person < 5 or ability[person] > 0)))
+        }
+        rows.append({"idstud": person, "female": person % 2} | cells | (more if points else {}))
+    return rows
+
+
+def release_after(command: Any, choices: dict[str, str]) -> dict[str, Any]:
+    """Fill in what init wrote, run it, and read the release."""
+    job = Path("survey.yaml")
+    job.write_text(filled(job.read_text(), {"epsilon": "4", "max_contributions": "6"} | choices))
+    code, printed = command("run", "--direct", job)
+    assert code == 0, printed
+    (release,) = Path("out").glob("*/release.json")
+    found: dict[str, Any] = json.loads(release.read_text())
+    return found
+
+
+def test_all_items_of_an_exam_count_and_the_noise_is_gaussian(command):
+    write_csv(Path("exam.csv"), exam())
+    code, printed = command("init", "exam.csv")
+    assert code == 0, printed
+    assert "6 columns are taken for items, M100a to M105c" in printed
+    assert "Not among them: female." in printed
+    release = release_after(command, {"missing": "wrong", "booklets": "null"})
+    assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
+    assert release["privacy"]["mechanism"] == "discrete-gaussian"
+    assert max(line["high"] - line["low"] for line in release["ranking"]) < 0.35
+    assert "counts as a wrong answer" in next(Path("out").glob("*/report.html")).read_text()
+
+
+def test_a_dot_is_asked_for_and_then_no_sheet_is_lost(command):
+    write_csv(Path("exam.csv"), exam(blank="."))
+    code, printed = command("init", "exam.csv")
+    assert code == 0, printed
+    assert "what a code means" in printed
+    words = '{right: ["1"], wrong: ["0"], blank: ["."]}'
+    assert f'does "." in place of an answer mean a blank? {words} if so' in (
+        Path("survey.yaml").read_text()
+    )
+    choices = {"missing": "wrong", "booklets": "null", "words": words}
+    release = release_after(command, choices)
+    assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
+    (counts,) = Path(".hushrank/work").rglob("diagnostics.json")
+    assert json.loads(counts.read_text())["rows_rejected"] == 0
+    code, printed = command("verify", next(Path("out").iterdir()))
+    assert code == 0, printed
+
+
+def test_points_are_a_question_and_leaving_their_item_out_loses_nobody(command):
+    write_csv(Path("exam.csv"), exam(points=True))
+    question = next(
+        each
+        for each in propose_config(Path("exam.csv"), Path("a.yaml")).questions
+        if each.key == "items"
+    )
+    assert "hold numbers above 1 in M200a" in question.because
+    without, with_points = (choice.written for choice in question.choices)
+    assert "M200a" not in without
+    assert "M200a" in with_points
+    assert "set aside as a whole, those of the able more often" in question.text
+    command("init", "exam.csv")
+    choices = {"missing": "wrong", "booklets": "null", "items": without}
+    release = release_after(command, choices)
+    assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
+    (counts,) = Path(".hushrank/work").rglob("diagnostics.json")
+    assert json.loads(counts.read_text())["rows_rejected"] == 0
+
+
+def test_how_many_items_a_person_was_asked_is_never_the_number_of_columns(command):
+    write_csv(Path("exam.csv"), exam())
+    command("init", "exam.csv")
+    line = next(x for x in Path("survey.yaml").read_text().splitlines() if "max_contr" in x)
+    assert re.fullmatch(r" +max_contributions: +# CHOOSE: how many items was a person .*", line)
+
+
+def test_python_takes_the_same_keys():
+    import hushrank as hr
+
+    found = hr.rank(
+        [{key: value for key, value in row.items() if key != "female"} for row in exam()],
+        name="exam",
+        items=EXAM,
+        user="idstud",
+        layout="wide",
+        missing="wrong",
+        epsilon=4.0,
+        noise="gaussian",
+        delta=1e-6,
+        max_contributions=6,
+        ledger="ledger.jsonl",
+    )
+    assert found.record.ranking[0].item == EXAM[-1]
+    assert "counts as a wrong answer" in " ".join(found.record.privacy.statement)

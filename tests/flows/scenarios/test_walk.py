@@ -1,0 +1,36 @@
+"""How far a plain run walks through our files: `python -m tests.flows.walk --list` prints all."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.flows.walk import Walk, walked
+
+MOST = {  # lower a number whenever a run walks less; the aims are 100, 340, 200, 1 and 4
+    "files entered": 186,
+    "arrows between files": 550,
+    "modules loaded": 444,
+    "calibrations of one method": 2,
+    "reads of the ledger": 19,
+}
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    return walked(tmp_path_factory.mktemp("walk"))
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_plain_run_walks_no_further(walk: Walk, name: str):
+    sys.stdout.write(walk.text())
+    assert walk.figures()[name] <= MOST[name]
+
+
+def test_both_processes_are_followed(walk: Walk):
+    reader = "hushrank.pipelines.reduce.reduce"
+    assert {"hushrank.flows.interfaces.cli.main", reader} <= walk.entered <= walk.loaded
+    assert any(arrow.startswith(f"{reader} -> ") for arrow in walk.arrows)
+    assert walk.calibrations > 0
+    assert walk.ledger_reads > 0
