@@ -47,7 +47,6 @@ from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.extras import is_installed, remedy
 from hushrank.transforms.storage.files import FileFormat
 
 T = TypeVar("T")
@@ -69,10 +68,6 @@ RANKS_NOT_CHECKED = (
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
     " were not checked. hushrank validate --date checks another night's files."
-)
-NO_FIGURES = (
-    "A report that is made here has no figures: for them it {}; then hushrank export SURVEY.YAML"
-    " --out page.html draws this one again."
 )
 MOST_ROWS = 25  # of the ranking; ranking.csv has all
 
@@ -123,8 +118,6 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         console.print(Text(outcome.late, style="yellow"), soft_wrap=True)
     show_alerts(console, outcome)
     console.print(Text(f"Report: {outcome.folder / REPORT}"), soft_wrap=True)
-    if not is_installed("report"):
-        console.print(Text(NO_FIGURES.format(remedy("report"))), soft_wrap=True)
     console.print(Text(_cost_of(outcome)), soft_wrap=True)
     if shared := shared_text(outcome.balance):
         console.print(Text(shared, style="yellow"), soft_wrap=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 from hushrank.flows.ledger.budget_text import (
@@ -22,19 +21,12 @@ from hushrank.flows.release.archive import REPORT
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.report.figures import figures_of
+from hushrank.flows.report.svg import WIDTH, standalone
 from hushrank.flows.run.stages import Outcome
-from hushrank.transforms.common.extras import is_installed
 from hushrank.transforms.storage.cloud_storage import CloudPath
 
 MOST_ROWS = 100  # of the table; ranking.csv has all
-LIGHT = {  # an image knows no style sheet
-    "var(--ink)": "#171b21",
-    "var(--muted)": "#58606c",
-    "var(--line)": "#dfe3e8",
-    "var(--accent)": "#1c56b8",
-    "var(--soft)": "#a9c4ef",
-    "var(--page)": "#ffffff",
-}
 
 
 def leave_artifacts(outcome: Outcome) -> None:
@@ -117,20 +109,10 @@ def ranking_rows(release: Release) -> list[dict[str, Any]]:
 
 def picture(release: Release) -> str | None:
     """The report's first figure as a `data:` address; None where it has none."""
-    if not is_installed("report"):
-        return None
-    from hushrank.flows.report.figures import figures_of  # matplotlib takes a second
-    from hushrank.flows.report.style import VARIABLES
-
-    figures: Sequence[Any] = figures_of(release)
+    figures = figures_of(release)
     if not figures:
         return None
-    svg = str(figures[0].svg)
-    for variable in VARIABLES.values():
-        svg = svg.replace(variable, LIGHT[variable])
-    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-    background = '<rect width="100%" height="100%" fill="#ffffff"/>'
-    svg = re.sub(r"<svg ([^>]*)>", rf"<svg {names} \1>{background}", svg, count=1)
+    svg = standalone(figures[0].svg, WIDTH)
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 

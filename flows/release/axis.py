@@ -42,10 +42,22 @@ def axis_of(scale: Scale, lines: Iterable[Scored]) -> Axis:
     low, high = _stretch(list(lines))
     if scale is Scale.WIN_SHARE:
         low, high = max(low, min(0.0, high - 1)), min(high, max(100.0, low + 1))
-    step = _step(high - low)
+    marks, decimals = round_marks(low, high)
+    return Axis(low, high, tuple((mark, _tick_text(scale, mark, decimals)) for mark in marks))
+
+
+def round_marks(low: float, high: float, most: int = MOST_STEPS) -> tuple[list[float], int]:
+    """Round numbers from `low` to `high`, ascending, and how many decimals they need.
+
+    Args:
+        low, high: ends of an axis.
+        most: steps that there are between the marks.
+    """
+    step = _step(high - low, most)
     first, last = math.ceil(low / step - ROUNDING), math.floor(high / step + ROUNDING)
-    marks = [step * k for k in range(first, last + 1)]
-    return Axis(low, high, tuple((mark, _tick_text(scale, mark, step)) for mark in marks))
+    decimals = max(0, -math.floor(math.log10(step) + ROUNDING))
+    decimals += round(step, decimals + 1) != round(step, decimals)  # for a step of 2.5
+    return [step * k for k in range(first, last + 1)], decimals
 
 
 def _stretch(lines: Sequence[Scored]) -> tuple[float, float]:
@@ -63,16 +75,14 @@ def _stretch(lines: Sequence[Scored]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _step(width: float) -> float:
-    """The smallest round step for which `MOST_STEPS` steps cover the width."""
-    least = width / MOST_STEPS
+def _step(width: float, most: int) -> float:
+    """The smallest round step for which `most` steps cover the width."""
+    least = width / most
     power = 10.0 ** math.floor(math.log10(least))
     return float(next(step * power for step in STEPS if step * power >= least * (1 - ROUNDING)))
 
 
-def _tick_text(scale: Scale, value: float, step: float) -> str:
-    decimals = max(0, -math.floor(math.log10(step) + ROUNDING))
-    decimals += round(step, decimals + 1) != round(step, decimals)  # for a step of 2.5
+def _tick_text(scale: Scale, value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     if not text.strip("-0."):
         return "0"

@@ -8,18 +8,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from hushrank.flows.release.axis import axis_of
+from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.flows.release.axis import Axis, axis_of, round_marks
+from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.effects import ReleasedEffects
-from hushrank.flows.release.private_sums import ReleasedPairAnswers, ReleasedSums
+from hushrank.flows.release.exact import exact_text
+from hushrank.flows.release.private_sums import (
+    ChosenEpsilons,
+    ReleasedPairAnswers,
+    ReleasedSums,
+)
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import WORDS, score_text
+from hushrank.flows.release.scale import WORDS, Scale, score_text
 from hushrank.flows.release.statistics import (
     ReleasedCounts,
     ReleasedList,
@@ -31,18 +39,36 @@ from hushrank.flows.release.statistics import (
 )
 from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.release.win_loss import ReleasedWinLoss
-from hushrank.flows.release.wording import name_list, rank_interval
-from hushrank.flows.report.chosen_plot import bins_of, chosen_svg
-from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
-from hushrank.flows.report.history_plot import MOST_LINES, ranks_over_time_svg
-from hushrank.flows.report.item_map import item_map_svg
-from hushrank.flows.report.plots import MOST_NAMED, drawn_lines, scores_svg, win_counts_svg
+from hushrank.flows.release.wording import name_list
+from hushrank.flows.report.drawings import (
+    Cell,
+    IntervalRow,
+    bars,
+    intervals,
+    matrix,
+)
+from hushrank.privacy.units import NoiseKind
+from hushrank.transforms.common.schema import Ties
 
+MOST_NAMED = 60  # most items for which each row has its name
+MOST, BEST = 400, 360  # most items drawn; a longer ranking shows so many of its best, and its worst
+MOST_IN_MATRIX = 25  # items of a matrix; a longer ranking shows its best
+MARGIN = 0.03  # part of an axis of counts between its last mark and its edge
 MOST_GROUPS = 8  # most sets of items that a caption names
 CONFIDENCE = "With 95 % confidence."
 ASSUMED_COUNTS = (
     " How often each item was compared is not released: it is taken to be what the configuration"
     " expects, and an item that was compared less often has a wider interval than is shown."
+)
+
+
+Matrix = (
+    ReleasedPairs
+    | ReleasedOutcomes
+    | ReleasedTies
+    | ReleasedRankings
+    | ReleasedAbove
+    | ReleasedPairAnswers
 )
 
 
@@ -73,30 +99,6 @@ def figures_of(release: Release) -> list[ReportFigure]:
     return [figure for figure in drawn if figure is not None]
 
 
-def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure | None:
-    """Ranks over the nights of a stream; None where there is nothing to draw."""
-    nights = [each for each in (*earlier, release) if each.informative]
-    if len(nights) < 2 or not release.informative:
-        return None
-    first, best = nights[0].day, release.ranking[:MOST_LINES]
-    which = f"the best {len(best)} items" if len(best) < len(release.ranking) else "all items"
-    description = (
-        f"Plot of the ranks of {which} from {first} to {release.day}, rank 1 on top, with the ranks"
-        f" that each can have. Last of all {best[0].shown} has rank {rank_interval(best[0])}."
-    )
-    return ReportFigure(
-        identifier="over-time",
-        title="Ranks over time",
-        svg=Markup(ranks_over_time_svg(nights, description)),
-        caption=(
-            f"The ranks of {which} on the last {len(nights)} nights that say anything; bands and"
-            f" bars are the ranks that an item can have. {CONFIDENCE} Nights next to each other"
-            " share most of their answers and part of their noise: what changed since the last one"
-            " is tested above."
-        ),
-    )
-
-
 def _met(release: Release) -> bool:
     """Whether there is a pair to show in a heatmap."""
     pairs = release.released
@@ -104,7 +106,7 @@ def _met(release: Release) -> bool:
         return True
     if pairs.pairs is None:
         return False
-    shown = pairs.among(shown_items(release))
+    shown = pairs.among(_shown_items(release))
     return bool(np.isfinite(shown).sum() > len(shown))
 
 
@@ -130,7 +132,7 @@ def win_counts_figure(release: Release) -> ReportFigure:
     return ReportFigure(
         identifier="counts",
         title="Win counts" if exact else "Noisy win counts",
-        svg=Markup(win_counts_svg(release, wins, description)),
+        svg=_win_counts(release, wins, description),
         caption=f"{dots}{chance} {CONFIDENCE}{_left_out(release)}",
     )
 
@@ -151,9 +153,135 @@ def scores_figure(release: Release) -> ReportFigure:
     return ReportFigure(
         identifier="scores",
         title="Scores",
-        svg=Markup(scores_svg(release, description)),
-        caption=f"Dots are the scores. {band} {CONFIDENCE}{assumed}{_left_out(release)}",
+        svg=_scores(release, description),
+        caption=(
+            f"Dots are the scores. {band} {CONFIDENCE}{_open_ends(release)}{assumed}"
+            f"{_left_out(release)}"
+        ),
     )
+
+
+def _drawn(release: Release) -> list[tuple[int, RankedItem]]:
+    """The lines of the ranking that have a row, with their numbers: all, or both ends."""
+    lines = [*enumerate(release.ranking, start=1)]
+    return lines if len(lines) <= MOST else lines[:BEST] + lines[BEST - MOST :]
+
+
+def _in_rows(
+    release: Release,
+    axis: Axis,
+    rows: Sequence[IntervalRow],
+    words: str,
+    description: str,
+    **more: Any,
+) -> Markup:
+    """The drawing of the rows of `_drawn`."""
+    return intervals(
+        rows,
+        axis,
+        words=words,
+        description=description,
+        numbers=None if len(rows) <= MOST_NAMED else [number for number, _ in _drawn(release)],
+        cut=BEST if len(rows) < len(release.ranking) else None,
+        **more,
+    )
+
+
+def _scores(
+    release: Release,
+    description: str,
+    stripes: Sequence[tuple[int, int]] = (),
+    zero: float | None = None,
+) -> Markup:
+    """Dots at the scores, the first item on top, with the interval of each alone."""
+    rows = [
+        IntervalRow(
+            name=line.shown,
+            title=exact_text(release, line),
+            at=line.score,
+            band=(line.low, line.high),
+        )
+        for _, line in _drawn(release)
+    ]
+    axis = axis_of(release.scale, release.ranking)
+    words = WORDS[release.scale].plot
+    return _in_rows(release, axis, rows, words, description, stripes=stripes, zero=zero)
+
+
+def _sets(release: Release) -> list[tuple[int, int]]:
+    """First and last row of each set of items that share a place."""
+    found, first = [], 0
+    for _, group in groupby(_drawn(release), key=lambda each: each[1].group):
+        size = len(list(group))
+        if size > 1:
+            found.append((first, first + size - 1))
+        first += size
+    return found
+
+
+def _win_counts(release: Release, wins: dict[str, int | float], description: str) -> Markup:
+    """Dots at the counts; the wide band is the privacy noise, the thin line adds chance."""
+    drawn, half = _drawn(release), noise_half_width(release)
+    asked = 2 * sum(wins.values()) / len(wins)  # comparisons of an item, as the scores assume
+    chance = release.informative and release.scale is Scale.WIN_SHARE
+    rows = [
+        IntervalRow(
+            name=line.shown,
+            title=exact_text(release, line),
+            at=wins[line.item],
+            band=(wins[line.item] - half, wins[line.item] + half) if half > 0 else None,
+            thin=(line.low / 100 * asked, line.high / 100 * asked) if chance else None,
+        )
+        for _, line in drawn
+    ]
+    ends = [end for row in rows for part in (row.band, row.thin, (row.at,)) for end in part or ()]
+    low, high = min(ends), max(ends)
+    margin = MARGIN * (high - low) or 1.0
+    marks, decimals = round_marks(low - margin, high + margin)
+    ticks = tuple((at, f"{at:,.{decimals}f}") for at in marks)
+    axis = Axis(low - margin, high + margin, ticks)
+    words = "comparisons won" + ", noise included" * (release.privacy.mechanism != "none")
+    return _in_rows(release, axis, rows, words, description)
+
+
+def noise_half_width(release: Release) -> float:
+    """Half width of the 95 % interval of an exact count around the noisy one, in comparisons."""
+    privacy = release.privacy
+    if privacy.mechanism == "none" or release.noise_variance is None:
+        return 0.0
+    kind = NoiseKind(privacy.mechanism.removeprefix("discrete-"))
+    deviations = float(quantile(np.array(1.0), LEVEL / 2, kind, n_draws=1))
+    units = getattr(release.released, "row_weight", (privacy.ties or Ties.DROP).row_weight)
+    return deviations * math.sqrt(release.noise_variance) / units
+
+
+def _shown_items(release: Release) -> list[str]:
+    """The items that a matrix shows: all, or the best if there are many."""
+    return [line.item for line in release.ranking[:MOST_IN_MATRIX]]
+
+
+def _matrix(release: Release, pairs: Matrix, verb: str, description: str) -> Markup:
+    """Rows and columns by rank; the more often a row beat a column, the stronger the colour.
+
+    Pairs that were never compared have no cell.
+    """
+    items, labels = _shown_items(release), release.shown()
+    wins = pairs.among(items)
+    most = max(float(np.nanmax(wins)), 1.0)
+
+    def cell(row: int, column: int) -> Cell | None:
+        won = float(wins[row, column])
+        if row == column or math.isnan(won):
+            return None
+        return Cell(
+            strength=min(max(won / most, 0.0), 1.0),
+            number=f"{won:,.0f}",
+            title=f"{labels[items[row]]} {verb} {labels[items[column]]}: {won:,g}",
+        )
+
+    among = range(len(items))
+    cells = [[cell(row, column) for column in among] for row in among]
+    return matrix([labels[item] for item in items], cells, description)
 
 
 def heatmap_figure(release: Release) -> ReportFigure | None:
@@ -163,7 +291,7 @@ def heatmap_figure(release: Release) -> ReportFigure | None:
         raise ValueError(f"a release of {pairs.kind} has no matrix to draw")
     if not _met(release):
         return None
-    exact, shown = release.privacy.mechanism == "none", shown_items(release)
+    exact, shown = release.privacy.mechanism == "none", _shown_items(release)
     labels = release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     counted = "as counted" if exact else "noise included"
@@ -178,7 +306,7 @@ def heatmap_figure(release: Release) -> ReportFigure | None:
     return ReportFigure(
         identifier="matrix",
         title="Who beat whom" if exact else "Who beat whom, with noise",
-        svg=Markup(heatmap_svg(release, pairs, description)),
+        svg=_matrix(release, pairs, "over", description),
         caption=(
             f"The matrix that was released{which}, best first. The stronger the colour of a cell,"
             " the more often the item of its row beat the item of its column."
@@ -193,7 +321,7 @@ def heatmap_figure(release: Release) -> ReportFigure | None:
 def _matrix_table(
     release: Release, pairs: Matrix, corner: str, decimals: int = 0
 ) -> tuple[tuple[str, ...], ...]:
-    shown, labels = shown_items(release), release.shown()
+    shown, labels = _shown_items(release), release.shown()
     rows = (
         (labels[name], *("–" if math.isnan(won) else f"{won:,.{decimals}f}" for won in row))
         for name, row in zip(shown, pairs.among(shown).tolist(), strict=True)
@@ -207,7 +335,7 @@ def above_figure(release: Release) -> ReportFigure:
     if not isinstance(pairs, ReleasedRankings | ReleasedAbove | ReleasedPairAnswers):
         raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
     rankings, noise = _rankings_words(release)
-    shown, labels = shown_items(release), release.shown()
+    shown, labels = _shown_items(release), release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     description = (
         f"Heatmap{which}, best first: in how many {rankings} the item of the row is above the"
@@ -217,7 +345,7 @@ def above_figure(release: Release) -> ReportFigure:
     return ReportFigure(
         identifier="matrix",
         title=f"Who is above whom, in {rankings}",
-        svg=Markup(heatmap_svg(release, pairs, description)),
+        svg=_matrix(release, pairs, "above", description),
         caption=(
             f"Counted in {rankings}{noise}{which}, best first. The stronger a cell, the more of"
             " them have the item of its row above the item of its column. All counts are in"
@@ -250,7 +378,7 @@ def item_map_figure(release: Release) -> ReportFigure:
     return ReportFigure(
         identifier="item-map",
         title="Item map",
-        svg=Markup(item_map_svg(release, description)),
+        svg=_scores(release, description, _sets(release), zero=0.0),
         caption=(
             f"Dots are the difficulties; harder items are further right and further up. The band is"
             f" where a difficulty lies, given {because}. {CONFIDENCE}{_open_ends(release)}"
@@ -264,7 +392,7 @@ def chosen_figure(release: Release) -> ReportFigure | None:
     chosen = release.released.chosen if isinstance(release.released, ReleasedSums) else None
     if chosen is None:
         return None
-    bins = bins_of(chosen)
+    bins = _bins(chosen)
     most = max(bins, key=lambda each: each[2])
     description = (
         f"Plot of the epsilons that people chose, from {chosen.low:g} to {chosen.high:g}: most"
@@ -278,7 +406,7 @@ def chosen_figure(release: Release) -> ReportFigure | None:
     return ReportFigure(
         identifier="chosen",
         title="Which epsilons people chose",
-        svg=Markup(chosen_svg(release, chosen, description)),
+        svg=_chosen(chosen, bins, description),
         caption=(
             "Pale bars are shares of the answers, strong bars what these answers add to what is"
             " known about the scores: the larger an answer's epsilon, the less noise it has. If 1 %"
@@ -286,6 +414,46 @@ def chosen_figure(release: Release) -> ReportFigure | None:
             f" {chosen.weight_of_lies:.1f} percentage points."
         ),
         table=(("epsilon", "answers", "of all", "of what is known"), *rows),
+    )
+
+
+def _bins(chosen: ChosenEpsilons) -> list[tuple[float, float, int, float, float]]:
+    """Ends, answers, share of answers and share of information of each bin, in percent."""
+    edges = np.linspace(chosen.low, chosen.high, len(chosen.answers) + 1).tolist()
+    everyone = sum(chosen.answers)
+    return [
+        (low, high, answers, 100 * answers / everyone, 100 * known)
+        for low, high, answers, known in zip(
+            edges[:-1], edges[1:], chosen.answers, chosen.information, strict=True
+        )
+    ]
+
+
+def _chosen(
+    chosen: ChosenEpsilons,
+    bins: Sequence[tuple[float, float, int, float, float]],
+    description: str,
+) -> Markup:
+    """Two bars for each bin: its share of the answers, and of what is known about the scores."""
+    groups = [
+        (
+            f"epsilon {low:.3g} to {high:.3g}: {answers:,} answers,"
+            f" {known:.1f} % of what is known about the scores",
+            (share, known),
+        )
+        for low, high, answers, share, known in bins
+    ]
+    highest = max(max(values) for _, values in groups)
+    up, decimals = round_marks(0, highest, 4)
+    marks, digits = round_marks(chosen.low, chosen.high)
+    across = [(at, f"{at:.{digits}f}") for at in marks]
+    return bars(
+        groups,
+        (("soft", "answers"), ("cell", "what is known about the scores")),
+        Axis(chosen.low, chosen.high, tuple(across)),
+        Axis(0, highest, tuple((at, f"{at:.{decimals}f} %") for at in up)),
+        "epsilon",
+        description,
     )
 
 
@@ -310,9 +478,9 @@ def _not_ordered(release: Release) -> str:
 
 
 def _left_out(release: Release) -> str:
-    drawn = len(drawn_lines(release))
+    drawn = len(_drawn(release))
     if drawn == len(release.ranking):
-        return "" if drawn <= MOST_NAMED else " Point at a line to see whose it is."
+        return "" if drawn <= MOST_NAMED else " Point at a row to see whose it is."
     words = WORDS[release.scale]
     return (
         f" Drawn are the {words.first} and, below the dotted line, the {words.last}: {drawn} of"

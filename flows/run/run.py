@@ -7,9 +7,7 @@ that finds the noise drawn goes on from there. A run that ends before puts back 
 
 from __future__ import annotations
 
-import importlib
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -66,9 +64,7 @@ from hushrank.flows.run.stream_night import forget_counted
 from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.extras import is_installed
 
-FIGURES_MODULE = "hushrank.flows.report.figures"
 NO_LOOK = (
     "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
     " meant, before most of epsilon is spent. Adding one changes the job."
@@ -297,9 +293,6 @@ def _draw_or_undo(job: Job, read: Read, perform: Perform) -> Reserved | None:
         reserved = perform(RESERVE, lambda: reserve(job))
         begun = True
         if reserved is not None:
-            # The report's libraries take a second to load: use the time in which the child works.
-            if is_installed("report"):
-                threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,)).start()
             exact = perform(REDUCE, read)
             perform(DRAW, lambda: draw(job, exact))
     except BaseException as error:

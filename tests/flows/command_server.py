@@ -76,7 +76,7 @@ def _load() -> None:
     from hushrank.transforms.engine import in_process
 
     in_process.choose()
-    for library in ("matplotlib.figure", "tests.draws", "hushrank.flows.interfaces.cli.main"):
+    for library in ("tests.draws", "hushrank.flows.interfaces.cli.main"):
         importlib.import_module(library)
     from hushrank.flows import reading
     from hushrank.flows.run import reader_process

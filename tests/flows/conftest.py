@@ -244,18 +244,8 @@ def prefect_home() -> Path:
 
 
 @pytest.fixture
-def drawn_figures() -> None:
-    """For tests that look at a whole report: see `in_process`."""
-
-
-@pytest.fixture
-def in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reductions without a child of their own, and reports without figures.
-
-    Figures take half of the processor time of a small run. Tests of them ask for `drawn_figures`.
-    """
-    if "drawn_figures" not in request.fixturenames:
-        monkeypatch.setattr("hushrank.flows.report.page._figures", lambda *_: [])
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reductions without a child of their own."""
 
     class Reducer(InProcessReducer):
         """Leaves small jobs to `SMALL_JOBS`, as long as the test replaced nothing that they use."""

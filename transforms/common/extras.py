@@ -43,7 +43,8 @@ EXTRAS: Mapping[str, Extra] = {
     ),
     "preflib": Extra("preflibtools", ("preflibtools",)),
     "prefect": Extra("Prefect", ("prefect",)),
-    "report": Extra("matplotlib", ("matplotlib",)),
+    "report": Extra("resvg-py", ("resvg_py",)),
+    "reproduce": Extra("matplotlib", ("matplotlib",)),
     "s3": Extra("s3fs", ("s3fs",)),
     "towers": Extra("JAX", ("jax",)),
 }

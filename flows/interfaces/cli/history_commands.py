@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
-from hushrank.flows.errors import ArchiveError, ConfigError, require
+from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
 from hushrank.transforms.common.local_files import open_to_write, require_regular
@@ -33,7 +33,6 @@ GOOD = "Nothing is wrong. What is unproved, no program can see from these files.
 BAD = "This release is not what it claims to be: do not rely on it."
 NEWER = "Not judged: this release is of a newer format. Verify it with a newer version of hushrank."
 PAGE = ".html"
-PICTURES = {".svg": "svg", ".png": "png"}
 
 Sources = Annotated[
     list[str],
@@ -96,13 +95,14 @@ def history(
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import apart, changed_jobs, outputs_of, read_history
     from hushrank.flows.report.changes import job_change
+    from hushrank.flows.report.svg import check_picture
 
     outputs = outputs_of(sources, load_config)
     if verify:
         _verify(outputs, as_json)
         return
     if plot is not None:
-        _check_plot(plot)
+        check_picture(plot)
     releases, left_out = apart(read_history(outputs))
     breaks = {
         after.release_id: job_change(before, after)
@@ -118,9 +118,9 @@ def history(
         for note in late.values():
             _say(note)
     if plot is not None:
-        from hushrank.flows.report.history_plot import ranks_over_time  # matplotlib takes a second
+        from hushrank.flows.report.over_time import ranks_over_time
 
-        _write(plot, ranks_over_time(releases, PICTURES[plot.suffix], breaks))
+        _write(plot, ranks_over_time(releases, plot.suffix, breaks))
     if changes is not None and not as_json:
         _show_changes(changes)
     if as_json:
@@ -140,12 +140,6 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
         if source.endswith((".yaml", ".yml")) and not is_cloud(source):
             found |= late_releases(load_config(Path(source)))
     return {id_: note for id_, note in found.items() if id_ in listed}
-
-
-def _check_plot(plot: Path) -> None:
-    if plot.suffix not in PICTURES:
-        raise ConfigError(f"--plot {plot}: must end in {' or '.join(PICTURES)}")
-    require("report", f"--plot {plot}")
 
 
 def _verify(outputs: list[Place], as_json: bool) -> None:
@@ -246,8 +240,6 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
         with_own_words,
     )
 
-    if out.suffix == PAGE:
-        require("report", f"--out {out}")
     outputs = outputs_of(sources, load_config)
     releases = read_history(outputs)
     chosen, left_out = apart(releases)

@@ -51,7 +51,7 @@ def reproduce(
     data: DataFiles = None,
 ) -> None:
     """Rerun the experiments of a paper, or those beyond papers: results.csv and its figures."""
-    require("report", "hushrank reproduce")
+    require("reproduce", "hushrank reproduce")
     from hushrank.flows.config.section import check_can_be_made, check_can_be_written
 
     check_can_be_made("--out", out / paper)

@@ -11,7 +11,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, require
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.planning.plan.accuracy import ERRORS, SHARES, Accuracy, Target
 from hushrank.flows.planning.plan.choice import AUTO, Verdict, methods_to_compare, verdict
@@ -19,6 +19,7 @@ from hushrank.flows.planning.plan.groups import group_errors
 from hushrank.flows.planning.plan.guarantees import Alternative, tried_guarantees
 from hushrank.flows.planning.plan.heavy_users import activity_of, gain_of_weights, weights_text
 from hushrank.flows.planning.plan.naive import Loss, loss_of, naive_ways
+from hushrank.flows.planning.plan.plot import accuracy_plot
 from hushrank.flows.planning.plan.survey import (
     Setting,
     accuracy_of,
@@ -33,6 +34,7 @@ from hushrank.flows.planning.plan.survey import (
 from hushrank.flows.planning.plan.ties import orders_by_ties, with_ties
 from hushrank.flows.planning.plan.world import World, design_text, world_of
 from hushrank.flows.planning.plan.worth import refusal, worth_of
+from hushrank.flows.report.svg import check_picture
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.common.schema import Ties
@@ -183,7 +185,7 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         ConfigError: the request breaks a rule.
     """
     if request.plot is not None:
-        require("report", "--plot")
+        check_picture(request.plot)
     world = _world_of(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)
@@ -198,7 +200,7 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         *((each, accuracy_of(config, each, world)) for each in others),
     ]
     if request.plot is not None:
-        _draw(config, request, tried, methods, world)
+        _draw(config, request.plot, tried, methods, world)
     best, naive = verdict(config, compared, target), naive_ways(config, base, world)
     taken = {methods[0], methods[0] if best is None else best.setting.method}
     lost = (loss_of(each, naive) for each in compared if each[0].method in taken)
@@ -310,15 +312,8 @@ def parse_target(text: str) -> Target:
 
 
 def _draw(
-    config: SurveyConfig, request: PlanRequest, tried: Tried, methods: Sequence[str], world: World
+    config: SurveyConfig, plot: Path, tried: Tried, methods: Sequence[str], world: World
 ) -> None:
-    from hushrank.flows.planning.plan.plot import (  # matplotlib takes a second
-        FORMATS,
-        accuracy_plot,
-    )
-
-    if request.plot is None or request.plot.suffix not in FORMATS:
-        raise ConfigError(f"--plot {request.plot}: must end in {' or '.join(FORMATS)}")
     ends = (tried[0][0].people, tried[0][0].answers)
     first = [(each, found) for each, found in tried if (each.people, each.answers) == ends]
     others = methods if config.method == AUTO else methods[1:]
@@ -330,7 +325,7 @@ def _draw(
     }
     formula = [predicted(config, each, world) for each, _ in first]
     try:
-        with open_to_write(request.plot) as file:
-            file.write(accuracy_plot(config.name, curves, formula, request.plot.suffix))
+        with open_to_write(plot) as file:
+            file.write(accuracy_plot(config.name, curves, formula, plot.suffix))
     except OSError as error:
-        raise ConfigError(f"{request.plot}: cannot be written: {error.strerror}") from None
+        raise ConfigError(f"{plot}: cannot be written: {error.strerror}") from None

@@ -1,89 +1,103 @@
-"""Accuracy against epsilon as a picture that stands alone.
-
-Importing this module imports matplotlib, which takes a second: import it where a plot is drawn.
-"""
+"""Accuracy against epsilon as a picture of its own."""
 
 from __future__ import annotations
 
-import io
+import math
 from collections.abc import Mapping, Sequence
-
-import matplotlib as mpl
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from hushrank.flows.planning.plan.accuracy import Accuracy
 from hushrank.flows.planning.plan.survey import Setting
+from hushrank.flows.release.axis import Axis, round_marks
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.report.drawings import Curve, curves
+from hushrank.flows.report.svg import drawing, element, picture_bytes, text
+from hushrank.transforms.common.plain_text import short
 
-FORMATS = {".svg": "svg", ".png": "png"}
+WIDTH, PANEL, HEIGHT = 900, 430, 240  # pixels: of the picture, of one plot in it, of its curves
+MARGIN = 0.04  # part of the axis of epsilon before the first point, and after the last
+SPREADS = 2  # standard errors on each side of a share, over replicates
 Curves = Mapping[str, Sequence[tuple[Setting, Accuracy]]]
 
 
-def accuracy_plot(name: str, curves: Curves, formula: Sequence[float | None], suffix: str) -> bytes:
-    """The best item first, and the error of the first method's scores, against epsilon.
+def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suffix: str) -> bytes:
+    """The chance that the best item comes first, and the error of scores, against epsilon.
 
     Args:
         name: of the population.
-        curves: by method, the configured one first.
+        found: by method, the configured one first.
         formula: of the first method's typical error at the same settings.
         suffix: `.svg` or `.png`.
     """
-    with mpl.rc_context({"font.size": 9.5, "svg.hashsalt": "plan"}):
-        figure = Figure(figsize=(8.0, 3.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        for position, (method, tried) in enumerate(curves.items()):
-            _draw_shares(left, method, tried, f"C{position}")
-        _draw_error(right, next(iter(curves.values())), formula)
-        for axes in (left, right):
-            axes.set_xscale("log")
-            axes.set_xlabel("epsilon")
-            axes.grid(linewidth=0.5, color="#dddddd")
-            ticks = [setting.epsilon for setting, _ in next(iter(curves.values()))]
-            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-            axes.minorticks_off()
-            for side in ("top", "right"):
-                axes.spines[side].set_visible(False)
-        figure.suptitle(name, x=0.01, ha="left", fontsize=10.5)
-        content = io.BytesIO()
-        metadata = {"Date": None} if suffix == ".svg" else {}
-        figure.savefig(content, format=FORMATS[suffix], dpi=120, metadata=metadata)
-        return content.getvalue()
-
-
-def _draw_shares(
-    axes: Axes,
-    method: str,
-    tried: Sequence[tuple[Setting, Accuracy]],
-    color: str,
-) -> None:
-    epsilon = np.array([setting.epsilon for setting, _ in tried])
-    top = np.array([100 * found.top for _, found in tried])
-    half = np.array([200 * found.spread["top"] for _, found in tried])
-    axes.fill_between(
-        epsilon, np.maximum(top - half, 0), np.minimum(top + half, 100), color=color, alpha=0.12
+    tried = next(iter(found.values()))
+    epsilons = [math.log(setting.epsilon) for setting, _ in tried]
+    margin = MARGIN * max(epsilons[-1] - epsilons[0], 1.0)
+    ticks = tuple((math.log(each.epsilon), f"{each.epsilon:g}") for each, _ in tried)
+    across = Axis(epsilons[0] - margin, epsilons[-1] + margin, ticks)
+    shares = Axis(0, 102, tuple((at, f"{at} %") for at in range(0, 101, 20)))
+    percent = tried[0][1].scale is Scale.WIN_SHARE
+    errors = _errors(tried, formula, 100 if percent else 1)
+    highest = 1.05 * max(max(y for _, y, _ in curve.points) for curve in errors) or 1.0
+    marks, decimals = round_marks(0, highest)
+    up = Axis(0, highest, tuple((at, f"{at:.{decimals}f}") for at in marks))
+    plots = (
+        (_shares(found), shares, "best item comes out first"),
+        (errors, up, "error of a score" + ", points" * percent),
     )
-    axes.plot(epsilon, top, marker="o", markersize=4, color=color, label=method)
-    axes.set_ylim(0, 102)
-    axes.set_ylabel("best item comes out first, %")
-    axes.legend(frameon=False, loc="lower right")
+    panels = [
+        element(
+            "svg",
+            curves(drawn, across, axis, height=HEIGHT, width=PANEL, words=words, below="epsilon"),
+            x=place * (WIDTH - PANEL),
+            y=34,
+            width=PANEL,
+            overflow="visible",
+        )
+        for place, (drawn, axis, words) in enumerate(plots)
+    ]
+    heading = text(short(name), 0, 14, "title")
+    whole = drawing("plan", HEIGHT + 130, f"Accuracy of {short(name)}", heading, *panels)
+    return picture_bytes(whole, WIDTH, suffix)
 
 
-def _draw_error(
-    axes: Axes, tried: Sequence[tuple[Setting, Accuracy]], formula: Sequence[float | None]
-) -> None:
-    shares = tried[0][1].scale is Scale.WIN_SHARE
-    unit = 100 if shares else 1
-    epsilon = [setting.epsilon for setting, _ in tried]
-    for values, label, marker in (
-        ([found.largest for _, found in tried], "largest", "s"),
-        ([found.error for _, found in tried], "typical", "o"),
-    ):
-        axes.plot(epsilon, [unit * value for value in values], marker=marker, label=label)
+def _shares(found: Curves) -> list[Curve]:
+    """How often the best item comes first, by method, in percent."""
+    drawn = []
+    for method, tried in found.items():
+        points, area = [], []
+        for setting, accuracy in tried:
+            share, half = 100 * accuracy.top, 100 * SPREADS * accuracy.spread["top"]
+            if not math.isnan(share):
+                said = f"{method}, epsilon {setting.epsilon:g}: {share:.0f} %"
+                points.append((math.log(setting.epsilon), share, said))
+                area.append((max(share - half, 0), min(share + half, 100)))
+        if points:
+            drawn.append(Curve(name=method, title=method, points=points, area=area))
+    return drawn
+
+
+def _errors(
+    tried: Sequence[tuple[Setting, Accuracy]], formula: Sequence[float | None], unit: int
+) -> list[Curve]:
+    """The errors of the first method, as measured and as the formula says."""
+    kinds = [
+        ("largest", [accuracy.largest for _, accuracy in tried]),
+        ("typical", [accuracy.error for _, accuracy in tried]),
+    ]
     if all(value is not None for value in formula):
-        known = [unit * value for value in formula if value is not None]
-        axes.plot(epsilon, known, linestyle="--", color="#666666", label="typical, by formula")
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("error of a score, points" if shares else "error of a score")
-    axes.legend(frameon=False)
+        kinds.append(("typical, by formula", [value for value in formula if value is not None]))
+    return [
+        Curve(
+            name=kind,
+            title=f"{kind} error of a score",
+            points=[
+                (
+                    math.log(setting.epsilon),
+                    unit * value,
+                    f"{kind}, epsilon {setting.epsilon:g}: {unit * value:.3g}",
+                )
+                for (setting, _), value in zip(tried, values, strict=True)
+            ],
+            dashed=kind.endswith("by formula"),
+        )
+        for kind, values in kinds
+    ]

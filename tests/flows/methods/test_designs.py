@@ -174,7 +174,6 @@ class TestStatedDesigns:
 class TestWinLoss:
     """`method: win-loss`."""
 
-    @pytest.mark.usefixtures("drawn_figures")
     def test_a_run_releases_wins_and_losses(self, survey, command):
         code, printed = command("run", survey.set(method="win-loss", input__design="random").config)
         assert code == 0, printed

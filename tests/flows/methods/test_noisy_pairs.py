@@ -75,7 +75,6 @@ def test_gaussian_noise_uses_distinct_pairs(pairs, command):
     assert privacy["noise_scale"] == pytest.approx(np.sqrt(12 / (2 * privacy["rho"])))
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_the_report_shows_the_matrix_for_eyes_and_for_readers(pairs, command):
     command("run", pairs.config, "--direct")
     page = (pairs.output / "report.html").read_text()

@@ -18,7 +18,6 @@ def shot(survey):
     return survey.set(method="one-shot", top_k=2)
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_a_run_releases_the_best_items_in_order(shot, command):
     code, printed = command("run", shot.config, "--direct")
     assert code == 0, printed

@@ -24,7 +24,6 @@ def published(survey) -> dict:
     return json.loads((survey.output / "release.json").read_text())
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_a_run_releases_scores_and_nothing_else(mle, command):
     code, printed = command("run", mle.config, "--direct")
     assert code == 0, printed

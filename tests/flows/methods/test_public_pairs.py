@@ -42,7 +42,6 @@ def few_or_many(request, monkeypatch):
         monkeypatch.setattr(public_pairs, "MOST_DENSE_ITEMS", N - 1)
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.usefixtures("few_or_many")
 def test_a_run_releases_totals_as_they_are_and_noise_on_who_won(pairs, command):
     code, printed = command("run", pairs.config, "--direct")
@@ -93,7 +92,6 @@ def test_without_privacy_it_is_exact_and_unsafe(pairs, command):
     assert won == {(i, j): 2 * exact_matrix()[i, j] for i in range(N) for j in range(i + 1, N)}
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_pairs_that_nobody_compared_are_blank(pairs, command):
     table = answers(200)
     apart = (np.asarray(table["item_i"]) == 0) & (np.asarray(table["item_j"]) == 3)

@@ -170,7 +170,6 @@ def test_a_sparse_graph_is_public_connected_and_the_same_for_the_same_job(exam, 
     assert again["released"]["pairs"] == released["pairs"]
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_an_item_that_nobody_got_right_has_an_open_interval_and_a_warning(exam, command):
     table = sheets(3000)
     hard = np.array(table["item"].to_pylist()) == "hard"
@@ -191,7 +190,6 @@ def test_an_item_that_nobody_got_right_has_an_open_interval_and_a_warning(exam, 
     assert "A band with an arrow goes on, or has no end, on that side." in report
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_the_report_has_an_item_map_and_names_what_cannot_be_ordered(exam, command):
     table = sheets(400)
     item = np.array(table["item"].to_pylist())

@@ -55,7 +55,6 @@ def test_the_plain_baseline_shrinks_towards_zero_and_says_so(exam, command):
     assert any("is the paper's baseline" in warning for warning in release["warnings"])
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_the_guarantee_is_of_all_answers_of_a_person(exam, command):
     _, printed = command("run", exam.set(privacy__epsilon=2.0).config, "--direct")
     assert "exam has epsilon 5.00 left of 7.00" in printed

@@ -95,12 +95,6 @@ def grid() -> Iterator[list[Release]]:
         yield every_release()
 
 
-@pytest.fixture(autouse=True)
-def _without_figures(monkeypatch):
-    """Pages without drawings, which have no sentence about certainty and take long."""
-    monkeypatch.setattr(page, "is_installed", lambda _: False)
-
-
 def outcome_of(release: Release) -> Outcome:
     return Outcome(release=release, folder=Path("/srv/out"), spent=None, balance=BALANCE)
 

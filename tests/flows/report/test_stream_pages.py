@@ -118,7 +118,7 @@ def test_the_page_says_which_night_it_is_and_what_it_shows(nights):
     assert "Since the release of 5 November 2026" in words
     assert "Ranks over time" in words
     assert "The ranks of all items on the last 6 nights" in words
-    assert html.count("<svg viewBox") == 1 + render_report(nights[5], BALANCE).count("<svg viewBox")
+    assert html.count("<figure>") == 1 + render_report(nights[5], BALANCE).count("<figure>")
     assert render_report(nights[5], BALANCE, nights[4], nights[:5]) == html
 
 

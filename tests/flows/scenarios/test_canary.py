@@ -35,8 +35,6 @@ from hushrank.flows.run.destinations import Traces
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, TALLY_FILE
 from tests.flows.conftest import ITEMS, Survey, answers
 
-pytestmark = pytest.mark.usefixtures("drawn_figures")  # they could tell what was planted
-
 NIGHT = "2026-11-20"
 ROLES = ("user", "left", "right", "outcome", "event", "at", "comment")
 CANARIES = tuple(f"canary-{role}-7391" for role in (*ROLES, "line", "key"))

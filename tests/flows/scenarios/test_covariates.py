@@ -86,7 +86,6 @@ def with_input(**keys: object) -> dict[str, object]:
     return {**SETTINGS["input"], **keys}  # type: ignore[dict-item]
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_effects_and_adjusted_scores_are_released(arena, command):
     code, printed = command("run", arena / "survey.yaml", "--direct")
     assert code == 0, printed

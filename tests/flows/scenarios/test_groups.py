@@ -53,7 +53,6 @@ def grouped(survey):
     )
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("method", ["noisy-counts", "win-loss", "noisy-pairs"])
 def test_every_group_and_the_whole_are_ranked_and_epsilon_is_paid_once(grouped, command, method):
     code, printed = command("run", grouped.set(method=method).config, "--direct")

@@ -19,7 +19,7 @@ from rich.text import Text
 from hushrank.flows.config.items import read_item_names
 from hushrank.flows.release.history import export_bytes, ranking_table
 from hushrank.flows.release.publish import ranking_csv
-from hushrank.flows.report.history_plot import ranks_over_time
+from hushrank.flows.report.over_time import ranks_over_time
 from hushrank.flows.report.page import render_report
 from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import hidden_character, read_cell, shown, write_cell
@@ -94,7 +94,7 @@ def test_an_archived_release_with_hostile_names_is_shown_with_codes():
     assert obeyed(page) == []
     assert "a\\x1b[31mb" in page
     later = make_release(items=HOSTILE, night=date(2026, 11, 21))
-    assert obeyed(ranks_over_time([release, later], "svg").decode()) == []
+    assert obeyed(ranks_over_time([release, later], ".svg").decode()) == []
 
 
 def test_labels_are_no_way_around(tmp_path):

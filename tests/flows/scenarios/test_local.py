@@ -82,7 +82,6 @@ def test_a_run_with_an_epsilon_a_person_finds_the_order(with_column, command):
     assert release == before
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_the_page_shows_which_epsilons_people_chose_and_what_lies_could_do(with_column, command):
     release, _ = run(with_column.set(ledger__epsilon=10), command)
     chosen = release["released"]["chosen"]

@@ -28,7 +28,6 @@ EPSILON = 6.0  # of answers from devices
 PAIRS: dict[str, Any] = {"privacy__mechanism": "random-pairs", "privacy__epsilon": 5.0}
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("hide", ["order", "items"])
 @pytest.mark.parametrize("method", ["kemeny", "borda", "bradley-terry"])
 def test_every_method_finds_the_order_and_the_whole_ranking_is_charged(

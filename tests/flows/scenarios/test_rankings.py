@@ -69,7 +69,6 @@ def refused(ballots: Survey, command: Any) -> str:
     return printed.replace(f"{ballots.config}: ", "").strip()
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("method", ["kemeny", "borda", "bradley-terry"])
 def test_every_method_finds_the_order(ballots, command, method):
     release, printed = run(ballots.set(method=method, top_k=2), command)

@@ -93,7 +93,6 @@ def test_heavy_annotators_with_many_ties(survey, command, real_data, ties):
     assert len(release["ranking"]) == 59
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_five_people_on_thousands_of_items_teach_nothing_and_the_report_says_so(
     survey, command, real_data
 ):
@@ -114,7 +113,6 @@ def test_five_people_on_thousands_of_items_teach_nothing_and_the_report_says_so(
     assert all(line["rank_low"] == 1 and line["rank_high"] == 6248 for line in release["ranking"])
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize(
     ("name", "n_items", "changes"),
     [

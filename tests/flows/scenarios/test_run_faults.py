@@ -304,7 +304,7 @@ from pathlib import Path
 from typing import Any
 from hushrank.transforms.engine import in_process
 in_process.choose()  # an engine without threads: this process is forked
-import matplotlib.figure, opendp.measurements
+import opendp.measurements
 from hushrank.flows.run import run as nightly
 from hushrank.flows.methods import noisy_counts
 from hushrank.flows.run.job import prepare_job, read_survey

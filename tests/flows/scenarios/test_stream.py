@@ -133,7 +133,6 @@ def stream_folder(survey: Survey) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_six_nights_cost_once_and_count_a_person_twice(stream, command):
     code, printed = command("run", stream.config, "--direct", "--date", DAYS[0])
     assert code == 0, printed

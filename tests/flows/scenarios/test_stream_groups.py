@@ -111,7 +111,6 @@ def test_every_night_shows_every_group_and_the_whole_for_one_budget(stream, comm
     assert kept == []  # the stream has ended
 
 
-@pytest.mark.usefixtures("drawn_figures")
 def test_a_night_says_what_groups_cost_and_the_next_one_what_changed(stream, command):
     stream.set(privacy__rho=50.0)
     assert run(command, stream, 0)[0] == 0

@@ -51,7 +51,6 @@ def released(survey: Survey) -> dict[str, Any]:
     return dict(json.loads((survey.output / "release.json").read_text()))
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("model", TieModel)
 def test_a_job_releases_says_and_ranks(tied, command, model):
     code, printed = command("run", tied.set(input__tie_model=model.value).config, "--direct")

@@ -53,7 +53,6 @@ def ballots(tmp_path: Path) -> Survey:
     return Survey(tmp_path, settings).set()
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_finds_the_order_and_pays_once(ballots, command, method):
     release, printed = run(ballots.set(method=method, top_k=2), command)

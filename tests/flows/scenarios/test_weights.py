@@ -37,7 +37,6 @@ def weighted(survey: Survey, **changes: object) -> Survey:
     return survey.set(**settings)
 
 
-@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("method", ["noisy-pairs", "noisy-counts", "win-loss"])
 @pytest.mark.parametrize("ties", ["drop", "split"])
 def test_a_job_with_weights_releases_says_and_ranks(survey, command, method, ties):
