@@ -105,7 +105,41 @@ def intervals(
         move = f"translate(0 {round(pitch * place, 2):g})"
         return mark(row.title, hit, name, along(*inside, down=5), transform=move)
 
-    behind = [
+    drawn = [*map(row_at, range(len(rows)))]
+    drawn += [*_gap(cut, pitch), *_numbers(numbers or (), pitch)]
+    behind = along(*_verticals(axis, height, zero))
+    twice = height > LONG
+    ends = (TOP - 14, *([TOP + height + 14] if twice else []))
+    ticks = [tick for y in ends for tick in _ticks(axis, y)]
+    back = element("g", *_stripes(stripes, pitch), behind, aria_hidden="true")
+    body = element("g", back, *drawn, transform=f"translate(0 {TOP})")
+    return drawing(
+        "rows" if named else "thin-rows",
+        TOP + height + (FOOT if twice else 4),
+        description,
+        element("g", along(text(words, 0, 9, "quiet"), *ticks), aria_hidden="true"),
+        body,
+    )
+
+
+def _gap(cut: int | None, pitch: float) -> list[Markup]:
+    """A dotted line below the row with this number."""
+    at = pitch * (cut or 0)
+    return [element("line", x2="100%", y1=at, y2=at, class_="gap")] if cut is not None else []
+
+
+def _numbers(numbers: Sequence[int], pitch: float) -> list[Markup]:
+    """Numbers of some of the rows, which have no names."""
+    return [
+        text(f"{number:,}", 0, pitch * (place + 0.5), "quiet", aria_hidden="true")
+        for place, number in enumerate(numbers)
+        if place == 0 or (place + 1) % NUMBERED == 0
+    ]
+
+
+def _stripes(stripes: Sequence[tuple[int, int]], pitch: float) -> list[Markup]:
+    """Shades behind sets of rows, from the first row of each to its last."""
+    return [
         element(
             "rect",
             y=pitch * first + 2,
@@ -115,35 +149,14 @@ def intervals(
         )
         for first, last in stripes
     ]
+
+
+def _verticals(axis: Axis, height: float, zero: float | None) -> list[Markup]:
+    """Lines at the marks of the axis, and a stronger one at `zero`."""
     lines = [_vertical(axis, at, height) for at, _ in axis.ticks]
     if zero is not None and axis.low < zero < axis.high:
         lines.append(_vertical(axis, zero, height, "zero"))
-    drawn = [*map(row_at, range(len(rows)))]
-    if cut is not None:
-        at = pitch * cut
-        drawn.append(element("line", x2="100%", y1=at, y2=at, class_="gap"))
-    if numbers is not None:
-        drawn += [
-            text(f"{number:,}", 0, pitch * (place + 0.5), "quiet", aria_hidden="true")
-            for place, number in enumerate(numbers)
-            if place == 0 or (place + 1) % NUMBERED == 0
-        ]
-    twice = height > LONG
-    ends = (TOP - 14, *([TOP + height + 14] if twice else []))
-    ticks = [tick for y in ends for tick in _ticks(axis, y)]
-    body = element(
-        "g",
-        element("g", *behind, along(*lines), aria_hidden="true"),
-        *drawn,
-        transform=f"translate(0 {TOP})",
-    )
-    return drawing(
-        "rows" if named else "thin-rows",
-        TOP + height + (FOOT if twice else 4),
-        description,
-        element("g", along(text(words, 0, 9, "quiet"), *ticks), aria_hidden="true"),
-        body,
-    )
+    return lines
 
 
 def _interval(row: IntervalRow, axis: Axis, y: float, size: float) -> list[Markup]:
@@ -221,7 +234,22 @@ def matrix(
     sides = [
         _name(name, LABEL, PHONE_LABEL, size * (place + 0.5)) for place, name in enumerate(numbered)
     ]
-    drawn = [element("rect", width="100%", height=size * n, class_="cells")]
+    drawn = _squares(cells, size, step, number_kind if small else None)
+    body = element(
+        "g",
+        *sides,
+        field(left, END, *drawn),
+        transform=f"translate(0 {TOP - 8})",
+    )
+    head = element("g", field(left, END, *heads), aria_hidden="true")
+    return drawing("pairs", TOP - 8 + size * n, description, head, body)
+
+
+def _squares(
+    cells: Sequence[Sequence[Cell | None]], size: float, step: float, numbers: str | None
+) -> list[Markup]:
+    """The squares of a matrix, with numbers of the class `numbers`; None: without numbers."""
+    drawn = [element("rect", width="100%", height=size * len(cells), class_="cells")]
     for row, line in enumerate(cells):
         for column, cell in enumerate(line):
             x, y = step * column, size * row
@@ -239,19 +267,12 @@ def matrix(
                 drawn.append(square)
                 continue
             inside = [square]
-            if small:
+            if numbers is not None:
                 ink = " strong" if cell.strength > STRONG else ""
                 at = percent(x + step / 2)
-                inside.append(text(cell.number, at, y + size / 2, f"mid{ink}{number_kind}"))
+                inside.append(text(cell.number, at, y + size / 2, f"mid{ink}{numbers}"))
             drawn.append(mark(cell.title, *inside))
-    body = element(
-        "g",
-        *sides,
-        field(left, END, *drawn),
-        transform=f"translate(0 {TOP - 8})",
-    )
-    head = element("g", field(left, END, *heads), aria_hidden="true")
-    return drawing("pairs", TOP - 8 + size * n, description, head, body)
+    return drawn
 
 
 def bars(
@@ -365,53 +386,53 @@ def curves(
     def y_of(value: float) -> float:
         return height * (1 - up.percent(value) / 100)
 
-    back = [
-        element("line", x2="100%", y1=y_of(at), y2=y_of(at), class_="tick") for at, _ in up.ticks
-    ]
-    back += [_vertical(across, at, height, "gap") for at in marks]
+    back = [_vertical(across, at, height, "gap") for at in marks]
     scale = [field(left, right, *back, *_ticks(across, height + 14, (right - left) / 100))]
-    scale += [text(tick, 0, y_of(at), "quiet") for at, tick in up.ticks]
+    for at, tick in up.ticks:
+        y = y_of(at)
+        line = element("line", x2="100%", y1=y, y2=y, class_="tick")
+        scale += [field(left, right, line), text(tick, 0, y, "quiet")]
     scale.append(text(words, 0, -26, "quiet"))
-    if below:
-        scale.append(field(left, right, text(below, "100%", height + 34, "quiet end")))
+    scale.append(field(left, right, text(below, "100%", height + 34, "quiet end")))
     heights = _apart([y_of(y) for _, y, _ in ends], height)
     series = []
     for place, (curve, name_y) in enumerate(zip(drawn, heights, strict=True)):
         xy = [(x_of(x) / 100 * nominal, y_of(y)) for x, y, _ in curve.points]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in xy)
-        lines = [
-            element("polyline", points=path, class_="curve dashed" if curve.dashed else "curve")
-        ]
-        if curve.area:
-            there = zip(xy, curve.area, strict=True)
-            edges = [
-                (f"{x:.1f},{y_of(low):.1f}", f"{x:.1f},{y_of(high):.1f}")
-                for (x, _), (low, high) in there
-            ]
-            around = " ".join([low for low, _ in edges] + [high for _, high in reversed(edges)])
-            lines.insert(0, element("polygon", points=around, class_="area"))
-        box = f"0 0 {nominal:.0f} {height:.0f}"
-        stretched = element(
-            "svg", *lines, viewBox=box, width="100%", height=height, preserveAspectRatio="none"
-        )
+        area = [(y_of(low), y_of(high)) for low, high in curve.area]
+        stretched = _stretched(xy, area, nominal, height, dashed=curve.dashed)
         dots = [
             mark(said, element("circle", cx=percent(x_of(x)), cy=y_of(y), r=4.5, class_="point"))
             for x, y, said in curve.points
             if points and not curve.dashed
         ]
         name = field(right, 100, _name(curve.name, LABEL, PHONE_END, name_y, x=10))
-        series.append(
-            element(
-                "g",
-                element("title", shown(curve.title)),
-                field(left, right, stretched, *dots),
-                name,
-                role="group",
-                class_=f"series c{place % COLOURS}",
-            )
-        )
+        title, line = element("title", shown(curve.title)), field(left, right, stretched, *dots)
+        kind = f"series c{place % COLOURS}"
+        series.append(element("g", title, line, name, role="group", class_=kind))
     return element(
         "g", element("g", *scale, aria_hidden="true"), *series, transform="translate(0 44)"
+    )
+
+
+def _stretched(
+    xy: Sequence[tuple[float, float]],
+    area: Sequence[tuple[float, float]],
+    width: float,
+    height: float,
+    *,
+    dashed: bool,
+) -> Markup:
+    """A line and its area, drawn for this width and stretched to that of the screen."""
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in xy)
+    lines = [element("polyline", points=path, class_="curve dashed" if dashed else "curve")]
+    if area:
+        there = [(x, *ends) for (x, _), ends in zip(xy, area, strict=True)]
+        edges = [f"{x:.1f},{low:.1f}" for x, low, _ in there]
+        edges += [f"{x:.1f},{high:.1f}" for x, _, high in reversed(there)]
+        lines.insert(0, element("polygon", points=" ".join(edges), class_="area"))
+    box = f"0 0 {width:.0f} {height:.0f}"
+    return element(
+        "svg", *lines, viewBox=box, width="100%", height=height, preserveAspectRatio="none"
     )
 
 
