@@ -167,7 +167,7 @@ def result_of(answer: tuple[Any, ...], files: _Files) -> Any:
     if kind == "done":
         return what[0]
     if kind == "refused":
-        raise what[0](what[1])
+        raise what[0](what[1], *what[2])
     if kind == "machine":
         raise OSError(what[0], os.strerror(what[0]), what[1])
     if kind == "memory":
@@ -278,9 +278,10 @@ def _answer(
     try:
         send("done", work(*arguments))
     except InputError as error:
-        send("refused", ConfigError, str(error))
+        refused = ConfigError.from_input(error)
+        send("refused", ConfigError, f"{refused}", refused.problems)
     except HushrankError as error:
-        send("refused", type(error), str(error))
+        send("refused", type(error), f"{error}", error.problems)
     except MemoryError:
         send("memory")
     except Exception as error:  # the trust boundary: no unforeseen text may cross it

@@ -457,4 +457,6 @@ def check_config(
         config._counted = counted
         return config
     except ValidationError as error:
-        raise config_error(path, error, SurveyConfig) from None
+        from hushrank.flows.config.yaml_file import lines_of_keys
+
+        raise config_error(path, error, SurveyConfig, lines_of_keys(path)) from None

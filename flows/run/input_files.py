@@ -60,9 +60,9 @@ def input_of(
     except NoFilesError as error:
         if night is not None:
             raise NightWithoutFiles(f"Night {night}: {error}") from None
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
 
 
 def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -> tuple[Head, ...]:

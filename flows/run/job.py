@@ -277,7 +277,7 @@ def job_without_files(survey: Survey, night: date) -> Job:
     try:
         tables = tables_of(survey.path, config)
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     check_places(config)
     audited_pairs(config)
     return Job(config=config, files=(), tables=tables, night=night, calibrated=calibrated)

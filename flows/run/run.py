@@ -17,13 +17,20 @@ from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import HushrankError, LedgerError, MethodRefused, RunInProgress
+from hushrank.flows.errors import (
+    NOTHING,
+    HushrankError,
+    LedgerError,
+    MethodRefused,
+    RunInProgress,
+)
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import spend_text
 from hushrank.flows.ledger.entries import Cancel
 from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
+from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.planning.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
@@ -47,6 +54,8 @@ from hushrank.flows.run.stages import (
     RESERVE,
     Outcome,
     Perform,
+    Step,
+    T,
     directly,
 )
 from hushrank.flows.run.steps import (
@@ -215,6 +224,34 @@ def run_job(
 
 def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) -> Outcome:
     ledger = ledger_of(job.config)
+    begun = set[Step]()
+
+    def noted(step: Step, action: Callable[[], T]) -> T:
+        begun.add(step)
+        return perform(step, action)
+
+    try:
+        return _run_counted(job, reducer, noted, tell, wait, ledger)
+    except (HushrankError, KeyboardInterrupt) as error:
+        setattr(error, "spent", _spent_by(job, ledger) if DRAW in begun else NOTHING)  # noqa: B010
+        raise
+
+
+def _spent_by(job: Job, ledger: Ledger) -> str | None:
+    """What the ledger counts of a draw that was begun, in words; None: it cannot be asked."""
+    try:
+        attempt = ledger.attempt(job.release_id) if job.safe else None
+    except HushrankError:
+        return None
+    if attempt is None or attempt.drawn_at is None:
+        return NOTHING
+    cost = attempt.spend if job.of_stream is None else cost_of(job)
+    return NOTHING if cost == FREE else spend_text(cost)
+
+
+def _run_counted(
+    job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float, ledger: Ledger
+) -> Outcome:
     sweep(job.config, ledger)
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it

@@ -17,9 +17,8 @@ from functools import cached_property
 
 from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, EstimateError, LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, ConfigError, EstimateError, LedgerError
 from hushrank.flows.ledger.account import UNKNOWN
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.key import LedgerKey, Purpose
 from hushrank.flows.ledger.streams import NightToPay
@@ -189,4 +188,4 @@ def told_as_input() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None

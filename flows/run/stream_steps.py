@@ -22,9 +22,8 @@ from datetime import UTC, date, datetime
 from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.software import software
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import DrawError, LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, DrawError, LedgerError
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, check_night, reserve_night

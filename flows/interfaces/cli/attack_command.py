@@ -124,7 +124,7 @@ def _listed(paths: list[Path]) -> list[InputFile]:
     try:
         return list_files([str(path.absolute()) for path in paths])
     except InputError as error:
-        raise ConfigError(f"{error}") from None
+        raise ConfigError.from_input(error) from None
 
 
 def _columns(

@@ -124,7 +124,7 @@ def read_head(source: Source) -> Head:
             f"{source}: holds no file of a format that is read; name a folder that does"
         ) from None
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     _check_names(first.path, columns)
     first, questions = _below_the_names(first)
     path, rows = first.path, _first_rows(first)
@@ -263,7 +263,7 @@ def _first_rows(file: InputFile) -> list[Row]:
     try:
         return list(islice(_rows(file), HEAD_ROWS))
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     except (
         pa.ArrowException,
         EOFError,
