@@ -25,7 +25,7 @@ ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help setup gcs-server demo demo-survey test mutants soak lint types wheel-test js docs pages infra lock bench frontier clean
+.PHONY: help setup gcs-server demo demo-survey test test-quick mutants soak lint types wheel-test js docs pages infra lock bench frontier clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
@@ -60,6 +60,20 @@ gcs-server:  ## Build fake-gcs-server, the second Cloud Storage of the tests, in
 
 test: setup  ## Run every test, fast and slow; skipped ones are listed with their reasons
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) $(ARGS)
+
+# What tells most within a minute on two cores: rows, sensitivities, the ledger, configurations, statements, a release of each kind and its checks.
+QUICK := tests/flows/config tests/transforms/common \
+  tests/transforms/comparisons/test_bound.py tests/transforms/comparisons/test_aggregate.py tests/estimation/common/test_links.py \
+  tests/privacy/test_units.py tests/privacy/test_stream.py tests/privacy/test_staircases.py tests/privacy/test_ranking_sensitivity.py \
+  tests/privacy/test_measurement_sensitivity.py tests/privacy/test_randomness.py tests/privacy/test_amplification.py \
+  tests/flows/ledger/test_ledger.py tests/flows/ledger/test_account.py tests/flows/ledger/test_budget_text.py tests/flows/ledger/test_local_file.py \
+  tests/flows/release/test_wording.py tests/flows/release/test_units.py tests/flows/release/test_release.py tests/flows/statement/test_sentences.py \
+  tests/verifier/test_older.py tests/verifier/test_recomputed.py tests/flows/scenarios/test_run.py tests/test_docs_style.py
+
+test-quick: setup  ## Run what tells most within a minute, and list the files of tests that it leaves out
+	@echo "Left out are tests that are marked slow or engine, and these numbers of files of tests (make test runs all):"
+	@find tests -name 'test_*.py' | grep -vE '$(subst $(subst ,, ),|,$(strip $(QUICK)))' | xargs -n 1 dirname | sort | uniq -c
+	$(BIN)/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist=worksteal -m "not slow and not engine" $(QUICK) $(ARGS)
 
 mutants: setup  ## Plant every privacy bug of tests/mutants and run what must catch it (ARGS="-k ledger": some)
 	$(BIN)/python -m tests.mutants --workers $(WORKERS) $(ARGS)

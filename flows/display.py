@@ -38,8 +38,8 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.run.budget import ledger_terms
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
-from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.run import engine_notes, input_notes, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
@@ -53,17 +53,17 @@ from hushrank.transforms.storage.files import FileFormat
 T = TypeVar("T")
 
 STEP_WIDTH = 10
-WORDS_NOT_CHECKED = "No row was looked at: {}."
+WORDS_NOT_CHECKED = "No data was read. {}."
 SIGNS_NOT_CHECKED = (
-    "No row was looked at: column {} holds 1 (left won), -1 (right won) or 0 (a tie). A row with"
-    " any other number is set aside, so make one of these of a column of scores first."
+    "No data was read. Column {} should hold 1 (left won), -1 (right won) or 0 (a tie). Rows with"
+    " any other number are excluded, so convert a column of scores to these numbers first."
 )
 CODES_NOT_CHECKED = (
-    "No row was looked at: a whole number in place of an item's name counts from 0, so 0 is {}. If"
+    "No data was read. A whole number in place of an item's name counts from 0, so 0 is {}. If"
     " 1 is, write items.first_code: 1."
 )
 RANKS_NOT_CHECKED = (
-    "No row was looked at: the {} number of a ranking is its best item's (input.best){}. An item is"
+    "No data was read. The {} number of a ranking is its best item's (input.best){}. An item is"
     " not ranked only if {}."
 )
 NO_FILES_YET = (
@@ -207,7 +207,7 @@ def check_notes(job: Job) -> tuple[str, ...]:
     rows = job.config.input
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
-        notes.append(WORDS_NOT_CHECKED.format(words))
+        notes.append(WORDS_NOT_CHECKED.format(words[0].upper() + words[1:]))
     if isinstance(rows, InputConfig) and rows.columns.outcome is not None and rows.told is None:
         notes.append(SIGNS_NOT_CHECKED.format(rows.columns.outcome))
     if note := worth_note(job.config, job.worth):
@@ -263,14 +263,14 @@ def _cost_of(outcome: Outcome) -> str:
         told_of = outcome.release.stream
         return (
             f"Nothing was spent: this is night {told_of.number} of {told_of.nights} that one budget"
-            f" pays for. {left} Running this again changes nothing."
+            f" pays for. {left} Re-running returns the same result at no cost."
         )
     privacy = outcome.release.privacy
     told = outcome.spent  # Gaussian noise was asked for as rho, or as epsilon and delta
     if told.rho is not None and privacy.epsilon is not None:
         told = Spend(epsilon=float(privacy.epsilon), delta=privacy.delta)
     why = " Its noise was drawn before and not kept, so it was paid for again." * outcome.again
-    return f"Spent {spend_text(told)}; {left}{why} Running this again changes and spends nothing."
+    return f"Spent {spend_text(told)}; {left}{why} Re-running returns the same result at no cost."
 
 
 def ranking_table(release: Release) -> Table:
@@ -315,6 +315,6 @@ def reading_notes(release: Release) -> Iterator[str]:
         return
     yield sure
     yield (
-        "Intervals of scores: alone, one holds its score with 95 %; all at once, all of them do"
-        " together, and items whose intervals lie apart there never share a place."
+        "'95 % alone' covers that one score; '95 % all at once' covers every score simultaneously."
+        " Items whose joint intervals do not overlap never share a place."
     )

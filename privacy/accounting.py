@@ -83,7 +83,7 @@ class Spend:
             raise ValueError(f"a spend is either rho or (epsilon, delta), got {self!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready fields."""
+        """Return the fields, ready for JSON."""
         return asdict(self)
 
 

@@ -269,7 +269,7 @@ def _cuts(column: NDArray[np.float64]) -> NDArray[np.float64]:
 def _choose_events(
     scores: list[_Score], left: Rows, right: Rows, level: float, bound: Bound
 ) -> list[_Event]:
-    """For each input, the event that favours it with the best bound on these outputs."""
+    """Choose for each input the event that favours it with the best bound on these outputs."""
     values = [(score, score(left), score(right)) for score in scores]
     events = []
     for sign in (1, -1):

@@ -62,12 +62,12 @@ class GriddedNoise:
 
     @property
     def variance(self) -> float:
-        """Of one value."""
+        """Variance of one value."""
         return self.law.variance * self.step**2
 
     @property
     def standard_deviation(self) -> float:
-        """Of one value."""
+        """Standard deviation of one value."""
         return math.sqrt(self.variance)
 
     def draw(self, size: int, bits: RandomBits) -> NDArray[np.float64]:

@@ -51,7 +51,7 @@ def privatize_ranking(
 
 
 def _threshold(epsilon: float, others: int) -> int:
-    """Of 2^64 words, so many turn an answer into one of the `others`; rounded up."""
+    """Number of the 2^64 words that turn an answer into one of the `others`; rounded up."""
     if not 0 < epsilon < float("inf"):
         raise ValueError("epsilon must be finite and > 0")
     scaled = min(epsilon, 45.0) * -(2.0**-10)

@@ -140,13 +140,13 @@ def _squares(params: PrivacyParams, counted: Counted, n_items: int, rows: int) -
 
 
 def _plain(params: PrivacyParams) -> PrivacyParams:
-    """The same bounds on rows without weights."""
+    """Bounds for rows without weights."""
     return replace(params, bounding=Bounding.LEAVE_OUT, max_weight=None)
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedSensitivity:
-    """Of counts of weighted rows and their sum of squares.
+    """Sensitivity of counts of weighted rows, and of their sum of squares.
 
     Attributes:
         counts: of the counts alone.
@@ -211,7 +211,7 @@ def norms_add_up(params: PrivacyParams, counted: Counted, n_items: int) -> bool:
 def _of_counts(
     params: PrivacyParams, counted: Counted, n_items: int, row_weight: int
 ) -> Sensitivity:
-    """Of rows that weigh 1 at most."""
+    """Sensitivity of counts of rows that weigh 1 at most."""
     plain = _SENSITIVITY[counted](_plain(params), n_items, row_weight)
     if params.bounding is Bounding.LEAVE_OUT:
         return plain
@@ -224,7 +224,7 @@ def _of_counts(
 
 
 def _most_squares(params: PrivacyParams, counted: Counted, n_items: int) -> int:
-    """Of one unit, the largest sum of squares of weights of at most 1."""
+    """Largest sum of squares of one unit's weights, each at most 1."""
     if params.bounding is Bounding.WEIGHTS:
         return _squares(params, counted, n_items, params.max_contributions)
     if params.unit is Unit.COMPARISON:

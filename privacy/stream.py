@@ -137,7 +137,7 @@ class Stream:
 
     @property
     def variances(self) -> Floats:
-        """Of one shown cell, night by night, shape (T,); those of two cells are independent."""
+        """Variance of one shown cell, night by night, shape (T,); two cells are independent."""
         variances: Floats = self.law.variance * np.cumsum(self.kernel**2)
         return variances
 
@@ -159,7 +159,7 @@ class Stream:
         return NoiseLaw(NoiseKind.GAUSSIAN, math.sqrt(variance))
 
     def covariance(self, first: int, second: int) -> float:
-        """Of one cell as it is shown on two nights; that of a night with itself is its variance.
+        """Covariance of one cell as it is shown on two nights; on one night, its variance.
 
         Raises:
             ValueError: a night is not one of the stream.

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.flows.browsers import SCREENS, launched, on_screen
+
 PACKAGES = ("flows", "pipelines", "transforms")
 EXPLAINED = {
     "ArchiveError",
@@ -159,6 +161,40 @@ def test_every_page_is_in_the_navigation(site: Path, checkout: Path):
     names = [path.with_suffix(".html").name for path in (checkout / "docs").glob("*.md")]
     assert [name for name in names if f'href="{name}"' not in page and name != "index.html"] == []
     assert len(names) <= 30, "merge thin pages: a menu of more entries is not read"
+
+
+BROKEN_WORDS = """() => {
+  const whole = (node, word) => {
+    const range = document.createRange();
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    return range.getClientRects().length === 1;
+  };
+  const found = [];
+  let looked = 0;
+  for (const code of document.querySelectorAll("article :is(td, th) code")) {
+    for (const node of code.childNodes) {
+      if (node.nodeType !== Node.TEXT_NODE) continue;
+      for (const word of node.data.matchAll(/[A-Za-z]+/g)) {
+        looked += 1;
+        if (!whole(node, word)) found.push(word[0]);
+      }
+    }
+  }
+  return { found, looked };
+}"""
+
+
+@pytest.mark.slow
+def test_no_code_in_a_table_breaks_inside_a_word(site: Path):
+    with launched() as browser:
+        for screen in SCREENS:
+            page = on_screen(browser, "light", screen).new_page()
+            for name in ("choosing", "reference", "architecture", "python"):
+                page.goto((site / f"{name}.html").as_uri())
+                said = page.evaluate(BROKEN_WORDS)
+                assert said["looked"] > 10
+                assert said["found"] == [], (name, screen)
 
 
 def test_old_addresses_lead_to_a_heading(

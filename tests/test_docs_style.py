@@ -81,6 +81,40 @@ def test_links_between_documents_lead_somewhere(checkout: Path):
     }
 
 
+def test_architecture_names_files_and_rooms_that_exist(checkout: Path):
+    page = (checkout / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (checkout / name).is_file()] == []
+    told = {
+        room
+        for cell in re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE)
+        for room in rooms_of(cell)
+    }
+    assert [room for room in sorted(told) if not list(checkout.glob(f"{room}*"))] == []
+    here = {
+        str(each.parent.relative_to(checkout))
+        for code in CODE
+        for each in checkout.glob(f"{code}/*/__init__.py")
+        if code != "experiments"  # one room a paper
+    }
+    assert len(here) > 20
+    assert sorted(here - told) == []
+    steps = page.split("\n## One row, from file to release\n")[1].split("\n## ")[0]
+    assert len(re.findall(r"^\d+\. ", steps, re.MULTILINE)) == 10
+
+
+def rooms_of(cell: str) -> set[str]:
+    """Paths that the first cell of a row of the map names; only the first has its folder."""
+    first, *others = re.findall(r"`([a-z_/]+)`", cell) or [""]
+    if "/" not in first:
+        return set()
+    return {
+        first.rstrip("/"),
+        *(f"{first.partition('/')[0]}/{each.rpartition('/')[2]}" for each in others),
+    }
+
+
 def test_the_readme_is_one_screen(checkout: Path):
     assert (checkout / "README.md").read_text().count("\n") <= 70
 
@@ -94,6 +128,13 @@ def test_documents_name_the_version_of_the_package(checkout: Path):
     pages = [*checkout.glob("*.md"), *(checkout / "docs").glob("*.md")]
     named = {found for page in pages for found in NAMED_VERSION.findall(page.read_text())}
     assert named == {version}
+
+
+def test_the_quick_tests_are_there(checkout: Path):
+    quick = (checkout / "Makefile").read_text().partition("\nQUICK := ")[2].partition("\n\n")[0]
+    names = re.findall(r"tests/\S+", quick)
+    assert len(names) > 15
+    assert [name for name in names if not (checkout / name).exists()] == []
 
 
 def test_the_forge_runs_what_every_change_must_pass(checkout: Path):

@@ -3208,8 +3208,10 @@ private lists ties_refused: Whether somebody put two items at the same rank: suc
 private lists unnamed: A person with several rankings in the input: their losses add up, unbounded.
 central comparison: A person with many answers: each answer is protected, all of them together are
     protected less. For k answers the loss is {grows}.
-central comparison replace-one: That an answer was given, and how many answers there are.
-central user replace-one: That a person took part, and how many people did.
+central comparison replace-one: Whether a particular answer was
+    given, and the number of answers. || That an answer was given, and how many answers there are.
+central user replace-one: Whether a particular person took part, and the
+    number of participants. || That a person took part, and how many people did.
 central user: Groups, such as a family or a class: for k people together the loss is {grows}.
 central user: A person who appears under several user names: each name is protected as if it were a
     person.
@@ -3899,7 +3901,10 @@ RULES = (  # how bytes become rows, in words
     "All rows of a person count, with a weight that falls with their number, so that together they"
     " add no more than max_contributions rows do.",
 )
-SPELLED = r"(?s)Column .* holds .*\. A row with another word (fails the run|is set aside)\."
+SPELLED = (
+    r"(?s)Column .* (should hold .*\. Rows with anything else (make the run fail|are excluded)"
+    r"|holds .*\. A row with another word (fails the run|is set aside))\."
+)
 FREE_OF_COST = (  # what is computed from the draws alone
     "Everything in the release beside what `draws` lists: the ranking, scores, ranks, intervals,"
     " chances, groups, warnings and figures. It is computed from the draws and from public facts,"

@@ -110,7 +110,7 @@ def _axes(covariance: Floats) -> tuple[Floats, Floats | None]:
 
 
 def _log_likelihood(along: Floats, variances: Floats, spreads: Floats) -> Floats:
-    """Of each spread, shape as `spreads`."""
+    """Log likelihood of each spread, shape as `spreads`."""
     total = np.add.outer(spreads, variances)
     return np.asarray(-0.5 * (np.log(total) + np.square(along) / total).sum(axis=1))
 
@@ -133,7 +133,7 @@ def _along(normal: Floats, root: Floats, vectors: Floats | None) -> Floats:
 
 
 def normal_draws(draws: int, n: int) -> Floats:
-    """The same standard normal draws at each call, shape (draws, n), to average over.
+    """Standard normal draws, equal at each call, shape (draws, n), to average over.
 
     They hide nothing: what is computed with them is computed from what is public.
     """

@@ -101,7 +101,7 @@ class CovariateCounts:
         return np.asarray(self.counts / self.row_weight)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """As arrays by name; `of_arrays` reads them."""
+        """Arrays by name; `of_arrays` reads them."""
         return {"cells": self.cells, "words": self.words, "counts": self.counts}
 
     @classmethod

@@ -61,7 +61,7 @@ class Seen:
 
     @property
     def share(self) -> float | None:
-        """Of the votes, how many say that rows fit, in [0, 1]; None where noise left no vote."""
+        """Share of the votes that say that rows fit, in [0, 1]; None if noise left no vote."""
         fit, unfit = max(self.fit, 0), max(self.unfit, 0)
         return fit / (fit + unfit) if fit + unfit else None
 

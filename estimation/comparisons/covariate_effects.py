@@ -300,7 +300,7 @@ class _Errors:
         return ScoreErrors(self.centre[:n], self.covariance[:n, :n].copy())
 
     def intervals(self, world: _World, effects: Floats) -> EffectEstimates:
-        """Of the effects."""
+        """Intervals of the effects."""
         n = world.n_items
         centre, variance = self.centre[n:], np.diagonal(self.covariance)[n:]
         share = self.noise_part[n:] / np.maximum(variance, np.finfo(float).tiny)

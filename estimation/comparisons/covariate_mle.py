@@ -104,7 +104,7 @@ class InformationNoise:
 
     @property
     def variance(self) -> float:
-        """Of one entry, in rows."""
+        """Variance of one entry, in rows."""
         return self.law.variance * self.unit**2
 
 
@@ -150,13 +150,13 @@ class CovariateMle:
 
     @property
     def ridges(self) -> Floats:
-        """Of each score and each effect, shape (n + q,)."""
+        """Ridge of each score and each effect, shape (n + q,)."""
         ridge, share = self.objective.ridge, self.objective.share
         return np.repeat([ridge, ridge / share], [self.n_items, self.n_effects])
 
     @property
     def noise_variance(self) -> Floats:
-        """Of w, shape (n + q,)."""
+        """Variance of w, shape (n + q,)."""
         variances = [self.score_noise.variance, self.effect_noise.variance]
         return np.repeat(variances, [self.n_items, self.n_effects])
 
@@ -179,7 +179,7 @@ class CovariateRelease:
     of_effects: NDArray[np.int64]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """As arrays by name; `CovariateRelease(**arrays)` reads them."""
+        """Arrays by name; `CovariateRelease(**arrays)` reads them."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -271,7 +271,7 @@ def covariate_mle(
 def covariate_mles(
     counts: CovariateCounts, mechanism: CovariateMle, runs: int, bits: RandomBits
 ) -> CovariateRelease:
-    """As many independent releases as `runs`, each as of `covariate_mle` and each at its cost.
+    """Draw `runs` independent releases, each like `covariate_mle` and each at its cost.
 
     Several at once are for audits, on few items: their minimisers are found together.
 

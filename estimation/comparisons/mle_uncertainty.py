@@ -104,7 +104,7 @@ def rank_by_scores_and_exposures(
 def rank_by_scores_and_pairs(
     scores: Floats, mechanism: PerturbedMle, comparisons: Floats
 ) -> Estimate:
-    """As `rank_by_scores_and_exposures`, where it is public who meets whom.
+    """Rank as `rank_by_scores_and_exposures` does, if it is public who meets whom.
 
     Args:
         scores: as `mechanism` released them, shape (n,).
@@ -337,7 +337,7 @@ class ManyErrors:
 
 
 def rank_many_by_scores(scores: Floats, mechanism: PerturbedMle) -> Estimate:
-    """As `mle_uncertainty.rank_by_scores`, in memory and time linear in the number of items.
+    """Rank as `rank_by_scores` does, in memory and time linear in the number of items.
 
     Args:
         scores: as released, shape (n,).
@@ -416,7 +416,7 @@ class _Crowd:
         return cls(scores, scores, group, np.bincount(group).astype(np.float64), each)
 
     def moved(self, halfway: Floats) -> _Crowd:
-        """The same with derivatives taken elsewhere."""
+        """Copy of this expansion with derivatives taken elsewhere."""
         return _Crowd(self.scores, halfway, self.group, self.sizes, self.each)
 
     def mean(self, values: Floats) -> Floats:

@@ -159,7 +159,7 @@ def perturbed_mle(pair_counts: PairCounts, mechanism: PerturbedMle, bits: Random
 def perturbed_mles(
     pair_counts: PairCounts, mechanism: PerturbedMle, runs: int, bits: RandomBits
 ) -> Floats:
-    """As many independent releases as `runs`, each as of `perturbed_mle` and each at its cost.
+    """Draw `runs` independent releases, each like `perturbed_mle` and each at its cost.
 
     Several at once are for audits, on few items: their minimisers are found together.
 

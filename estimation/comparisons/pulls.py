@@ -138,7 +138,7 @@ def rank_by_pulls(pulls: Pulls) -> Estimate:
 def rank_around(
     pulls: Pulls, scores: Floats, others_variance: Floats, errors: ScoreErrors
 ) -> Estimate:
-    """As `rank_by_pulls`, around given scores.
+    """Rank as `rank_by_pulls` does, around given scores.
 
     Args:
         pulls: what is known of each item.

@@ -73,12 +73,12 @@ class CovariateObjective:
         return losses + float(theta @ (self.ridges / 2 * theta + self.linear))
 
     def gradient(self, theta: Floats) -> Floats:
-        """Of f, shape (n + q,)."""
+        """Gradient of f, shape (n + q,)."""
         pulls = self.weights * LOGISTIC.slope(self.differences(theta))
         return self._sums(-pulls, signed=True) + self.ridges * theta + self.linear
 
     def hessian(self, theta: Floats) -> Floats:
-        """Of f, shape (n + q, n + q)."""
+        """Hessian of f, shape (n + q, n + q)."""
         weights = self.weights * LOGISTIC.curvature(self.differences(theta))
         matrix = information(self.winner, self.loser, self.covariates, weights, self.n_items)
         matrix.flat[:: len(matrix) + 1] += self.ridges

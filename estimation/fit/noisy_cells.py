@@ -54,7 +54,7 @@ class CellLaw:
 
     @property
     def variance(self) -> float:
-        """Of the noise."""
+        """Variance of the noise."""
         return self.noise.variance / self.row_weight**2
 
     def _exact(self, means: Floats) -> NDArray[np.bool_]:

@@ -119,7 +119,8 @@ def success_rates(
         for row, wins in zip(found, _simulated_wins(weights, numbers, bits), strict=True):
             guess = _guess(wins[np.ix_(names, names)], epsilon / (n_items - 1))
             order = names[guess.order]
-            right = 1 - _inversions(order) / math.comb(n_items, 2)
+            inverted = int(np.triu(order[:, None] > order, 1).sum())
+            right = 1 - inverted / math.comb(n_items, 2)
             row[trial] = guess.probability, right, order[0] == 0
     error = found[:, :, 0].std(axis=1, ddof=1) / math.sqrt(simulations)
     means = found.mean(axis=1)
@@ -157,11 +158,6 @@ def _simulated_wins(
             done += n
         found[number] = wins.copy()
     return [found[number] for number in numbers]
-
-
-def _inversions(order: NDArray[np.int64]) -> int:
-    """Pairs that `order` has the other way round than 0, 1, 2, ..."""
-    return int(np.triu(order[:, None] > order, 1).sum())
 
 
 def _check_items(n_items: int) -> None:

@@ -75,7 +75,7 @@ class NetEvidence:
 
     @property
     def covariance(self) -> Floats:
-        """Of the sums, were the rankings drawn again: at most, where lists differ.
+        """Covariance of the sums if rankings were drawn again: an upper bound where lists differ.
 
         One ranking more of each kind is added: few that agree have hardly any variance.
         """

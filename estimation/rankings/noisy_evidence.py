@@ -127,7 +127,7 @@ class NoisyNets(NetEvidence):
 
     @property
     def covariance(self) -> Floats:
-        """Of the sums: rankings drawn again, noise, and the noise in the number of rankings."""
+        """Covariance of the sums: drawing rankings again, noise, and noise in their number."""
         unsure = self.size**2 * np.outer(self.sums, self.sums)
         return np.asarray(centred_covariance(self.spread) + self.noise + unsure)
 

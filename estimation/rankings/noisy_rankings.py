@@ -172,5 +172,5 @@ class NoisyRankings:
         return np.asarray(self.parts[part] / self.weights[part], np.float64)
 
     def variance(self, part: Part) -> float:
-        """Of the noise in one entry of `of(part)`."""
+        """Variance of the noise in one entry of `of(part)`."""
         return self.law.variance / self.weights[part] ** 2

@@ -59,13 +59,13 @@ class _Shares:
 
     @property
     def null_variance(self) -> Floats:
-        """Of a margin share, were it 0: at least that of any other, and 1 where nobody answered."""
+        """Variance of a margin share that is 0: no share has more; 1 where nobody answered."""
         own = self.said / self.attenuation**2 / np.maximum(self.answers, 1)
         return np.asarray(np.where(self.answers > 0, own, 1.0))
 
     @property
     def variance(self) -> Floats:
-        """Of a margin share: what one answer varies by, estimated, over their number."""
+        """Variance of a margin share: the estimated variance of one answer, over their number."""
         spread = self.said / self.attenuation**2
         few = np.maximum(self.answers - 1, 1) / np.maximum(self.answers, 1)
         own = (spread - self.mean**2) / few
@@ -195,7 +195,7 @@ def _margins_of_fit(totals: Floats, sums: Floats, ridge: float) -> Floats:
 
 
 def _largest_weight(counts: PairAnswerCounts, law: RandomPairs) -> float:
-    """Of an answer of any of the rankings."""
+    """Largest weight of an answer of any of the rankings."""
     if law.hide is Hide.ITEMS:
         return 1.0
     longest = int(np.flatnonzero(counts.lengths).max(initial=0))

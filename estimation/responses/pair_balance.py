@@ -111,7 +111,7 @@ class BalancedFit:
 
     @property
     def covariance(self) -> Floats:
-        """Of the errors of `unbiased`: both parts."""
+        """Covariance of the errors of `unbiased`: both parts."""
         return self.noise + self.sampling
 
     def ends(self, reach: Floats) -> tuple[Floats, Floats]:

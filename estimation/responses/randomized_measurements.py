@@ -200,7 +200,7 @@ def merge_measurements(parts: Sequence[RandomizedMeasurements]) -> RandomizedMea
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Of an answer of somebody with k answers, at position k (position 0 is not used).
+    """Split for an answer of a person with k answers, at position k (position 0 is not used).
 
     Attributes:
         p, t: chance that it was flipped, as realised, and 1 - 2p.

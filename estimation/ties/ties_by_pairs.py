@@ -127,7 +127,7 @@ class Pairs:
         )
 
     def without_exposures(self, weight: Floats, by_gap: Floats, by_tie: Floats) -> Floats:
-        """The same of scores and t alone."""
+        """Information about the scores and t alone."""
         cross = self.to_items((weight * by_gap * by_tie).sum(axis=0), -1)[:, np.newaxis]
         scores = self.gaps_by_gaps((weight * by_gap**2).sum(axis=0))
         return np.block([[scores, cross], [cross.T, np.full((1, 1), (weight * by_tie**2).sum())]])
@@ -222,7 +222,7 @@ class TiesByPairs:
         return found, without @ chance @ without.T, without @ noise @ without.T
 
     def tie_variance(self, values: Floats) -> float:
-        """Of t, without its penalty."""
+        """Variance of t, without its penalty."""
         curvature, chance, noise = self.moments(values)
         _, stiff = self.penalty(values)
         n = self.pairs.n_items

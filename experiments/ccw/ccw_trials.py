@@ -75,7 +75,7 @@ class Setting:
 
     @property
     def expected_comparisons(self) -> float:
-        """Of one item: about n p, or 2 m L / n."""
+        """Expected comparisons of one item: about n p, or 2 m L / n."""
         if self.m is None:
             return (self.n - 1) * (self.p or 0.0)
         return 2 * self.m * self.rows / self.n

@@ -245,18 +245,15 @@ def neighbours(m: int) -> Iterator[tuple[int, ...]]:
 def _neighbour_counts(setting: Setting, bits: RandomBits) -> Codes:
     """Counts as `largest_log_ratio` takes them, for 0..m-1 and its neighbours."""
     outputs = list(permutations(range(setting.m)))
+    halves_of_draws = setting.N // 2, setting.N - setting.N // 2
     number = {output: index for index, output in enumerate(outputs)}
     counts = []
     for ranking in [tuple(range(setting.m)), *neighbours(setting.m)]:
         # what comes out of `ranking` is what comes out of 0..m-1 with its items renamed
         renamed = [number[tuple(map(ranking.index, output))] for output in outputs]
-        halves = [_law_counts(setting, n, outputs, bits) for n in _halves(setting.N)]
+        halves = [_law_counts(setting, n, outputs, bits) for n in halves_of_draws]
         counts.append(np.stack(halves)[:, renamed])
     return np.stack(counts, axis=1)
-
-
-def _halves(n: int) -> tuple[int, int]:
-    return n // 2, n - n // 2
 
 
 def _equation_8(counts: Codes) -> float:

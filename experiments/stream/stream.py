@@ -232,7 +232,7 @@ class World:
 
 
 def best_of(rows: Sequence[Row]) -> list[Row]:
-    """Of each way the terms of the smallest error, by pattern, what is shown and length."""
+    """Terms of the smallest error of each way, by pattern, what is shown and length."""
     best: dict[tuple[str, str, int, str], Row] = {}
     for row in rows:
         key = row.pattern, row.shown, row.nights, row.way

@@ -102,7 +102,7 @@ def _attenuation(epsilon: Floats) -> Floats:
 
 
 def item_totals(sums: Floats, m: int) -> Floats:
-    """Of each item, what its pairs' sums say for it; rounded, so that equal totals are equal."""
+    """Sum of each item's pairs' sums; rounded, so that equal totals are equal."""
     first, second = np.triu_indices(m, 1)
     won, lost = (np.bincount(items, sums, m) for items in (first, second))
     return np.asarray(np.round(won - lost, 9))

@@ -18,7 +18,7 @@ from hushrank.flows.audit.nights import stream_parts
 from hushrank.flows.audit.result import AuditFound, Bound, Part, PartFound, for_certificate
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import ReductionJob
-from hushrank.flows.run.job import Survey, code_version
+from hushrank.flows.run.context import Survey, code_version
 from hushrank.privacy.audit import AuditResult, Rows, audit_epsilon, most_provable
 from hushrank.privacy.audit_law import epsilon_by_law
 from hushrank.privacy.look import epsilon_with_look

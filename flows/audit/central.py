@@ -34,7 +34,7 @@ from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.methods.spectral import MeasurementMechanism
-from hushrank.flows.run.confidential_folder import load_arrays, votes_of_reduction
+from hushrank.flows.run.confidential_folder import Exact, load_arrays
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism
@@ -178,7 +178,7 @@ def _counted(
     reduce(calibrated.method.reduction(small, calibrated.mechanism, files, key, str(work)))
     votes = None
     if calibrated.look is not None:
-        votes = votes_of_reduction(work, small.privacy.unit)
+        votes = Exact(work).votes(small.privacy.unit)
     return load_arrays(work / EXACT_FILE), votes
 
 

@@ -128,7 +128,7 @@ def ledger_part(ledger: Ledger, release_id: str) -> LedgerPart | None:
     Raises:
         LedgerError: the ledger is damaged or cannot be read.
     """
-    book = ledger.book()
+    book = ledger.known()
     attempt = book.account.attempt(release_id)
     return None if attempt is None else _part(book.chain, ledger, attempt)
 

@@ -326,16 +326,19 @@ class InputConfig(RowFiles):
         if columns.loser is not None or words is None:
             return ""
         parts = []
-        for value, what in ((1, "left won"), (-1, "right won"), (0, "a tie")):
+        for value, what in ((1, "a left win"), (-1, "a right win"), (0, "a tie")):
             found = [word for word, meant in words.meanings if meant == value]
             found = [word or "an empty cell" for word in found]
             if found:
-                more = f" or {len(found) - MOST_WORDS} more" if len(found) > MOST_WORDS else ""
-                parts.append(f"{', '.join(found[:MOST_WORDS])}{more} ({what})")
-        named = "the item that won, or " if columns.winner is not None else ""
+                shown = ", ".join(found[:MOST_WORDS])
+                several = f"one of {len(found)} words ({shown} ...)"
+                word = several if len(found) > MOST_WORDS else " or ".join(found)
+                parts.append(f"{word} for {what}")
+        named = "the winning item, or " if columns.winner is not None else ""
         column = columns.winner or columns.outcome
-        others = "fails the run" if self.on_bad_rows is BadRows.FAIL else "is set aside"
-        return f"column {column} holds {named}{'; '.join(parts)}. A row with another word {others}"
+        others = "make the run fail" if self.on_bad_rows is BadRows.FAIL else "are excluded"
+        what = "; ".join(parts)
+        return f"column {column} should hold {named}{what}. Rows with anything else {others}"
 
 
 class Others(StrEnum):

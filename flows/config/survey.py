@@ -12,6 +12,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -298,10 +299,21 @@ class SurveyConfig(Section):
 
     def job_hashes(self) -> tuple[str, ...]:
         """Identities of the job: the present one, and those of earlier versions that differ."""
+        return self.hashes
+
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        """What `job_hashes` returns, computed once."""
         forms = itertools.product((False, True), repeat=2)
         return tuple(
             dict.fromkeys(self.job_hash(by_place=place, by_words=words) for words, place in forms)
         )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As of pydantic; what follows from the old values is computed anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("hashes", None)
+        return copied
 
     def job_hash(self, *, by_place: bool = False, by_words: bool = False) -> str:
         """SHA-256, in hex, of everything here that can change the released result.

@@ -79,14 +79,15 @@ class LedgerBackend(Protocol):
         """The present content; an absent ledger is empty."""
         ...
 
-    def append(self, token: str, lines: bytes) -> bool:
+    def append(self, token: str, lines: bytes) -> Snapshot | None:
         """Add `lines` for good, if the content is still the one that `token` identifies.
 
         If the append fails, or the process dies during it, the content is either unchanged, or has
         all `lines`, or has the first few of them.
 
         Returns:
-            True: `lines` are on stable storage. False: somebody else wrote first; nothing changed.
+            What the ledger holds now: `lines` are on stable storage. None: somebody else wrote
+            first; nothing changed.
         """
         ...
 

@@ -80,7 +80,7 @@ class LedgerObject:
         """The recorded length, and then the object: an append in between makes it longer."""
         return self._recorded_length(), self._path.read(self._patience)
 
-    def append(self, token: str, lines: bytes) -> bool:
+    def append(self, token: str, lines: bytes) -> Snapshot | None:
         """Replace the object by its content plus `lines`; see `LedgerBackend.append`.
 
         Raises:
@@ -93,18 +93,18 @@ class LedgerObject:
                 lease.check()
             found = self._path.read(self._patience)
             if str(ABSENT if found is None else found.generation) != token:
-                return False
+                return None
             if found is None and self._recorded_length() is None:
                 self._record_length(0)  # its absence then shows that an older ledger is back
             content = lines if found is None else found.content + lines
             written = self._swap(found, content)
-            if written:
+            if written is not None:
                 self._record_length(len(content))
         except LeaseLost as error:
             raise LedgerError(str(error)) from None
         except OSError as error:
             raise _unreachable(self.place, "written", error) from error
-        return written
+        return None if written is None else Snapshot(written.content, str(written.generation))
 
     def tidy(self) -> None:
         """Do nothing: an object appears whole or not at all."""
@@ -148,13 +148,13 @@ class LedgerObject:
             raise _unreachable(str(lease.path), "written", error) from error
         self._leases[release_id] = lease
 
-    def _swap(self, found: StoredObject | None, content: bytes) -> bool:
-        """Write `content` over the object that was `found`; whether the write happened."""
+    def _swap(self, found: StoredObject | None, content: bytes) -> StoredObject | None:
+        """Write `content` over the object that was `found`; None: the write did not happen."""
         before = [] if found is None else _names(found)
         mine = uuid.uuid4().hex
         names = [*before, mine][-KEPT_NAMES:]
         try:
-            self._path.write(
+            return self._path.write(
                 content,
                 replaces=ABSENT if found is None else found.generation,
                 metadata={_NAMES: ",".join(names)},
@@ -162,8 +162,8 @@ class LedgerObject:
             )
         except ObjectChanged:
             now = self._path.read(self._patience)
-            return now is not None and _happened(mine, before, _names(now), self.place)
-        return True
+            happened = now is not None and _happened(mine, before, _names(now), self.place)
+            return now if happened else None
 
     def _record_length(self, length: int) -> None:
         """Raise the recorded length; another writer may have recorded a larger one."""

@@ -34,7 +34,7 @@ _Findings = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the last read found: the anchor's head, and the head of the ledger."""
+    """What the last read or append found or left: the anchor's head, and that of the ledger."""
 
     token: str
     anchored: Head | None
@@ -100,7 +100,7 @@ class GuardedLedger:
         known = None if self._anchor is None else self._anchor.latest()
         return known, self._inner.read()
 
-    def append(self, token: str, lines: bytes) -> bool:
+    def append(self, token: str, lines: bytes) -> Snapshot | None:
         """Add `lines` to the ledger and the last of them to the anchor.
 
         Raises:
@@ -110,19 +110,20 @@ class GuardedLedger:
         seen = self._seen
         if self._anchor is None:
             written = self._inner.append(token, lines)
-            self._accepted = self._accepted and not written
+            self._accepted = self._accepted and written is None
             return written
         if seen is None or seen.token != token:
-            return False
+            return None
         if not self._accepted and not seen.even:
             self._put(self._anchor, seen.present, seen, NOTHING_SPENT)
         written = self._inner.append(token, lines)
-        if written:
+        if written is not None:
             recorded = (
                 f"This step is recorded in {self.place} all the same: nothing is paid for twice."
             )
-            self._put(self._anchor, head_of(lines), seen, recorded)
-            self._accepted = False
+            head = head_of(lines)
+            anchored = self._put(self._anchor, head, seen, recorded)
+            self._seen, self._accepted = _Seen(written.token, anchored, head), False
         return written
 
     def tidy(self) -> None:
@@ -147,7 +148,7 @@ class GuardedLedger:
         """As of the inner backend."""
         return self._inner.hold(release_id)
 
-    def _put(self, anchor: Anchor, head: Head, seen: _Seen, otherwise: str) -> None:
+    def _put(self, anchor: Anchor, head: Head, seen: _Seen, otherwise: str) -> Head:
         """Put `head` into the anchor, in a new epoch if an operator accepted this ledger."""
         epoch = 0 if seen.anchored is None else seen.anchored.epoch
         head = head.model_copy(update={"epoch": epoch + self._accepted})
@@ -155,6 +156,7 @@ class GuardedLedger:
             anchor.put(head, head.record(self._signer))
         except LedgerError as error:
             raise LedgerError(" ".join((str(error), otherwise))) from None
+        return head
 
     def _head(self, content: bytes) -> Head:
         try:

@@ -28,15 +28,16 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.account import Attempt, Costs, ReleaseState, account_of
+from hushrank.flows.errors import HushrankError, LedgerError
+from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
 from hushrank.flows.ledger.alerts import new_alerts, reached
-from hushrank.flows.ledger.backend import LedgerBackend, held
+from hushrank.flows.ledger.backend import LedgerBackend, Snapshot, held
 from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
 from hushrank.flows.ledger.budget import Balance, BudgetTerms, Lifetime, Reservation
 from hushrank.flows.ledger.entries import (
     Alert,
     Cancel,
+    Chain,
     ChangeTerms,
     Commit,
     Draw,
@@ -111,6 +112,8 @@ class Ledger:
         self.terms = terms
         self.accepted = False
         self._seal = seal
+        self._known: Snapshot | None = None  # what was read or written last, if all is well with it
+        self._parsed: tuple[str, Chain, Account] | None = None  # of a token
         self._clock = clock
         self._operator = operator_name() if operator is None else operator
 
@@ -243,13 +246,14 @@ class Ledger:
         """How far a release got."""
         return self.book().account.state(release_id)
 
-    def balance(self, inputs: InputNames | None = None) -> Balance:
+    def balance(self, inputs: InputNames | None = None, book: Book | None = None) -> Balance:
         """The cost of the current period and what is left of its budget.
 
         Args:
             inputs: names of the files that are about to be read, besides those read before.
+            book: the entries to add up; None: those that are recorded now.
         """
-        book, terms = self.book(), self.terms
+        book, terms = book or self.book(), self.terms
         counted, all_counted = (book.account.counted(each) for each in (book.period, ALWAYS))
         now, ever = (book.account.costs(each) for each in (book.period, ALWAYS))
         total = adaptive_total(now.spends, terms.delta, now.first)
@@ -295,13 +299,17 @@ class Ledger:
         return self.book().account.undrawn(config_hashes, night)
 
     def alert(self) -> tuple[float, ...]:
-        """Record and return the fractions of the budget that are used and not yet reported."""
+        """Record and return the fractions of the budget that are used and not yet reported.
+
+        What is known tells it: an alert that another process has caused is its own to report.
+        """
 
         def decide(book: Book) -> tuple[list[Event], tuple[float, ...]]:
             new = new_alerts(self.terms, book.account, book.period)
             return [Alert(fraction=each, epsilon=self.terms.epsilon) for each in new], new
 
-        return self.record(decide)
+        known = self.known()
+        return self.record(decide) if new_alerts(self.terms, known.account, known.period) else ()
 
     def history(self) -> tuple[HistoryRow, ...]:
         """All records of the population, oldest first."""
@@ -321,27 +329,71 @@ class Ledger:
     def book(self, *, whole: bool = True) -> Book:
         """All entries that are recorded now; `whole`: refuse if lines are known to be missing."""
         snapshot = self.backend.read()
-        chain = read_chain(snapshot.content, self.backend.place)
+        self._known = snapshot if snapshot.loss is None else None
+        return self._book_of(snapshot, whole=whole)
+
+    def known(self) -> Book:
+        """All entries that this object has read or written last; it reads those of now at first.
+
+        Others may have written since. So nothing is paid for by it alone: an append compares it
+        with what is recorded, and a refusal is read again before it is raised (`record`).
+        """
+        known = self._known
+        return self.book() if known is None else self._book_of(known, whole=True)
+
+    def settled(self, decide: Callable[[], _Result]) -> _Result:
+        """What `decide` returns by what is known; a refusal that is out of date is decided again.
+
+        Once a step was accepted, its error is not: it may be recorded.
+        """
+        known = self.known().snapshot.token
+        try:
+            return decide()
+        except HushrankError:
+            if self.accepted or self.book().snapshot.token == known:
+                raise
+        return decide()
+
+    def _book_of(self, snapshot: Snapshot, *, whole: bool) -> Book:
+        place, parsed = self.backend.place, self._parsed
+        same = parsed is not None and parsed[0] == snapshot.token
+        chain = parsed[1] if parsed and same else read_chain(snapshot.content, place)
         if whole and snapshot.loss is not None:
             raise LedgerError(snapshot.loss)
-        account = account_of(chain.entries, self.terms.population, self.backend.place)
-        require_same_guarantee(account, self.terms, self.backend.place)
+        if parsed and same:
+            account = parsed[2]
+        else:
+            account = account_of(chain.entries, self.terms.population, place)
+            require_same_guarantee(account, self.terms, place)
+            self._parsed = (snapshot.token, chain, account)
         now = self.clock().replace(microsecond=0)
         if chain.entries:
             now = max(now, chain.entries[-1].time)
         return Book(snapshot, chain, account, now, period_at(now, self.terms.refresh))
 
     def record(self, decide: Callable[[Book], tuple[Sequence[Event], _Result]]) -> _Result:
-        """Append the events that `decide` returns; call it again if another process wrote first."""
+        """Append the events that `decide` returns; call it again if another process wrote first.
+
+        It first sees what is known. What it refuses then, and that nothing is to be recorded, it
+        decides again by what is recorded now.
+        """
+        fresh = self._known is None
+        book = self.known()
         for _ in range(MAX_TRIES):
-            book = self.book()
-            events, result = decide(book)
-            self.accepted = True
-            if not events:
-                return result
-            require_no_lead(self.clock(), book.last, self.backend.place)
-            if self.append(book, events, book.now):
-                return result
+            events: Sequence[Event] = ()
+            try:
+                events, result = decide(book)
+                if events:
+                    require_no_lead(self.clock(), book.last, self.backend.place)
+            except HushrankError:
+                if fresh:
+                    raise
+                events = ()
+            if fresh or events:
+                self.accepted = True
+                if not events or self.append(book, events, book.now):
+                    return result
+            book, fresh = self.book(), True
         raise self.too_busy()
 
     def append(self, book: Book, events: Sequence[Event], time: datetime) -> bool:
@@ -355,7 +407,9 @@ class Ledger:
             time=time,
             seal=self._seal,
         )
-        return self.backend.append(book.snapshot.token, lines)
+        self._known = None  # whether an append that fails was recorded, only a read tells
+        self._known = self.backend.append(book.snapshot.token, lines)
+        return self._known is not None
 
     def too_busy(self) -> LedgerError:
         """The error for a ledger in which other processes write all the time."""

@@ -92,7 +92,7 @@ class LedgerFile:
         """The recorded length, and then the content: an append in between makes it longer."""
         return self._recorded_length(), _whole_lines(self._content())
 
-    def append(self, token: str, lines: bytes) -> bool:
+    def append(self, token: str, lines: bytes) -> Snapshot | None:
         """Add `lines` and wait until they are on the disk; see `LedgerBackend.append`.
 
         Raises:
@@ -190,7 +190,7 @@ class LedgerFile:
         with signals_held(), lock.acquire(timeout=0):
             return action()
 
-    def _append_locked(self, token: str, lines: bytes) -> bool:
+    def _append_locked(self, token: str, lines: bytes) -> Snapshot | None:
         descriptor = open_local(
             self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, most=MostBytes.RECORDS
         )
@@ -198,7 +198,7 @@ class LedgerFile:
             found = _read_all(descriptor)
             content = _whole_lines(found)
             if _token(content) != token:
-                return False
+                return None
             if not content and self._recorded_length() is None:
                 self._record_length(0)  # its absence then shows that an older ledger is back
             if len(found) > len(content):
@@ -212,7 +212,7 @@ class LedgerFile:
             except OSError:
                 os.ftruncate(descriptor, len(content))
                 raise
-            return True
+            return Snapshot(content + lines, _token(content + lines))
         finally:
             os.close(descriptor)
 

@@ -103,9 +103,10 @@ def require_own_people(shared: Sequence[Sharing], terms: BudgetTerms, place: str
             continue
         raise LedgerError(
             f"{place}: {each.population} has read the same input (release {each.release_id},"
-            f" {each.day}), so under the name {terms.population} a new budget would begin for the"
-            f" same people. Set name: {each.population}. If the people are others, although they"
-            f" are in the same files, add other_people: [{each.population}] to section ledger."
+            f" {each.day}), so the name {terms.population} would open a second budget for"
+            f" people already counted under {each.population}. Set name: {each.population}. If the"
+            " people are others, although they are in the same files, add other_people:"
+            f" [{each.population}] to section ledger."
             f" {NOTHING_SPENT}"
         )
 

@@ -49,6 +49,7 @@ from hushrank.flows.methods.noisy_counts import NoisyCounts
 from hushrank.flows.methods.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.perturbed_mle import MLE
 from hushrank.flows.methods.win_loss import WinLoss
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.units import Unit
 
 NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may have it
@@ -76,11 +77,13 @@ class Candidate:
 
     Attributes:
         method: it.
+        mechanism: by which it draws.
         variance: of the privacy noise in an item's pull, in comparisons.
         doubt: c, how much chance in totals adds that the method does not see.
     """
 
     method: PlannedMethod[Any]
+    mechanism: Mechanism
     variance: float
     doubt: float = 0.0
 
@@ -119,7 +122,7 @@ class Auto(Method):
         if not found:
             raise refused or ConfigError("method: auto found none; name one")
         best = _best(found)
-        return Choice(best.method, _reason(best, found, config))
+        return Choice(best.method, _reason(best, found, config), best.mechanism)
 
 
 def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
@@ -134,11 +137,12 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
     problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
         raise ConfigError("\n".join(problems))
-    variance = method.noise_in_a_pull(method.calibrate(config))
+    mechanism = method.calibrate(config)
+    variance = method.noise_in_a_pull(mechanism)
     if variance is None:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
     counted = method.facts.design is Design.BALANCED
-    return Candidate(method, variance, _chance_in_totals(config) if counted else 0.0)
+    return Candidate(method, mechanism, variance, _chance_in_totals(config) if counted else 0.0)
 
 
 def _problems_of_chance(config: SurveyConfig, facts: MethodFacts) -> Problems:
@@ -173,12 +177,12 @@ def _chance_in_totals(config: SurveyConfig) -> float:
 def _reason(best: Candidate, found: list[Candidate], config: SurveyConfig) -> str:
     design, listed = config.comparisons.design, config.asked_design()
     noise = ", ".join(
-        f"{math.sqrt(each.variance):.3g} with {each.method.facts.name}"
+        f"{math.sqrt(each.variance):.3g} ({each.method.facts.name})"
         + DOUBTED * (each.doubt > 0 and each is not best)
         for each in sorted(found, key=lambda each: (each is not best, each.variance))
     )
     because = BECAUSE[design] if listed is None else LISTED
-    return f"{because}; noise in an item's wins: {noise}"
+    return f"{because}; standard error of a win count: {noise}"
 
 
 METHODS = (Auto(),)

@@ -7,7 +7,7 @@ this room, with its objects in `METHODS`, where `flows.methods.registry` finds t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -243,10 +243,12 @@ class Choice:
     Attributes:
         method: it.
         reason: why it, in words, where the job leaves that open; empty: the job names it.
+        mechanism: by which it was chosen; None: it is still to be calibrated.
     """
 
     method: RankingMethod[Any]
     reason: str = ""
+    mechanism: Mechanism | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +290,8 @@ class Calibrated:
             return terms
         voters = "people" if self.params.unit is Unit.USER else "rows"
         first = (
-            f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which from some"
-            f" {noticed_from(self.look.law):,} {voters} on notices if none fit, and counts them"
-            f" give or take {total_error(self.look.law):,}"
+            f"first a private sanity check (epsilon {self.look.spend.epsilon:g}) that catches"
+            f" wrongly mapped columns when there are about {noticed_from(self.look.law):,}"
+            f" {voters} or more, and counts them to within {total_error(self.look.law):,}"
         )
         return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")

@@ -60,5 +60,7 @@ def calibrate(config: SurveyConfig) -> Calibrated:
         ConfigError: the configuration does not suit its method; a line for each problem found.
     """
     chosen = METHODS[config.method].resolve(config)
-    mechanism, local = chosen.method.calibrate(config), config.privacy.unit is Unit.LOCAL
+    mechanism, local = chosen.mechanism, config.privacy.unit is Unit.LOCAL
+    if mechanism is None:
+        mechanism = chosen.method.calibrate(config)
     return Calibrated(chosen, mechanism, None if local else calibrate_look(config.privacy.params()))

@@ -365,27 +365,25 @@ def _warnings(
         return
     linked = found.connection
     alone = linked.no_lower_limit & linked.no_upper_limit
-    what = "released counts" if noisy else "counts"
-    for where, said in (
-        (alone, f"The {what} do not tell the difficulty of {{}}."),
-        (
-            linked.no_upper_limit & ~alone,
-            f"The {what} do not show that anybody was right on {{}}: no limit to how hard that is.",
-        ),
-        (
-            linked.no_lower_limit & ~alone,
-            f"The {what} do not show that anybody was wrong on {{}}: no limit to how easy that is.",
-        ),
+    what = "noisy counts" if noisy else "counts"
+    unconfirmed = (
+        f"The {what} cannot confirm one {{}} answer on {{}}, so {{}} difficulty has no {{}} bound."
+    )
+    if alone.any():
+        yield f"The {what} cannot determine the difficulty of {_named(names, alone)}."
+    for where, answer, bound in (
+        (linked.no_upper_limit & ~alone, "correct", "upper"),
+        (linked.no_lower_limit & ~alone, "wrong", "lower"),
     ):
         if where.any():
-            yield said.format(_named(names, where))
+            whose = "its" if where.sum() == 1 else "their"
+            yield unconfirmed.format(answer, _named(names, where), whose, bound)
     if found.uneven > UNEVEN:
         yield SYSTEMATIC_GAPS
     if found.kept < MOSTLY_KEPT:
         yield (
-            f"Noise is large, so the difficulties are drawn together, to {found.kept:.0%} of what"
-            " the counts alone would say: each is nearer to the truth so. The intervals are not"
-            " drawn together."
+            f"Because noise is large, difficulties were shrunk to {found.kept:.0%} of their raw"
+            " values, which reduces their error. The intervals were not shrunk."
         )
 
 

@@ -12,7 +12,12 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from hushrank.flows.ledger.budget_text import left_text, shared_text, since_first_text
+from hushrank.flows.ledger.budget_text import (
+    left_text,
+    shared_text,
+    since_first_text,
+    spend_text,
+)
 from hushrank.flows.release.archive import REPORT
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
@@ -68,7 +73,7 @@ def summary(outcome: Outcome) -> str:
     guarantee = f"epsilon {privacy.epsilon:g}"
     if privacy.delta:
         guarantee += f", delta {privacy.delta:g}"
-    spent = "nothing: it was drawn before" if outcome.spent is None else "what it promises"
+    spent = "nothing: it was drawn before" if outcome.spent is None else spend_text(outcome.spent)
     if outcome.spent is not None and not outcome.charged:
         spent = "nothing: its stream is paid for"
     notes = [*release.warnings, *filter(None, [shared_text(balance)])]
@@ -83,7 +88,7 @@ def summary(outcome: Outcome) -> str:
         f"| Method | {release.method} |",
         f"| Guarantee | {guarantee}, unit {privacy.unit} |",
         f"| Mechanism | {privacy.mechanism} |",
-        f"| This run spent | {spent} |",
+        f"| Cost of this run | {spent} |",
         f"| Budget left | epsilon {left_text(balance.remaining_epsilon)} of"
         f" {left_text(balance.total)} |",
         *([f"| Since the first release | {ever} |"] if ever else []),

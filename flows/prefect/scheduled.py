@@ -17,7 +17,8 @@ from prefect.client.schemas.objects import State
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.display import night_text
 from hushrank.flows.prefect.flow import Kept, run_in_flow
-from hushrank.flows.run.job import Job, read_survey
+from hushrank.flows.run.context import Job
+from hushrank.flows.run.job import read_survey
 from hushrank.flows.run.nights import NightStatus, rank_due, rank_nights
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly

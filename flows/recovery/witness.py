@@ -113,7 +113,7 @@ def keep_witness(
     Raises:
         OSError: the file cannot be written.
     """
-    book, place = ledger.book(), str(config.ledger.path)
+    book, place = ledger.known(), str(config.ledger.path)
     found = witnesses(config.confidential)
     mine = [each for each in found if (each.ledger, each.population) == (place, config.name)]
     if not all(_holds(book, each) or each.hash in entered for each in mine):
@@ -181,7 +181,7 @@ def forgotten(
         inputs: what the run reads, in plain words.
         whole: refuse a ledger whose end is missing.
     """
-    book = ledger.book(whole=whole)
+    book = ledger.known() if whole else ledger.book(whole=False)
     found = list(_by_witness(config, book, inputs))
     lost = list(_unknown(config, book))
     if lost:
@@ -204,7 +204,7 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
         others += f"; or, if these are other people than {config.name} there, give this job another"
         others += " name, or a confidential folder of its own"
     raise LedgerError(
-        f"{config.ledger.path}: a new budget would begin for the same people:"
+        f"{config.ledger.path}: this would open a second budget for the same people:"
         f" {'; '.join(each.text for each in found)}. An older copy of the ledger was put back, or"
         " ledger.path was changed. Put the newest ledger there, with the files beside it; or run"
         f" hushrank ledger recover, which enters what is known to be spent{others}."

@@ -41,7 +41,7 @@ class RankedItem:
         item: the item as in the rows.
         label: what people read instead, if the catalogue has a label.
         low, high, rank_low, rank_high: 95 % intervals of this item alone.
-        group: no two items of one group are surely in order (`wording.SURELY`).
+        group: no two items of one group are reliably ordered (`wording.RELIABLY`).
         low_all, high_all, rank_low_all, rank_high_all: intervals that hold for all items at once
             with 95 %.
         surely_above: lines of the ranking, counted from 1, whose items this item is surely better

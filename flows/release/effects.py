@@ -114,15 +114,19 @@ def effects_csv(effects: Sequence[Effect]) -> str:
 def sentence_of(effect: Effect) -> str:
     """What the effect means, in words."""
     if effect.scale is None:
-        of_what = "An item that is shown first wins"
+        of_what = "The item that is shown first wins"
+    elif effect.scale == 1:
+        of_what = f"One extra unit of {effect.name} wins"
     else:
-        of_what = f"An item with {effect.scale:g} more of {effect.name} wins"
+        of_what = f"{effect.scale:g} extra units of {effect.name} win"
     known = math.isfinite(effect.low) and math.isfinite(effect.high)
     if not known:
         return f"The noise hides what {effect.name} does."
     share, low, high = (_percent(value) for value in (effect.estimate, effect.low, effect.high))
-    against = "against an equal one" if effect.scale is None else "against one that is equal beside"
-    return f"{of_what} {share} % of comparisons {against} (95 % interval: {low} to {high} %)."
+    return (
+        f"{of_what} {share} % of comparisons between otherwise equal items (95 % interval: {low} to"
+        f" {high} %)."
+    )
 
 
 def _percent(log_odds: float) -> str:

@@ -1,16 +1,16 @@
 """A ranking in words and short numbers, the same on the command line and in the report.
 
-Two words say how far an order is known, and no others do. *Surely*: with 95 % confidence for all
+Two words say how far an order is known, and no others do. *Reliably*: with 95 % confidence for all
 items at once (`AllAtOnce`). *Very likely*: with a probability of 95 % or more, of one statement
-alone (`p_best`). An item may be the best if no item is surely better. What is said of the first:
+alone (`p_best`). An item may be the best if no item is reliably better. What is said of the first:
 
 | may others be the best? | P(best) of the likeliest, as printed | the verdict begins |
 |---|---|---|
 | no | any | `A leads.` |
 | yes | 95 % or more | `A very likely leads B and C; not certain when all items are [...]` |
-| yes, and there are two items | 95 % or more | `A very likely leads B, but not surely.` |
+| yes, and there are two items | 95 % or more | `A very likely leads B, but not reliably.` |
 | yes, of those that share its place | less, or unknown | `A and B lead and cannot be told apart.` |
-| yes, further down | less, or unknown | `A leads. C is not surely behind it.` |
+| yes, further down | less, or unknown | `A leads. C may also belong in the leading group.` |
 | yes, all items | less, or unknown | `No item can be told apart from any other.` |
 
 Wherever others may be the best, the probabilities follow, if the release has any. So "cannot be
@@ -30,7 +30,7 @@ from hushrank.flows.release.statistics import ReleasedList
 MOST_NAMED = 4  # items named in one sentence
 LIKELY = 0.05  # less probable items are not named among the most likely best
 VERY_LIKELY = 95  # percent, as `chance_text` rounds it, so that a word and its number agree
-SURELY = "Surely means: with 95 % confidence for all items at once."
+RELIABLY = "Reliably means: with 95 % confidence for all items at once."
 MEANING_OF_VERY_LIKELY = f"Very likely means: with a probability of {VERY_LIKELY} % or more."
 
 
@@ -39,7 +39,7 @@ def verdict(release: Release) -> str:
 
     All but the probabilities is read off the groups and ranks of the rows, so it holds together
     with 95 %. Where all of the second group have as many above them as lead, those are the leaders.
-    Where only one item may be the last, all others are surely better.
+    Where only one item may be the last, all others are reliably better.
     """
     if not release.informative:
         return "Nothing useful can be learned from this release."
@@ -74,7 +74,7 @@ def _order(release: Release) -> str:
 
 
 def _very_likely_best(candidates: Sequence[RankedItem]) -> RankedItem | None:
-    """The item that is very likely but not surely the best; None: there is no such item."""
+    """The item that is very likely but not reliably the best; None: there is no such item."""
     best = max(candidates, key=lambda line: line.p_best or 0)
     very_likely = round(100 * (best.p_best or 0)) >= VERY_LIKELY
     return best if very_likely and len(candidates) > 1 else None
@@ -87,7 +87,7 @@ def _very_likely_lead(
     others = _names([line for line in candidates if line is not best])
     lead = f"{best.shown} {WORDS[release.scale].very_likely_leads} {others}"
     if len(release.ranking) == 2:
-        sentences = [f"{lead}, but not surely."]
+        sentences = [f"{lead}, but not reliably."]
     else:
         sentences = [f"{lead}; not certain when all items are judged at once."]
     first = release.ranking[0]
@@ -105,8 +105,7 @@ def _lead(
     else:
         sentences = [f"{_names(leaders)} {words.leads[1]} and cannot be told apart."]
     if others := [line for line in candidates if line.group != leaders[0].group]:
-        them = "it" if len(leaders) == 1 else "any of them"
-        sentences.append(f"{_names(others)} {_are(others)} not surely {words.behind} {them}.")
+        sentences.append(f"{_names(others)} may also belong in the leading group.")
     return sentences
 
 
@@ -148,14 +147,14 @@ def likely_best(candidates: Sequence[RankedItem], words: ScaleWords) -> str:
 
 
 def certainty(release: Release) -> str:
-    """How many pairs are surely in order, and what that means; empty of older releases."""
+    """How many pairs are reliably ordered, and what that means; empty of older releases."""
     if not (release.informative and release.says("rank_low_all")):
         return ""
     n = len(release.ranking)
     pairs, sure = n * (n - 1) // 2, sum(line.sure_ranks[0] - 1 for line in release.ranking)
     return (
-        f"{sure:,} of {pairs:,} pairs of items are surely in the order shown. {SURELY} Places and"
-        " ranks hold so, too."
+        f"{sure:,} of {pairs:,} pairs are reliably ordered. These orderings, places and rank ranges"
+        " all hold together with 95 % confidence."
     )
 
 

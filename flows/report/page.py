@@ -33,7 +33,7 @@ from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
-    SURELY,
+    RELIABLY,
     certainty,
     verdict,
 )
@@ -179,7 +179,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "chances": release.says("p_best"),
-        "surely": SURELY,
+        "reliably": RELIABLY,
         "very_likely": MEANING_OF_VERY_LIKELY,
         "stream": None if release.stream is None else stream_sentence(release.stream),
         "effects": effect_rows(release),

@@ -25,9 +25,8 @@ MOST = 12  # items shown; a longer ranking shows its best
 SHADES = 10  # shades of a cell; the style sheet has as many
 OF_SCORES = (
     "From the scores, by the model that they were fitted with. The smaller numbers are 95 %"
-    " intervals, of one pair at a time. They add up the uncertainty of both items, so they hold"
-    " however the two errors depend on each other. One may include 50 % although the ranking has"
-    " an order of the two items."
+    " intervals, of one pair at a time. These intervals are conservative: the ranking can separate"
+    " two items whose interval here includes 50 %."
 )
 OF_DECIDED = " They are shares of the comparisons that do not end in a tie."
 OF_COUNTS = (

@@ -17,6 +17,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -120,44 +121,51 @@ def load_arrays(path: Place) -> Arrays:
     return npz_arrays(read_whole(path))
 
 
-def load_exact(work: Place) -> Arrays:
-    """The exact arrays of a release.
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What a reduction has left in the folder of a release: a handle, which only `draw` opens.
 
-    Raises:
-        HushrankError: they are damaged. No budget was spent.
+    So nothing that carries values between the steps of a run holds what was computed from rows.
     """
-    path = work / EXACT_FILE
-    try:
-        return load_arrays(path)
-    except (ValueError, IsADirectoryError):
-        raise HushrankError(
-            f"draw: {path} is damaged: what was counted is lost. Nothing was drawn or spent; run"
-            " again, which counts anew."
-        ) from None
 
+    folder: Place
 
-def bits_of_reduction(work: Place) -> BitsUsed:
-    """Which random bits the exact arrays were made with.
+    def arrays(self) -> Arrays:
+        """The exact arrays.
 
-    Raises:
-        PredictableBits: nothing says so. No budget was spent.
-    """
-    try:
-        return read_bits(str(work))
-    except _NO_RECORDS:
-        raise PredictableBits(_NO_RECORD.format("the random bits that it used")) from None
+        Raises:
+            HushrankError: they are damaged. No budget was spent.
+        """
+        path = self.folder / EXACT_FILE
+        try:
+            return load_arrays(path)
+        except (ValueError, IsADirectoryError):
+            raise HushrankError(
+                f"draw: {path} is damaged: what was counted is lost. Nothing was drawn or spent;"
+                " run again, which counts anew."
+            ) from None
 
+    def bits(self) -> BitsUsed:
+        """Which random bits the exact arrays were made with.
 
-def votes_of_reduction(work: Place, unit: Unit) -> NDArray[np.int64]:
-    """What a look at the rows is to see, without noise: see `read_votes`.
+        Raises:
+            PredictableBits: nothing says so. No budget was spent.
+        """
+        try:
+            return read_bits(str(self.folder))
+        except _NO_RECORDS:
+            raise PredictableBits(_NO_RECORD.format("the random bits that it used")) from None
 
-    Raises:
-        PredictableBits: nothing says so. No budget was spent.
-    """
-    try:
-        return read_votes(str(work), unit)
-    except _NO_RECORDS:
-        raise PredictableBits(_NO_RECORD.format("the rows that fit")) from None
+    def votes(self, unit: Unit) -> NDArray[np.int64]:
+        """What a look at the rows is to see, without noise: see `read_votes`.
+
+        Raises:
+            PredictableBits: nothing says so. No budget was spent.
+        """
+        try:
+            return read_votes(str(self.folder), unit)
+        except _NO_RECORDS:
+            raise PredictableBits(_NO_RECORD.format("the rows that fit")) from None
 
 
 def store_unmarked(work: Place, content: bytes) -> str:

@@ -19,8 +19,9 @@ from pathlib import Path
 from hushrank.flows import reading
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.run.confidential_folder import make_confidential
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import heads_of
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.common.local_files import MostBytes

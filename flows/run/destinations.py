@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from hushrank.flows.config.runner import LineageConfig
 from hushrank.flows.errors import ConfigError, HushrankError, require
 from hushrank.flows.release.archive import find_archived, load_archived
+from hushrank.flows.run.context import Job, code_version
 from hushrank.flows.run.events import RunEvent
-from hushrank.flows.run.job import Job, code_version
 from hushrank.flows.watching.open_lineage import (
     AppendedFile,
     EventType,

@@ -87,10 +87,7 @@ class Drawn:
     @property
     def seen(self) -> Seen | None:
         """What the look at the rows saw; None: there was no look."""
-        if self.votes is None or self.drawn_by.look is None:
-            return None
-        fit, unfit = self.votes.tolist()
-        return Seen(fit, unfit, self.drawn_by.look.law, self.people)
+        return seen_by(self.votes, self.drawn_by, self.people)
 
     @property
     def stopped(self) -> bool:
@@ -232,6 +229,16 @@ def noisy_votes(
 ) -> NDArray[np.int64] | None:
     """What a look at the rows sees, from exact `votes`; None: there is no look."""
     return None if look is None or votes is None else add_noise(votes, look.law, bits)
+
+
+def seen_by(
+    votes: NDArray[np.int64] | None, drawn_by: Calibrated, people: int | None
+) -> Seen | None:
+    """What a look saw whose noisy `votes` these are; None: there was no look."""
+    if votes is None or drawn_by.look is None:
+        return None
+    fit, unfit = votes.tolist()
+    return Seen(fit, unfit, drawn_by.look.law, people)
 
 
 def look_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:

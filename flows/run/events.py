@@ -15,11 +15,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Literal
 
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.run.job import code_version
+from hushrank.flows.run.context import code_version
 
 if TYPE_CHECKING:
     from hushrank.flows.ledger.budget import Balance
-    from hushrank.flows.run.job import Job
+    from hushrank.flows.run.context import Job
 
 EventName = Literal["run started", "step ended", "run ended", "run failed"]
 SOFTWARE = ("apache-beam", "prefect", "pyarrow", "numpy", "scipy", "opendp", "dp-accounting")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -28,6 +29,15 @@ from hushrank.transforms.storage.files import (
 )
 from hushrank.transforms.storage.read import read_heads
 from hushrank.transforms.storage.split import Head
+
+
+@contextmanager
+def told_as_input() -> Iterator[None]:
+    """Raise as ConfigError what the files of a job, or of a stream, are refused with."""
+    try:
+        yield
+    except InputError as error:
+        raise ConfigError.from_input(error) from None
 
 
 def input_of(

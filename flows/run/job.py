@@ -2,216 +2,47 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 
-from hushrank.flows.certificate.audited import audited_pairs
-from hushrank.flows.certificate.software import full_version
 from hushrank.flows.config.apart import check_written_places
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.section import check_can_be_made
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, MethodRefused, require
+from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.ledger.key import (
-    KEY_BYTES,
     InputNames,
-    LedgerKey,
-    Purpose,
     find_key,
     ledger_key,
 )
-from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
-from hushrank.flows.methods.registry import calibrate, load_config
-from hushrank.flows.planning.plan.worth import Worth, worth_of
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.archive import archived
-from hushrank.flows.release.input_contents import Contents, meant_by
+from hushrank.flows.release.input_contents import Contents
 from hushrank.flows.release.input_names import input_names
 from hushrank.flows.release.publish import check_output
-from hushrank.flows.release.release_id import described, ids_of_old, known_or_new
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
+from hushrank.flows.run.context import (
+    Job,
+    Occasion,
+    Survey,
+    unnamed_inputs,
+)
 from hushrank.flows.run.input_files import files_of, input_of, tables_of
-from hushrank.flows.run.stream_night import StreamNight, told_as_input
-from hushrank.flows.statement.mechanism import Mechanism
-from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
+from hushrank.flows.run.occasion import SingleRelease
+from hushrank.flows.run.stream_night import StreamNight
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.files import InputFile
-from hushrank.transforms.storage.split import Head
 
 
-def code_version() -> str:
-    """Version of the installed distribution."""
-    return version("hushrank")
+def occasion_of(job: Job) -> Occasion:
+    """What the release of `job` is made for: itself, or a night of a stream.
 
-
-def stated_version() -> str:
-    """The same with the commit, where one is known: what a release says that it was drawn by."""
-    return full_version(code_version())
-
-
-NO_KEY_YET = "none"  # check value of no real key
-NO_ID_YET = "RELEASE"  # stands in a path that is only shown, before the ledger has a key
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A checked configuration with its input.
-
-    Attributes:
-        config: the configuration.
-        files: input files.
-        heads: what their footers and headers say, row counts with it; None: nobody has looked yet.
-        tables: further files that decide the result: the file of epsilons, if there is one.
-        seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
-        again: whether a fresh draw is wanted of a release that was drawn before.
-        night: the day whose rows are ranked; None if the configuration selects no nights.
-        known_id: key of the release of that night or run, if the ledger knows it already.
-        calibrated: method and mechanism of the release, calibrated once and then passed on; None if
-            the release was drawn before.
-        counted: whether a lasting ledger counts the release; if none does, it is unsafe.
-        anyway: whether the operator wants a release that buys nothing, too.
+    Raises:
+        LedgerError: the ledger's secret cannot be read or made.
     """
-
-    config: SurveyConfig
-    files: tuple[InputFile, ...]
-    heads: tuple[Head, ...] | None = field(default=None, repr=False)
-    tables: tuple[InputFile, ...] = ()
-    seed: int | None = None
-    night: date | None = None
-    again: bool = False
-    known_id: str | None = None
-    calibrated: Calibrated | None = None
-    counted: bool = True
-    anyway: bool = False
-
-    @property
-    def safe(self) -> bool:
-        """Whether this run asks for a private release that the ledger counts.
-
-        Whether the release really is private, the draw decides from the random bits it used.
-        """
-        return self.config.privacy.private and self.seed is None and self.counted
-
-    @cached_property
-    def release_id(self) -> str:
-        """The id of the release (`flows.release.release_id`).
-
-        This call makes the ledger's secret if there is none, and reads the files unless their
-        digests are remembered.
-
-        Raises:
-            LedgerError: the ledger or its secret cannot be used.
-            ConfigError: a file cannot be read.
-        """
-        if self.known_id is not None:
-            return self.known_id
-        account = ledger_of(self.config).book().account if self.safe else None
-        if self.of_stream is not None:  # whatever its files are: a night is drawn once
-            named = {"stream": self.of_stream.stream_id, "night": str(self.night)}
-            return self._key.tag(Purpose.RELEASE, json.dumps(named, sort_keys=True))
-        with told_as_input():
-            inputs = meant_by(self.contents, self.files), meant_by(self.contents, self.tables)
-            hashes = self.config.job_hashes()
-            text, *earlier = (
-                described(each, *inputs, night=self.night, seed=self.seed) for each in hashes
-            )
-        if account is None:
-            return self._key.tag(Purpose.RELEASE, text)
-        older = [self._key.tag(Purpose.RELEASE, each) for each in earlier]
-        for each in hashes:
-            older += ids_of_old(self._key, each, self.files, self.tables, self.night)
-        return known_or_new(account, self._key, text, older, again=self.again)
-
-    @cached_property
-    def contents(self) -> Contents:
-        """The content of its files, which are read once at most."""
-        return Contents(self._key, self.config.confidential)
-
-    @cached_property
-    def of_stream(self) -> StreamNight | None:
-        """The night of a stream that it is; None: it is none.
-
-        Raises:
-            LedgerError: the ledger's secret cannot be read or made.
-        """
-        if self.config.schedule.stream is None or self.night is None:
-            return None
-        return StreamNight.of(self._key, self.config, self.night)
-
-    @cached_property
-    def inputs(self) -> InputNames:
-        """What the ledger records about the input.
-
-        Raises:
-            LedgerError: the ledger's secret cannot be read or made.
-        """
-        with told_as_input():
-            return input_names(self.config.input.paths, self.files, self._key, self.contents.of)
-
-    @cached_property
-    def _key(self) -> LedgerKey:
-        return ledger_key(self.config.ledger.path)
-
-    @property
-    def planned_inputs(self) -> InputNames:
-        """The same before anything is written; without names if the ledger has no secret yet."""
-        known = find_key(self.config.ledger.path)
-        return _unnamed_inputs(self.config, self.files) if known is None else self.inputs
-
-    @property
-    def drawn_by(self) -> Calibrated:
-        """Method and mechanism that draw the release.
-
-        Raises:
-            ValueError: the release was drawn before; they are stored with it (`flows.run.drawn`).
-        """
-        if self.calibrated is None:
-            raise ValueError("the release was drawn before: its mechanism is stored with it")
-        return self.calibrated
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """The mechanism that draws the release; raises as `drawn_by`."""
-        return self.drawn_by.mechanism
-
-    @cached_property
-    def worth(self) -> Worth | None:
-        """What the release reaches at best; None: no formula tells. Raises as `drawn_by`."""
-        return worth_of(self.config, self.drawn_by)
-
-    @property
-    def terms(self) -> Terms:
-        """Cost and noise of the release, in numbers and words."""
-        return self.drawn_by.terms
-
-    def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
-        """The job that reads the rows; it leaves exact arrays in `folder`."""
-        method = self.drawn_by.method
-        asked = method.reduction(self.config, self.mechanism, self.files, key, str(folder))
-        return replace(asked, heads=self.heads)
-
-    @property
-    def work(self) -> Place:
-        """This release's folder in the confidential area."""
-        return self.config.confidential / self.release_id
-
-    @property
-    def planned_work(self) -> Place:
-        """The same folder, for people; it makes no secret if the ledger has none yet."""
-        if self.known_id is None and find_key(self.config.ledger.path) is None:
-            return self.config.confidential / NO_ID_YET
-        return self.work
-
-    def bits(self) -> RandomBits:
-        """Source of every random choice of the run."""
-        return system_bits() if self.seed is None else seeded_bits(self.seed)
+    if job.config.schedule.stream is None or job.night is None:
+        return SingleRelease()
+    return StreamNight.of(job.key, job.config, job.night, job.ledger)
 
 
 def prepare_job(
@@ -240,9 +71,10 @@ def prepare_job(
         )
     files, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
-    audited_pairs(config)
+    survey.audit  # noqa: B018 - what is wrong with it is said before anything is paid for
     return Job(
-        config=config,
+        made_for=occasion_of,
+        survey=survey,
         files=files,
         tables=tables,
         seed=seed,
@@ -250,9 +82,12 @@ def prepare_job(
         again=again,
         known_id=known_id,
         calibrated=calibrated,
-        counted=survey.counted,
-        anyway=survey.anyway,
     )
+
+
+def job_of_drawn(survey: Survey, release_id: str, night: date | None) -> Job:
+    """The job of a release that was drawn before, which only publishes it."""
+    return Job(made_for=occasion_of, survey=survey, files=(), night=night, known_id=release_id)
 
 
 def job_to_inspect(survey: Survey, night: date | None) -> Job:
@@ -264,7 +99,14 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
     """
     config, calibrated = survey.config, survey.calibrated
     files, tables = input_of(survey.path, config, night, survey.held)
-    return Job(config=config, files=files, tables=tables, night=night, calibrated=calibrated)
+    return Job(
+        made_for=occasion_of,
+        survey=survey,
+        files=files,
+        tables=tables,
+        night=night,
+        calibrated=calibrated,
+    )
 
 
 def job_without_files(survey: Survey, night: date) -> Job:
@@ -279,45 +121,15 @@ def job_without_files(survey: Survey, night: date) -> Job:
     except InputError as error:
         raise ConfigError.from_input(error) from None
     check_places(config)
-    audited_pairs(config)
-    return Job(config=config, files=(), tables=tables, night=night, calibrated=calibrated)
-
-
-@dataclass(frozen=True)
-class Survey:
-    """A configuration that was read and checked once, for everything that one command does.
-
-    Attributes:
-        path: the YAML file, for messages.
-        config: its content; a change of the file while the command runs has no effect.
-        held: copies of tables in memory, in place of the files that it names; None: none.
-        counted, anyway: see `Job`.
-    """
-
-    path: Path
-    config: SurveyConfig
-    held: tuple[InputFile, ...] | None = None
-    counted: bool = True
-    anyway: bool = False
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """The mechanism that draws releases of this configuration; raises as `calibrated`."""
-        return self.calibrated.mechanism
-
-    @cached_property
-    def calibrated(self) -> Calibrated:
-        """Method and mechanism of this configuration, chosen and calibrated once.
-
-        Raises:
-            MethodRefused: the configuration does not suit its method; the text names the file, as
-                every message about the configuration does.
-        """
-        try:
-            return calibrate(self.config)
-        except ConfigError as error:
-            lines = (f"{self.path}: {line}" for line in str(error).splitlines())
-            raise MethodRefused("\n".join(lines)) from None
+    survey.audit  # noqa: B018 - as for `prepare_job`
+    return Job(
+        made_for=occasion_of,
+        survey=survey,
+        files=(),
+        tables=tables,
+        night=night,
+        calibrated=calibrated,
+    )
 
 
 def read_survey(path: Path, *, no_privacy: bool = False, anyway: bool = False) -> Survey:
@@ -398,16 +210,6 @@ def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
         files = ()
     key = find_key(config.ledger.path)
     if key is None:
-        return _unnamed_inputs(config, files)
+        return unnamed_inputs(config, files)
     contents = Contents(key, config.confidential)
     return input_names(config.input.paths, files, key, contents.remembered)
-
-
-def _unnamed_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
-    """What can be said of an input without a key, which only decides what is kept of very much."""
-    key = LedgerKey(bytes(KEY_BYTES), "")
-    return InputNames(NO_KEY_YET, (), input_names(config.input.paths, files, key, _unknown).plain)
-
-
-def _unknown(_file: InputFile) -> None:
-    return None

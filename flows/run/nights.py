@@ -33,11 +33,12 @@ from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
-from hushrank.flows.run.job import Job, Survey, check_places, job_without_files, prepare_job
+from hushrank.flows.run.context import Job, Survey
+from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
 from hushrank.flows.run.late_files import late_files
 from hushrank.flows.run.run import abandon
 from hushrank.flows.run.stages import Outcome
-from hushrank.flows.run.stream_steps import refuse_stream_id
+from hushrank.flows.run.stream_night import refuse_stream_id
 from hushrank.flows.run.stream_turns import (
     NOT_AGAIN,
     nights_until,
@@ -104,13 +105,13 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
         raise ConfigError(NOT_AGAIN)
     attempt = None
     if config.nightly and not again:
-        attempt = ledger_of(config).nights(config.job_hashes()).get(night)
+        attempt = survey.ledger.nights(config.job_hashes()).get(night)
     if in_stream and not _is_drawn(attempt):
         return prepare_in_turn(survey, night)
     if attempt is None or attempt.drawn_at is None:
         return prepare_job(survey, night=night, again=again)
     check_places(config)
-    return Job(config=config, files=(), night=night, known_id=attempt.release_id)
+    return job_of_drawn(survey, attempt.release_id, night)
 
 
 def job_to_check(survey: Survey, now: datetime) -> Job:
@@ -168,7 +169,7 @@ def run_night(
         HushrankError: as for `prepare_night` and `run.run_job`.
     """
     config = survey.config
-    ledger = ledger_of(config)
+    ledger = survey.ledger
     with one_at_a_time(ledger, config.name, wait):  # only under the lock see what there is to do
         if night is None:
             return execute(prepare_job(survey, again=again))
@@ -252,7 +253,7 @@ def rank_nights(
         prepare_job(survey, night=nights[0])  # says what is missing
     failures, stopped = list[str](), 0
     for place, night in enumerate(nights):
-        attempt = ledger_of(config).nights(config.job_hashes()).get(night)
+        attempt = survey.ledger.nights(config.job_hashes()).get(night)
         if _is_published(attempt):
             late = _late(survey, [night]).get(night, "")
             yield NightResult(night, NightStatus.BEFORE, text=late)
@@ -314,7 +315,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
         LedgerError: no noise was drawn for the release, or the noise is no longer stored.
     """
     config = survey.config
-    ledger = ledger_of(config)
+    ledger = survey.ledger
     attempt = ledger.attempt(release_id)
     refuse_stream_id(attempt)
     if attempt is None or attempt.drawn_at is None:
@@ -330,7 +331,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
             " drawn under. Put that one back to publish it; output, confidential, ledger and the"
             " order of nights may differ. Nothing was spent."
         )
-    job = Job(config=config, files=(), night=attempt.night, known_id=release_id)
+    job = job_of_drawn(survey, release_id, attempt.night)
     if attempt.of:
         check_places(config)
         return job

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from hushrank.flows.run.events import RunEvent, RunFacts
 
 if TYPE_CHECKING:
-    from hushrank.flows.run.job import Job
+    from hushrank.flows.run.context import Job
     from hushrank.flows.run.stages import Outcome, Perform, Step
 
 T = TypeVar("T")

@@ -11,19 +11,12 @@ import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import ExitStack
 from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import (
-    NOTHING,
-    HushrankError,
-    LedgerError,
-    MethodRefused,
-    RunInProgress,
-)
+from hushrank.flows.errors import NOTHING, HushrankError, MethodRefused, RunInProgress
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import spend_text
 from hushrank.flows.ledger.entries import Cancel
@@ -35,14 +28,14 @@ from hushrank.flows.planning.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.release.publish import published
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
+    Exact,
     finds_drawn,
     forget_exact,
     forget_unmarked,
 )
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes, heads_of
-from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import (
@@ -59,19 +52,19 @@ from hushrank.flows.run.stages import (
     directly,
 )
 from hushrank.flows.run.steps import (
-    Standing,
+    Reserved,
     commit,
     draw,
     estimate,
     publish_release,
     reduce,
     reserve,
+    stored,
     sweep,
 )
-from hushrank.flows.run.stream_steps import cost_of, forget_counted, forget_counts, tidy_stream
+from hushrank.flows.run.stream_night import forget_counted
 from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
-from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.extras import is_installed
 
@@ -83,6 +76,7 @@ NO_LOOK = (
 CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
 
 Tell = Callable[[str], None]
+Read = Callable[[], Exact]  # the step that reads the rows
 
 
 def engine_notes(job: Job) -> tuple[str, ...]:
@@ -112,7 +106,7 @@ def drawn_before(job: Job) -> Attempt | None:
     """
     if not job.safe or find_key(job.config.ledger.path) is None:
         return None
-    attempt = ledger_of(job.config).attempt(job.release_id)
+    attempt = job.attempt
     return None if attempt is None or attempt.drawn_at is None else attempt
 
 
@@ -123,7 +117,7 @@ def refuse_worthless(job: Job) -> None:
         MethodRefused: it buys nothing, whichever night is ranked.
         LedgerError: the ledger cannot be used.
     """
-    if not job.safe or job.anyway or job.calibrated is None:
+    if not job.safe or job.survey.anyway or job.calibrated is None:
         return
     if job.worth is not None and job.worth.nothing and drawn_before(job) is None:
         raise MethodRefused(refusal(job.config, job.worth))
@@ -131,7 +125,7 @@ def refuse_worthless(job: Job) -> None:
 
 def people_notes(job: Job) -> tuple[str, ...]:
     """A line where a release that would be drawn needs very many people; none if it is wanted."""
-    if not job.safe or job.anyway or job.calibrated is None:
+    if not job.safe or job.survey.anyway or job.calibrated is None:
         return ()
     note = few_people_note(job.worth)
     return (note,) if note and drawn_before(job) is None else ()
@@ -148,9 +142,9 @@ def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:
         LedgerError: the ledger cannot be used.
         ConfigError: a file cannot be read.
     """
-    if not job.safe or job.of_stream is not None or find_key(job.config.ledger.path) is None:
+    if not job.safe or find_key(job.config.ledger.path) is None or not job.occasion.by_content:
         return ()
-    account, names = ledger_of(job.config).book().account, job.inputs.contents
+    account, names = job.ledger.known().account, job.inputs.contents
     attempt = account.attempt(job.release_id)
     if attempt is not None and attempt.drawn_at is not None:
         return (_becomes_of(job, attempt),) if if_drawn else ()
@@ -214,16 +208,16 @@ def run_job(
         HushrankError: anything else that a person can act on; the text says whether budget was
             spent.
     """
-    job = replace(job, heads=heads_of(job.files, job.config, reducer.reader))
+    job.heads = heads_of(job.files, job.config, reducer.reader)
     observer = observer_of(job)
     with observer.run() as ended:
-        outcome = _run(job, reducer, observer.watch(perform), tell, wait)
+        read = partial(reduce, job, reducer)
+        outcome = _run(job, read, observer.watch(perform), tell, wait)
         ended(outcome)
     return outcome
 
 
-def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) -> Outcome:
-    ledger = ledger_of(job.config)
+def _run(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) -> Outcome:
     begun = set[Step]()
 
     def noted(step: Step, action: Callable[[], T]) -> T:
@@ -231,31 +225,27 @@ def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float) 
         return perform(step, action)
 
     try:
-        return _run_counted(job, reducer, noted, tell, wait, ledger)
+        return _run_steps(job, read, noted, tell, wait)
     except (HushrankError, KeyboardInterrupt) as error:
-        setattr(error, "spent", _spent_by(job, ledger) if DRAW in begun else NOTHING)  # noqa: B010
+        setattr(error, "spent", _spent_by(job) if DRAW in begun else NOTHING)  # noqa: B010
         raise
 
 
-def _spent_by(job: Job, ledger: Ledger) -> str | None:
+def _spent_by(job: Job) -> str | None:
     """What the ledger counts of a draw that was begun, in words; None: it cannot be asked."""
     try:
-        attempt = ledger.attempt(job.release_id) if job.safe else None
+        attempt = job.ledger.attempt(job.release_id) if job.safe else None
     except HushrankError:
         return None
     if attempt is None or attempt.drawn_at is None:
         return NOTHING
-    cost = attempt.spend if job.of_stream is None else cost_of(job)
+    cost = attempt.spend if job.config.schedule.stream is None else job.cost
     return NOTHING if cost == FREE else spend_text(cost)
 
 
-def _run_counted(
-    job: Job, reducer: Reducer, perform: Perform, tell: Tell, wait: float, ledger: Ledger
-) -> Outcome:
-    sweep(job.config, ledger)
-    if (done := published(job.config.output, job.release_id)) is not None:
-        commit(job, ledger)  # a run may have died just before it
-        return Outcome(*done, spent=None, balance=ledger.balance())
+def _run_steps(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) -> Outcome:
+    if (done := _published(job)) is not None:
+        return done
     refuse_worthless(job)
     for note in (
         *engine_notes(job),
@@ -265,10 +255,17 @@ def _run_counted(
         *people_notes(job),
     ):
         tell(note)
-    with ledger.run_lock(job.release_id, wait):
-        standing = _draw_once(job, reducer, ledger, perform)
-        drawn_now = standing is Standing.RESERVED and job.safe
-        return _publish(job, ledger, perform, spent=cost_of(job) if drawn_now else None)
+    with job.ledger.run_lock(job.release_id, wait):
+        return _publish(job, perform, _draw_once(job, read, perform))
+
+
+def _published(job: Job) -> Outcome | None:
+    """What earlier runs have published of the job; what dead runs left is seen to first."""
+    sweep(job.config, job.ledger)
+    if (done := published(job.config.output, job.release_id)) is None:
+        return None
+    commit(job)  # a run may have died just before it
+    return Outcome(*done, spent=None, balance=job.ledger.balance(book=job.ledger.known()))
 
 
 def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
@@ -278,51 +275,49 @@ def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
         RunInProgress: a run of the release is still going on.
         HushrankError: it could not be published.
     """
-    ledger = ledger_of(job.config)
-    sweep(job.config, ledger)
-    if (done := published(job.config.output, job.release_id)) is not None:
-        commit(job, ledger)
-        return Outcome(*done, spent=None, balance=ledger.balance())
-    with ledger.run_lock(job.release_id):
-        return _publish(job, ledger, perform, spent=None)
+    if (done := _published(job)) is not None:
+        return done
+    with job.ledger.run_lock(job.release_id):
+        return _publish(job, perform, None)
 
 
-def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
+def _draw_once(job: Job, read: Read, perform: Perform) -> Reserved | None:
     """Reserve, read, count, draw, unless it was drawn before.
 
     Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
     A reservation that is refused leaves counts that another process has prepared.
     """
     with one_signal():  # a second one would break off giving back
-        return _draw_or_undo(job, reducer, ledger, perform)
+        return _draw_or_undo(job, read, perform)
 
 
-def _draw_or_undo(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
-    reserved = False
+def _draw_or_undo(job: Job, read: Read, perform: Perform) -> Reserved | None:
+    begun = job.ledger.accepted = False
     try:
-        standing = perform(RESERVE, lambda: reserve(job, ledger))
-        reserved = True
-        if standing is Standing.RESERVED:
+        reserved = perform(RESERVE, lambda: reserve(job))
+        begun = True
+        if reserved is not None:
             # The report's libraries take a second to load: use the time in which the child works.
             if is_installed("report"):
                 threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,)).start()
-            perform(REDUCE, lambda: reduce(job, reducer))
-            perform(DRAW, lambda: draw(job, ledger))
+            exact = perform(REDUCE, read)
+            perform(DRAW, lambda: draw(job, exact))
     except BaseException as error:
-        if reserved or ledger.accepted or not isinstance(error, HushrankError):
-            undo(job, ledger, error)
+        if begun or job.ledger.accepted or not isinstance(error, HushrankError):
+            undo(job, job.ledger, error)
         raise
-    return standing
+    return reserved
 
 
-def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None) -> Outcome:
-    release = perform(ESTIMATE, lambda: estimate(job))
-    balance = ledger.balance()
-    folder = perform(PUBLISH, lambda: publish_release(job, release, balance))
-    perform(COMMIT, lambda: commit(job, ledger))
+def _publish(job: Job, perform: Perform, reserved: Reserved | None) -> Outcome:
+    ledger, drawn = job.ledger, stored(job)
+    release = perform(ESTIMATE, lambda: estimate(job, drawn))
+    balance = ledger.balance(book=ledger.known())
+    folder = perform(PUBLISH, lambda: publish_release(job, drawn, release, balance))
+    perform(COMMIT, lambda: commit(job))
     alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
-    again = spent is not None and ledger.book().account.draws(job.release_id) > 1
-    return Outcome(release, folder, spent, balance, alerts, again)
+    paid = reserved or Reserved(None)
+    return Outcome(release, folder, paid.spend, balance, alerts, paid.again)
 
 
 def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
@@ -338,26 +333,22 @@ def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
         error: why it ended.
     """
     with signals_held():
-        for note in _undone(job, ledger):
+        for note in dict.fromkeys(_undone(job, ledger)):
             error.add_note(note)
 
 
 def _undone(job: Job, ledger: Ledger) -> Iterator[str]:
     """Do it; yield a sentence for each part that failed."""
-    night = None
-    with suppress(LedgerError):  # without the key nothing was counted for a night
-        night = job.of_stream
-    yield from counts_left(str(job.work), lambda: forget_exact(job.work))
-    if night is not None:
-        yield from counts_left(night.folder, lambda: forget_counts(night.folder, night.number))
+    for place, forget in job.occasion.counted(job).items():
+        yield from counts_left(place, forget)
     try:
         state = give_back(job, ledger)
     except HushrankError as failure:
         yield still_reserved(job.release_id, failure)
         return
     if state in PAID:
-        if night is not None:
-            yield from counts_left(night.folder, lambda: tidy_stream(job))
+        *_, place = job.occasion.counted(job)
+        yield from counts_left(place, lambda: job.occasion.tidy(job))
         return
     try:
         forget_unmarked(job.work)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.stages import REDUCE, STEPS
 from hushrank.flows.terminal import Console
 from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey

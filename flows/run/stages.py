@@ -15,7 +15,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.release import Release
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.context import Job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Bounding, Unit
@@ -63,17 +63,17 @@ def _reads(job: Job) -> str:
     if job.config.schedule.stream is None and not job.files:
         reads += " yet"
     if privacy.max_contributions is None:
-        return reads
+        return f"count {reads}"
     if privacy.bounding is Bounding.WEIGHTS:
         most = privacy.max_contributions
-        return f"{reads}; all answers of a person count, and less each where more than {most}"
-    return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
+        return f"count {reads}, all answers of a person, each less where there are more than {most}"
+    return f"count {reads}, {_bound_text(privacy.max_contributions, job.config.input.kind)}"
 
 
 def _bound_text(most: int, kind: str) -> str:
     """What one person may contribute."""
     what = "ranking" if kind == "rankings" else "answer"
-    return f"one {what} a person counts" if most == 1 else f"at most {most} {what}s a person count"
+    return f"one {what} per person" if most == 1 else f"at most {most} {what}s per person"
 
 
 def _cost(job: Job) -> str:

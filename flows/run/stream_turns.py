@@ -11,8 +11,9 @@ from hushrank.flows.errors import NOTHING_SPENT, ConfigError, NightWithoutFiles
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_open, require_turn
-from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import Job, Survey, job_without_files, prepare_job
+from hushrank.flows.run.context import Job, Survey
+from hushrank.flows.run.job import job_without_files, prepare_job
+from hushrank.flows.run.stream_night import StreamNight
 
 NOT_AGAIN = (
     "--again: a night of a stream is drawn once; rows that came late are not read. Leave --again"
@@ -42,9 +43,9 @@ def prepare_in_turn(survey: Survey, night: date) -> Job:
         LedgerError: the ledger cannot be used.
     """
     config, empty = survey.config, job_without_files(survey, night)
-    if empty.of_stream is None:
+    if not isinstance(empty.occasion, StreamNight):
         raise ValueError("the job is no night of a stream")
-    account, wanted = ledger_of(config).book().account, empty.of_stream.to_pay(FREE)
+    account, wanted = survey.ledger.known().account, empty.occasion.to_pay(FREE)
     require_open(account, wanted)
     require_turn(account, wanted)
     try:
@@ -65,7 +66,7 @@ def stream_job_to_check(survey: Survey) -> Job:
     config, stream = survey.config, survey.config.schedule.stream
     if stream is None:
         raise ValueError("the job is no stream")
-    night = upcoming(ledger_of(config).book().account, config)
+    night = upcoming(survey.ledger.known().account, config)
     if night is None:
         raise ConfigError(
             f"{survey.path}: the stream ended on {stream.last}, its night {stream.nights}."

@@ -145,7 +145,7 @@ def stop_text(config: SurveyConfig, look: LookRecord, drawn: datetime) -> str:
         f"look: stopped. {why} {_expected(config)} hushrank inspect, with the same file, shows at"
         " the terminal which rows break which rule, for the holder of the data alone. Nothing was"
         f" published. The look spent epsilon {number(look.epsilon)} on {drawn:%Y-%m-%d}, and the"
-        " rest was given back. Running this again repeats that and spends nothing; a corrected"
+        " rest was given back. Re-running repeats this at no cost; a corrected"
         " configuration is another job, which looks anew."
     )
 

@@ -235,10 +235,10 @@ def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
             f" protected less. For k answers the loss is {grows}."
         )
         if params.adjacency is Adjacency.REPLACE_ONE:
-            yield "That an answer was given, and how many answers there are."
+            yield "Whether a particular answer was given, and the number of answers."
     else:
         if params.adjacency is Adjacency.REPLACE_ONE:
-            yield "That a person took part, and how many people did."
+            yield "Whether a particular person took part, and the number of participants."
         yield f"Groups, such as a family or a class: for k people together the loss is {grows}."
         yield (
             "A person who appears under several user names: each name is protected as if it were"

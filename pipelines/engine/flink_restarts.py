@@ -97,7 +97,7 @@ def doubt_about(settings: Settings) -> str | None:
 
 
 def _fixed_delay(settings: Settings) -> tuple[float, str]:
-    """For how many seconds restarts go on while all of them fail at once, and how often, in words.
+    """Seconds for which restarts go on while all of them fail at once, and their number in words.
 
     So for the other strategies.
     """

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import IO, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.transforms.common.local_files import being_read
@@ -60,6 +59,7 @@ HERE = Engine()
 SMALL_BYTES = 112 << 20  # four million rows or so; with more, loading Beam is a small part
 SMALL_CELLS = 28 << 20  # 7 million rows of four columns: what the usual memory_limit has room for
 CELL_BYTES = 24  # for a read value and its waiting row, because there is no spill file
+TEXT_TYPES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare
 LINE_BYTES = 4  # of CSV or JSON Lines for a cell: a row has some 8 bytes at least, and waits in 48
 
@@ -120,18 +120,15 @@ def is_small(job: HasInput) -> bool:
     try:
         room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
         most = min(SMALL_CELLS, room)
+        # Rows of rankings, or as a row for each cell, wait in more memory.
+        heavy = any(role in (WIDE_ITEM, WIDE_RANK, RANK) for role, _ in job.columns.roles())
         cells = 0
         for file in job.files:
             with being_read(file.name):
-                cells += _cells(file, heavy=_is_heavy(job.columns))
+                cells += _cells(file, heavy=heavy)
         return cells <= most
     except InputError:  # the reduction will report it
         return False
-
-
-def _is_heavy(columns: Columns) -> bool:
-    """Whether rows wait in more memory: of rankings, or as a row for each cell."""
-    return any(role in (WIDE_ITEM, WIDE_RANK, RANK) for role, _ in columns.roles())
 
 
 def _cells(file: InputFile, *, heavy: bool) -> int:
@@ -140,7 +137,10 @@ def _cells(file: InputFile, *, heavy: bool) -> int:
         footer = parquet_footer(file)
         groups = map(footer.row_group, range(footer.num_row_groups))
         columns = (g.column(place) for g in groups for place in range(g.num_columns))
-        return sum(c.num_values * (TEXT_CELLS if _is_text(c) else 1) for c in columns)
+        return sum(
+            each.num_values * (TEXT_CELLS if each.physical_type in TEXT_TYPES else 1)
+            for each in columns
+        )
     if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
         with open_file(file) as stream:
             header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
@@ -162,7 +162,3 @@ _COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
     FileFormat.ORC: count_orc_rows,
     FileFormat.ARROW: count_arrow_rows,
 }
-
-
-def _is_text(column: pq.ColumnChunkMetaData) -> bool:
-    return column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")

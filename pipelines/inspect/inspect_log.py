@@ -135,7 +135,7 @@ class View(ABC, Generic[K]):
 
 
 class ComparisonsView(View[ComparisonsKind]):
-    """Of comparisons that are counted."""
+    """View of comparisons that are counted."""
 
     noun, merged, kept = "comparisons", "duplicate_rows", "rows_kept"
     refused = {"conflicting_rows": CONFLICT}  # noqa: RUF012
@@ -156,7 +156,7 @@ class ComparisonsView(View[ComparisonsKind]):
 
 
 class AnswersView(View[AnswersKind]):
-    """Of comparisons that are privatised one by one."""
+    """View of comparisons that are privatised one by one."""
 
     noun, kept = "comparisons", "rows_kept"
 
@@ -173,7 +173,7 @@ class AnswersView(View[AnswersKind]):
 
 
 class ResponsesView(View[ResponsesKind]):
-    """Of answers to test items; what is set aside where answers met comes as rows."""
+    """View of answers to test items; what is set aside where answers met comes as rows."""
 
     noun, merged, kept = "answers", "repeated_answers", "answers_kept"
 
@@ -195,7 +195,7 @@ class ResponsesView(View[ResponsesKind]):
 
 
 class RankingsView(View[RankingsKind]):
-    """Of rankings; what is set aside where pieces met comes as rows, one for each ranked item."""
+    """View of rankings; rows of pieces that are set aside come one for each ranked item."""
 
     noun, kept, whole = "rankings", "rankings_kept", "rankings_with_owner"
 

@@ -19,8 +19,8 @@ from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce.reduction_job import (
     REJECTS_FOLDER,
     Reduction,
-    has_rejects,
     is_reduced,
+    read_tally,
 )
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.engine import in_process
@@ -77,7 +77,7 @@ def execute(job: Reduction, build: Build) -> None:
         _run_here(job, build)
     else:
         _run_elsewhere(job, build)
-    if job.fail_on_bad_rows and has_rejects(job.results):
+    if job.fail_on_bad_rows and read_tally(job.results).get("rows_rejected"):
         raise InputError(
             "input: some rows break a rule (on_bad_rows: fail). They are in"
             f" {job.confidential}/{REJECTS_FOLDER} with the reason; nothing was released or spent."
@@ -94,7 +94,7 @@ def _run_here(job: Reduction, build: Build) -> None:
 
 
 def _run_elsewhere(job: Reduction, build: Build) -> None:
-    """As `_run_here` on another engine, whose job ends with this process if that is ended.
+    """Run the graph on another engine, whose job ends with this process if that is ended.
 
     The shuffle is the engine's; only rows of heavy people wait in files. Where a job of the
     same release is done already, left by a process that died or that did not wait, its results are

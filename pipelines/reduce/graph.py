@@ -101,7 +101,7 @@ def stages(job: Job) -> list[Stage]:
 
 
 def randomising_stage(names: list[str]) -> str:
-    """Of a graph that randomises answers, the stage after which they are private."""
+    """Stage of a graph that randomises answers: after it they are private."""
     return "Bound" if "Bound" in names else "ReadEncode"
 
 

@@ -94,7 +94,7 @@ KINDS = {  # module and class of the kind of each job; a process loads those tha
 def lightened(
     parcels: Sequence[tuple[int, Any]], n_partitions: int, folder: SpillFolder
 ) -> Iterator[tuple[int, Any]]:
-    """The same parcels, of which the heavy ones wait in a file.
+    """Yield the parcels; the heavy ones wait in a file.
 
     Args:
         parcels: all that one reader made of its rows at one time: partitions, and what a `Kind`

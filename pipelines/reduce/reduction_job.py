@@ -201,7 +201,7 @@ class ReduceComparisons(Reduction):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the counts of a night of a stream."""
+        """Shape of the counts of a night of a stream."""
         n_items = len(self.catalogue)
         cells = (n_items,) if self.statistic is Statistic.WIN_COUNTS else (n_items, n_items)
         return cells if self.groups is None else (len(self.groups), *cells)
@@ -291,8 +291,3 @@ def is_reduced(folder: str) -> bool:
         return all(read_whole(f"{folder}/{name}") for name in (EXACT_FILE, BITS_FILE, TALLY_FILE))
     except (FileNotFoundError, IsADirectoryError):
         return False
-
-
-def has_rejects(folder: str) -> bool:
-    """Whether `write_tally` kept a count of rejected rows."""
-    return bool(read_tally(folder).get("rows_rejected"))

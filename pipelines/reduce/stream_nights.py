@@ -105,7 +105,7 @@ class NightPeople:
 
     @property
     def keyed_hash(self) -> KeyedHash:
-        """Of the stream: it makes the pseudonyms."""
+        """Keyed hash of the stream: it makes the pseudonyms."""
         return KeyedHash(self._night.key.value)
 
     @property
@@ -185,7 +185,7 @@ class NightPeople:
 
 
 def arrays_of_shards(shards: Sequence[Shard]) -> dict[str, NDArray[Any]]:
-    """As they are stored beside the counts of the same rows."""
+    """Arrays of the shards, as they are stored beside the counts of the same rows."""
     return {
         NUMBERS: np.array([shard.number for shard in shards], np.int64),
         DIGESTS: np.array([shard.digest for shard in shards]),
@@ -265,7 +265,7 @@ def keep_counted(job: ReduceComparisons) -> str:
 
 
 def count_empty_night(night: NightOfStream, shape: tuple[int, ...], stream: Stream) -> None:
-    """The same for a night without a row: it is a night like any other, of zeros.
+    """Count a night without a row: it is a night like any other, of zeros.
 
     Args:
         night: which one.

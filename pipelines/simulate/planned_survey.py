@@ -122,7 +122,7 @@ def tied(
     model: TieModel,
     rng: np.random.Generator,
 ) -> Counts:
-    """As many comparisons of each pair as in `wins`, with outcomes of a tie model.
+    """Simulate as many comparisons of each pair as in `wins`, with outcomes of a tie model.
 
     Args:
         wins: shape (n, n); only how often each pair met counts.

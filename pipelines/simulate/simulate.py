@@ -63,7 +63,7 @@ def _tables(spec: SimulationSpec) -> Iterator[pa.Table]:
 
 
 def schema_of(spec: SimulationSpec) -> pa.Schema:
-    """Of the files of a log."""
+    """Schema of the files of a log."""
     item = pa.string() if spec.named else pa.int32()
     types = {"user": pa.int64(), "item_i": item, "item_j": item, "outcome": pa.int8()}
     if spec.events:

@@ -65,7 +65,7 @@ class NightsSpec:
 
     @property
     def dates(self) -> tuple[date, ...]:
-        """Of all nights."""
+        """Dates of all nights."""
         return tuple(self.first + timedelta(days=night) for night in range(self.nights))
 
 

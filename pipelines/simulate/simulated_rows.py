@@ -195,7 +195,7 @@ def pair_items(pair: Integers, n_items: int) -> tuple[Integers, Integers]:
 
 
 def draw_distinct(counts: Integers, n_values: int, rng: np.random.Generator) -> Integers:
-    """For each person p a uniformly random set of counts[p] values below `n_values`.
+    """Draw for each person p a uniformly random set of counts[p] values below `n_values`.
 
     Args:
         counts: shape (people,), each at most `n_values`.

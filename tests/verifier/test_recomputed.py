@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from fractions import Fraction
 
@@ -337,3 +338,14 @@ def test_thresholds_and_weights_hold_and_hardly_more(epsilon, size):
     told = {"longest": size + 1, "most_rankings": 1, "tables": [{"weights": weights}]}
     told["tables"][0]["epsilon"] = str(asked)
     assert verifier.mallows_loss(told).epsilon <= asked * (size + 1) / 2
+
+
+def test_what_words_mean_may_be_said_as_now_or_as_before():
+    before = "Column pick holds the item that won, or a (left won); tie (a tie). A row with another"
+    now = "Column pick should hold the winning item, or a for a left win. Rows with anything else"
+    ends = {before: ("word is set aside.", "word fails the run."),
+            now: ("are excluded.", "make the run fail.")}  # fmt: skip
+    for start, allowed in ends.items():
+        for end in allowed:
+            assert re.fullmatch(verifier.SPELLED, f"{start} {end}")
+        assert not re.fullmatch(verifier.SPELLED, f"{start} counts twice.")

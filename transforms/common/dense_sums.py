@@ -55,7 +55,7 @@ class ArraySumFn(DenseFn[Integers]):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of an accumulator."""
+        """Shape of an accumulator."""
 
     def create_accumulator(self) -> Integers:
         """Zeros."""
@@ -77,5 +77,5 @@ class ArraySumFn(DenseFn[Integers]):
         return total.reshape(-1)
 
     def of_cells(self, cells: Integers) -> Integers:
-        """As an array."""
+        """Return the cells as an array."""
         return cells.reshape(self.shape)

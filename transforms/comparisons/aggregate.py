@@ -240,7 +240,7 @@ class _WeightedFn(ArraySumFn):
     @property
     @abstractmethod
     def counts_shape(self) -> tuple[int, ...]:
-        """Of the counts."""
+        """Shape of the counts."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -259,7 +259,7 @@ class _WeightedFn(ArraySumFn):
 
 
 class WeightedWinCountsFn(_WeightedFn):
-    """Of each item, what its wins weigh."""
+    """Sum the weights of each item's wins."""
 
     @property
     def counts_shape(self) -> tuple[int, ...]:
@@ -272,7 +272,7 @@ class WeightedWinCountsFn(_WeightedFn):
 
 
 class WeightedPairCountsFn(_WeightedFn):
-    """Of each two items a and b, what the rows weigh in which a beat b."""
+    """Sum, for each two items a and b, the weights of the rows in which a beat b."""
 
     @property
     def counts_shape(self) -> tuple[int, ...]:

@@ -58,7 +58,7 @@ class Answers:
         return Answers(self.cell[rows], self.outcome[rows], self.epsilon[rows], owner)
 
     def to_blob(self) -> bytes:
-        """As one Arrow IPC message stream, for the shuffle; the rows have owners."""
+        """Return one Arrow IPC message stream, for the shuffle; the rows have owners."""
         if self.owner is None:
             raise ValueError("only answers with owners are shuffled")
         columns = (self.cell, self.outcome, self.epsilon, *self.owner.T.copy())
@@ -242,7 +242,7 @@ def divide_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
 
 
 def divide_epsilons_of_kept(rows: Answers, *, per_user: bool) -> tuple[Answers, int]:
-    """As `divide_epsilons`, for what `first_answers` kept; not `per_user`, nothing is divided."""
+    """Divide epsilons of what `first_answers` kept; without `per_user` nothing is divided."""
     starts, sizes = _runs(_owner(rows))
     epsilon = epsilon_of_answer(rows.epsilon, np.repeat(sizes, sizes)) if per_user else rows.epsilon
     information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0

@@ -83,7 +83,7 @@ class PeopleRows:
         return cls(*together).each_once()
 
     def each_once(self) -> PeopleRows:
-        """The same where a person may have been there several times."""
+        """Rows with each person once, even if a person was there several times."""
         order, places = _runs(self.first, self.second)
         once, fit, unfit = order[places], self.fit, self.unfit
         if len(once):

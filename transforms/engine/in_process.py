@@ -32,7 +32,7 @@ _choice: list[bool] = []  # per process, because graphs subclass one Beam or the
 
 
 def ahead(elements: Iterator[T]) -> Iterator[T]:
-    """The same elements, in order, each made in a thread one step before it is asked for.
+    """Yield the elements in order, each made in a thread one step before it is asked for.
 
     For a processor that would be idle: one more element is in memory. It raises what `elements`
     raises, at the same place.
@@ -109,7 +109,7 @@ class PCollection:
 
     @property
     def elements(self) -> list[Any]:
-        """They, in order."""
+        """Elements, in order."""
         return self._elements
 
     def __or__(self, transform: PTransform) -> Any:
@@ -368,7 +368,7 @@ class CombineGlobally(PTransform):
         self._without_defaults = False
 
     def without_defaults(self) -> CombineGlobally:
-        """Of no elements make none."""
+        """Make no result of no elements."""
         self._without_defaults = True
         return self
 

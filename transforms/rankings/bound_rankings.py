@@ -139,7 +139,7 @@ def bound_rankings(
 def bound_by(
     slices: Iterable[Sifted[Rankings]], most: int, priorities: Priorities
 ) -> Generator[Sifted[None], None, Rankings]:
-    """The same, with 128 bits for each ranking from `priorities`, whatever they are made of."""
+    """Bound by the 128 bits that `priorities` makes for each ranking."""
 
     def keep(held: _Drawn | None, more: Rankings) -> _Drawn:
         rankings, priority = more, priorities(more)

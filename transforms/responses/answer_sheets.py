@@ -230,7 +230,7 @@ def _refused(rows: Responses, catalogue: Catalogue, reasons: Sequence[str]) -> p
 
 
 def _by_person(answers: Responses, n_items: int) -> Responses:
-    """The same answers with each person once in `owner`, in ascending order; sorted by person,
+    """Answers with each person once in `owner`, in ascending order; sorted by person,
     item, order, answer."""
     owner = answers.owner
     by_owner = np.argsort(owner[:, 0])

@@ -171,7 +171,7 @@ def _records(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _plain(schema: Schema) -> Schema:
-    """The same encoding with texts as bytes, and without logical types and defaults."""
+    """Return the encoding with texts as bytes, and without logical types and defaults."""
     if schema == "string":
         return "bytes"
     if isinstance(schema, list):

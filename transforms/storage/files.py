@@ -379,7 +379,12 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
         try:
             if not is_remote(path):
                 require_regular(path)
-            stream = stack.enter_context(_opened(path, name))
+            if is_object(path):
+                stream = stack.enter_context(open_object(path, name))
+            elif is_remote(path):
+                stream = stack.enter_context(CloudPath.parse(path).open())
+            else:
+                stream = stack.enter_context(pa.OSFile(path))
         except PermissionError:
             raise InputError(f"{name}: no permission to read it.") from None
         except FileNotFoundError:
@@ -387,12 +392,6 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
         except (UnfitFile, IsADirectoryError) as error:
             raise InputError(f"{name}: cannot be read ({error.strerror}); name a file.") from None
         yield stack.enter_context(unpacked(path, stream))
-
-
-def _opened(path: str, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-    if is_object(path):
-        return open_object(path, name)
-    return CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
 
 
 def ending_of(path: str | PurePath) -> str:

@@ -78,11 +78,6 @@ class Header:
     lines: int
 
     @property
-    def most_people(self) -> int:
-        """The most people that one line can stand for."""
-        return MOST_PEOPLE if self.voters is None else self.voters
-
-    @property
     def most_line_bytes(self) -> int:
         """The most bytes of a valid line; of a longer line only so many are kept."""
         return max(_LEAST_LINE, _ITEM_BYTES * len(self.names))
@@ -318,7 +313,9 @@ def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
     ballot = np.repeat(np.arange(len(ballots.lengths)), ballots.lengths)
     yield np.flatnonzero(ballots.people < 1), "the count of people must be at least 1"
     above = "NUMBER VOTERS" if header.voters is not None else f"{MOST_PEOPLE:,}".replace(",", " ")
-    too_many = np.flatnonzero(ballots.people > header.most_people)
+    too_many = np.flatnonzero(
+        ballots.people > (MOST_PEOPLE if header.voters is None else header.voters)
+    )
     yield too_many, f"the count of people is above {above}"
     yield ballot[ballots.items == n_items], "an item is not in the header"
     cells = np.sort(ballot * (n_items + 1) + ballots.items)  # unknown items share a code

@@ -217,7 +217,7 @@ def _on_values(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.A
 
 
 def _strings(values: pa.Array) -> pa.Array:
-    """The same texts as strings; unreadable ones, which no row uses any more, become ''."""
+    """Return the texts as strings; unreadable ones, which no row uses any more, become ''."""
     type_ = pa.large_string() if _is_binary(values.type) else values.type
     flaws = _flaws(values, utf8=True)
     if flaws.any():

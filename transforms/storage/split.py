@@ -109,11 +109,13 @@ def batch_rows(schema: pa.Schema) -> int:
 def batch_of(rows: pa.Table, malformed: tuple[str, ...] = ()) -> ReadBatch:
     """The rows in one batch, with the text of lines that are none."""
     batches = rows.combine_chunks().to_batches()
-    return ReadBatch(batches[0] if batches else no_rows(rows.schema), malformed)
+    return ReadBatch(
+        batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema), malformed
+    )
 
 
 def joined(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, with small batches that follow each other made into one.
+    """Join small batches that follow each other; rows and their order stay.
 
     Every batch costs some milliseconds, however few rows it has, and a file may hold one row in
     each row group, stripe or batch. What is joined has at most `most_rows` rows.
@@ -142,11 +144,6 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         return [pa.concat_batches(batches)]
     except pa.ArrowException:
         return batches
-
-
-def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows."""
-    return pa.RecordBatch.from_pylist([], schema)
 
 
 def with_codes(rows: pa.Table, items: Sequence[str]) -> pa.Table:

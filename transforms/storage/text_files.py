@@ -95,7 +95,7 @@ class _Reader:
         return rows, (*records.texts(broken), *malformed)
 
     def _plain_rows(self, records: Records) -> tuple[pa.Table, tuple[str, ...]] | None:
-        """The same, if it is clear where each record ends: in nearly all blocks of most files."""
+        """Read rows if it is clear where each record ends: in nearly all blocks of most files."""
         expected = records.plain_lines()
         if not expected:
             return None

@@ -74,7 +74,7 @@ class Recoded:
         self._codec = codecs.lookup(encoding)
 
     def read(self, size: int) -> bytes:
-        """As UTF-8, the text of the next `size` bytes at most; none at the end."""
+        """Return the text of the next `size` bytes at most, in UTF-8; empty at the end."""
         text, _ = self._codec.decode(self._stream.read(size), "surrogateescape")
         return text.encode(errors="surrogateescape")
 

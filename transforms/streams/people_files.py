@@ -231,7 +231,7 @@ class PeopleOfNight:
 
     @property
     def paths(self) -> list[str]:
-        """Of all shards."""
+        """Paths of all shards."""
         named = enumerate(self.shards)
         return [_shard_path(self.folder, number, self.bits, digest) for number, digest in named]
 

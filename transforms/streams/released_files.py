@@ -362,7 +362,7 @@ class _Before:
 
 
 def _before(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) -> _Before | None:
-    """Of the files that are kept, each read once; None: one is missing."""
+    """Read the files that are kept, each once; None: one is missing."""
     if night == 0:
         return _Before(np.zeros(()), np.zeros((), np.int64), np.zeros(0, np.int64))
     found, last = np.zeros(()), None

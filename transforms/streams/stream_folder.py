@@ -44,7 +44,7 @@ TRIES = 3  # to delete a folder into which a dying job may write meanwhile
 
 
 def night_name(night: int) -> str:
-    """As files and folders have it, so that names are in the order of nights."""
+    """Name of a night in files and folders, so that names are in the order of nights."""
     return f"{night:05d}"
 
 

@@ -64,8 +64,9 @@ def served_table(name: BigQueryName) -> ServedTable:
             f"{name.url}: is a {str(table.table_type).lower().replace('_', ' ')}; only tables are"
             " read. Save its rows as a table: CREATE TABLE … AS SELECT …. Nothing was spent."
         )
-    at = name.time or _moment_of(table)
-    version = f"{_unix_ms(table.created)}/{at.isoformat()}"
+    # The end of the millisecond in which the table last changed.
+    at = name.time or table.modified.astimezone(UTC) + _TICK
+    version = f"{int(table.created.timestamp() * 1000)}/{at.isoformat()}"
     asked = name.time is not None or datetime.now(UTC) - at < TRAVEL
     return ServedTable(
         name.url,
@@ -113,7 +114,7 @@ def streams_of(
     def create() -> Any:
         try:
             return _reader().create_read_session(
-                parent=f"projects/{_payer(name)}",
+                parent=f"projects/{_client(name.project).project}",  # pays for the reading
                 read_session=wanted,
                 max_stream_count=max(1, min(most, MOST_STREAMS)),
                 timeout=PATIENCE,
@@ -190,24 +191,9 @@ def _get(name: BigQueryName) -> bigquery.Table:
     return ask(find, name.url, ADVICE)
 
 
-def _moment_of(table: bigquery.Table) -> datetime:
-    """The end of the millisecond in which the table last changed."""
-    moment: datetime = table.modified
-    return moment.astimezone(UTC) + _TICK
-
-
-def _unix_ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
-
-
 def _type_of(column: bigquery.SchemaField) -> pa.DataType:
     type_ = _TYPES.get(column.field_type.upper(), pa.struct([]))
     return pa.list_(type_) if column.mode == "REPEATED" else type_
-
-
-def _payer(name: BigQueryName) -> str:
-    """The project that the reading is billed to: that of the credentials, or the table's."""
-    return str(_client(name.project).project)
 
 
 def _client(project: str) -> bigquery.Client:

@@ -14,7 +14,6 @@ from hushrank.flows.errors import ArchiveError, ConfigError, require
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
 from hushrank.transforms.common.local_files import open_to_write, require_regular
-from hushrank.transforms.storage.cloud_storage import is_cloud
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
@@ -134,6 +133,7 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
     """Of listed releases whose night has other files now, a sentence; a YAML file names them."""
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.late_files import late_releases
+    from hushrank.transforms.storage.cloud_storage import is_cloud
 
     listed, found = {release.release_id for release in releases}, dict[str, str]()
     for source in sources:

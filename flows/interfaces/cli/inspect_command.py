@@ -20,7 +20,7 @@ from hushrank.flows.terminal import Console
 if TYPE_CHECKING:
     from hushrank.flows.methods.base import ReductionJob
     from hushrank.flows.reading import Reader
-    from hushrank.flows.run.job import Job, Survey
+    from hushrank.flows.run.context import Job, Survey
     from hushrank.pipelines.inspect.found import Look
 
 YES = "--yes-confidential"
@@ -58,12 +58,11 @@ def inspect(
 
     # The child starts first, because it loads as long as all the rest.
     with Console(stderr=True).status(f"reading what {config} names"), Reader() as reader:
+        from hushrank.flows.interfaces.cli.inspect_texts import show_look
         from hushrank.flows.methods.registry import load_config
-        from hushrank.flows.run.job import Survey
+        from hushrank.flows.run.context import Survey
 
         job, found = inspect_job(Survey(config, load_config(config)), night, reader)
-
-    from hushrank.flows.interfaces.cli.inspect_texts import show_look
 
     show_look(console, job.config, night, found)
 

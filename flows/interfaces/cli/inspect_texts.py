@@ -1,10 +1,11 @@
-"""What `hushrank inspect` prints; the command loads this module when it is called."""
+"""Text of an exact look at rows. Confidential: only `inspect_command` may print it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.panel import Panel
@@ -17,6 +18,10 @@ from hushrank.flows.run.input_files import columns_note
 from hushrank.flows.terminal import Console, print_records
 from hushrank.pipelines.inspect.found import Look
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    pass
+
 
 CONFIDENTIAL = (
     "Exact numbers of real people, without noise. Do not copy, log, send or publish them."

@@ -8,7 +8,6 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -166,12 +165,12 @@ def validate(
     shown = nullcontext() if as_json else console.status(f"checking {config}")
     with shown, Reader() as reader:  # started first, because it loads as long as all the rest
         from hushrank.flows.display import check_notes, show_checks
-        from hushrank.flows.run.budget import check_ledger, ledger_of
+        from hushrank.flows.run.budget import check_ledger
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.run import drawn_before, refuse_worthless
-        from hushrank.flows.run.stream_steps import check_turn
+        from hushrank.flows.run.stream_night import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None and survey.config.nightly:
@@ -179,14 +178,14 @@ def validate(
         else:
             job = prepare_job(survey, night=night)
         refuse_worthless(job)
-        job = replace(job, heads=heads_of(job.files, job.config, reader))
-        ledger, inputs = ledger_of(job.config), job.planned_inputs
+        job.heads = heads_of(job.files, job.config, reader)
+        ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:
             in_stream = survey.config.schedule.stream is not None
             free = in_stream or drawn_before(job) is not None
             check_ledger(job.config, ledger, inputs, None if free else job.terms.spend)
             if in_stream:
-                check_turn(job, ledger)
+                check_turn(job)
         balance = ledger.balance(inputs)
     if not as_json:
         show_checks(console, job, balance)

@@ -22,7 +22,7 @@ from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import short_message
 
 if TYPE_CHECKING:
-    from hushrank.flows.run.job import Job
+    from hushrank.flows.run.context import Job
     from hushrank.flows.run.nights import NightResult
     from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome

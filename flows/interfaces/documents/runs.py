@@ -21,10 +21,9 @@ from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import verdict
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.stage_table import stage_rows
 from hushrank.flows.run.stages import STEPS, Outcome
-from hushrank.flows.run.stream_steps import cost_of
 from hushrank.flows.statement.look import LookRecord
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.privacy.accounting import Spend
@@ -214,10 +213,10 @@ class PlacedItem(RankedItem):
         score, low, high: score and the ends of its 95 % interval, on the release's scale; the
             interval is for this score alone.
         rank_low, rank_high: ends of the 95 % interval of this item's rank alone.
-        group: no two items of one group are surely in order, which is for all items at once.
+        group: no two items of one group are reliably ordered, which is for all items at once.
         low_all, high_all: interval of the score; those of all items hold at once with 95 %.
         rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
-        surely_above: places in the list whose items this item is surely better than: `3..7 9`.
+        surely_above: places in the list whose items this item is reliably better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
         noise_share: of a night of a stream, share of privacy noise in the variance of the score.
     """
@@ -402,7 +401,7 @@ def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> Val
         night=job.night,
         files_found=bool(job.files),
         steps=tuple(StepPlan(step=step.name, does=step.says(job)) for step in STEPS),
-        cost=Cost.of(cost) if job.safe and (cost := cost_of(job)) != FREE else None,
+        cost=Cost.of(cost) if job.safe and (cost := job.cost) != FREE else None,
         notes=notes,
         budget=Budget.of(balance),
     )

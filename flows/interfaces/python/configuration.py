@@ -18,6 +18,7 @@ from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.ledger import Ledger
+from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.registry import calibrate, facts_of_methods
 from hushrank.flows.planning.propose.questions import (
     NUMBERS,
@@ -27,6 +28,7 @@ from hushrank.flows.planning.propose.questions import (
 )
 from hushrank.flows.planning.propose.sections import DEFAULT_METHODS, LOOK
 from hushrank.flows.run.budget import ledger_of
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import adaptive_total
 from hushrank.transforms.storage.cloud_storage import Place, is_cloud
 
@@ -277,10 +279,12 @@ class Asked:
     Attributes:
         config: the configuration.
         counted: whether a lasting ledger counts the release.
+        calibrated: method and mechanism of it; None: nobody needed them yet.
     """
 
     config: SurveyConfig
     counted: bool
+    calibrated: Calibrated | None = None
 
 
 def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool) -> Asked:
@@ -315,7 +319,10 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
         raise ConfigError("\n".join(open_questions))
     if looks and _is_known_without_look(config):
         config = _without_look(config)
-    return Asked(config if known else _with_own_total(config), counted)
+    if known or not config.privacy.private:
+        return Asked(config, counted)
+    calibrated = calibrate(config)
+    return Asked(_with_total_of(config, calibrated.spend), counted, calibrated)
 
 
 def _unanswered(content: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
@@ -443,11 +450,8 @@ def _fill_total(content: dict[str, Any], ledger: Ledger) -> bool:
     return known
 
 
-def _with_own_total(config: SurveyConfig) -> SurveyConfig:
+def _with_total_of(config: SurveyConfig, spend: Spend) -> SurveyConfig:
     """With what this release costs as the total: a second one needs the caller's word."""
-    if not config.privacy.private:
-        return config
-    spend = calibrate(config).terms.spend
     total = adaptive_total([spend], config.ledger.delta).epsilon
     section = config.ledger.model_copy(update={"epsilon": total})
     return config.model_copy(update={"ledger": section})

@@ -45,7 +45,7 @@ from hushrank.flows.planning.plan.plan import (
 )
 from hushrank.flows.planning.plan.survey import config_to_plan, plan_config
 from hushrank.flows.planning.plan.world import World
-from hushrank.flows.run.job import Survey
+from hushrank.flows.run.context import Survey
 from hushrank.flows.terminal import text_console
 from hushrank.pipelines.inspect.found import Look
 from hushrank.privacy.randomness import system_bits

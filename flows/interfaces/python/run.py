@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Unpack
@@ -29,7 +28,8 @@ from hushrank.flows.interfaces.python.configuration import (
 from hushrank.flows.interfaces.python.release import Release
 from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
-from hushrank.flows.run.job import Job, Survey, check_places, prepare_job, read_survey
+from hushrank.flows.run.context import Job, Survey
+from hushrank.flows.run.job import check_places, prepare_job, read_survey
 from hushrank.flows.run.nights import run_night
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import log_note, run_job
@@ -91,6 +91,8 @@ def rank(
     private = job.config.privacy.private
     _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
     survey = Survey(LABEL, job.config, counted=job.counted, anyway=anyway)
+    if job.calibrated is not None:
+        survey.calibrated = job.calibrated
     check_places(survey.config, unsafe=_uncounted(survey, seed))
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
     with running(progress, wait) as execute, held(survey, answers, paths) as ready:
@@ -193,7 +195,8 @@ def held(
     named = key or ledger_key(config.ledger.path)
     roles = [*columns.roles(), *(("window", name) for name in _further(config))]
     with table_file(batches, roles, local_area(config), named) as file:
-        yield replace(survey, held=(file,))
+        survey.held = (file,)
+        yield survey
 
 
 def _further(config: SurveyConfig) -> list[str]:

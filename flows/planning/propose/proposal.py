@@ -51,11 +51,11 @@ from hushrank.transforms.tables.names import is_table
 
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
-_NO_ITEMS = "the full list of items must come from you, because it must not depend on the answers."
+_NO_ITEMS = "List every item yourself: a list taken from the answers would leak who answered."
 _ONE_RESULT = (
-    "One column must say who won: 1, -1 or 0, the name of the item, or words (input.words). Where"
-    " scores or several columns say it, make one column of them first. Counts of wins cannot be"
-    " read: each answer needs a row of its own, or nobody is protected."
+    "hushrank needs one column that names the winner (or holds 1, -1 or 0, or words: input.words);"
+    " if yours is split over several columns or scores, combine them first. Counts of wins cannot"
+    " be read: each answer needs a row of its own, or nobody is protected."
 )
 _EXISTS = "{}: exists already and was not changed; remove it or name another file"
 _COUNTS = re.compile("freq|frequency|count|counts")
@@ -335,11 +335,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
             yield f"Not among them: {short_list(free, MOST_COLUMNS)}."
         return
     seen = _items_seen(head, guess)
-    yield (
-        _NO_ITEMS.capitalize()
-        if seen is None
-        else f"{_items(seen)} found in those rows; {_NO_ITEMS}"
-    )
+    yield (_NO_ITEMS if seen is None else f"{_items(seen)} found in those rows. {_NO_ITEMS}")
 
 
 def _items(count: int) -> str:
@@ -397,7 +393,7 @@ def _file_lines(
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield f"# {_MARKED}Paths start at the folder of this file."
     yield ""
-    yield line("name", scalar(name), "the people whose privacy budget is counted together")
+    yield line("name", scalar(name), "the population this privacy budget belongs to")
     yield ""
     yield "input:"
     yield _kind_line(own.kind, unclear=unclear)

@@ -209,15 +209,14 @@ def design_question() -> Question:
     return Question(
         key="input.design",
         short="the design",
-        asks="was every pair of items asked about equally often?",
+        asks="which pairs were people asked about?",
         choices=(
-            Choice("balanced", "if so"),
-            Choice("random", "if people got pairs at random but some items more often than others"),
+            Choice("balanced", "(every pair asked equally often)"),
+            Choice("random", "(random pairs, some items shown more)"),
             Choice(
                 "any",
-                "if you do not know, or if the same pair was judged several times on purpose, or"
-                " items met by a schedule such as a league; list the pairs in input.pairs if few"
-                " were asked",
+                "(not sure, or the same pair judged several times on purpose, or a schedule such as"
+                " a league; list the pairs in input.pairs if few were asked)",
             ),
         ),
     )

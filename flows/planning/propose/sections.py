@@ -120,7 +120,7 @@ class KindLines:
         """What the person may want to know of it; empty: nothing."""
         if self.kind != "comparisons":
             return ""
-        return "hushrank plan compares it with others and says where it loses to a naive way"
+        return "`hushrank plan` compares methods and says when a simpler one is better"
 
 
 def comparisons_lines(
@@ -340,7 +340,7 @@ def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
 def _trusted_lines(epsilon: Question, *, owned: bool) -> Iterator[str]:
     """The guarantee of rankings that are counted before noise is added."""
     yield line(
-        "  unit", "user", "you may see true rankings; where nobody may: local, with mechanism: auto"
+        "  unit", "user", "you hold the raw rankings; if nobody may, use local with mechanism: auto"
     )
     yield _ADJACENCY
     yield epsilon.line
@@ -434,7 +434,10 @@ def _result_words(guess: ColumnGuess) -> Iterator[str]:
             yield line(f"    {role}", flow(found), meaning)
     if words.tie:
         yield line("    tie", flow(words.tie))
-        yield "    # Remove words that mean no tie, such as both_bad; their rows are set aside."
+        yield (
+            "    # Delete any word that is not a tie (for example both_bad); its rows are then"
+            " ignored."
+        )
 
 
 def _answer_words(guess: ResponseGuess) -> Iterator[str]:

@@ -28,7 +28,8 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods import spectral, streams, trusted_rankings
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.run import drawn
-from hushrank.flows.run.job import Survey, read_survey
+from hushrank.flows.run.context import Survey
+from hushrank.flows.run.job import read_survey
 from hushrank.privacy import stream as stream_module
 from hushrank.privacy.exact_minimiser import GriddedNoise, gridded
 from hushrank.privacy.noise import NoiseLaw, add_noise

@@ -17,7 +17,9 @@ from hushrank.flows.backup import backup
 from hushrank.flows.errors import BackupError
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import Job, read_survey
+from hushrank.flows.run.confidential_folder import Exact
+from hushrank.flows.run.context import Job
+from hushrank.flows.run.job import read_survey
 from hushrank.flows.run.nights import lock_of_nights, prepare_night
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.flows.backup.conftest import CLOUD, LOCAL, OTHER_CLOUD, elsewhere, everything
@@ -123,7 +125,7 @@ def die_at_night(survey: Survey, number: int) -> Job:
     """A night is reserved and counted, and then its machine loses its power."""
     checked = read_survey(survey.config)
     job = prepare_night(checked, DAYS[number], datetime.now(UTC))
-    steps.reserve(job, ledger_of(checked.config))
+    steps.reserve(job)
     steps.reduce(job, InProcessReducer())
     return job
 
@@ -136,9 +138,9 @@ def test_a_night_whose_noise_was_stored_before_its_mark_is_not_drawn_again(
     night(command, here, 0)
     job = die_at_night(here, 1)
     with monkeypatch.context() as patched:
-        patched.setattr("hushrank.flows.run.stream_steps.store_unmarked", stop)
+        patched.setattr("hushrank.flows.run.steps.store_unmarked", stop)
         with pytest.raises(KeyboardInterrupt):
-            steps.draw(job, ledger_of(job.config))
+            steps.draw(job, Exact(job.work))
     (noise,) = here.work.glob("stream-*/released/00001.npz")
     there = restored(command, here, tmp_path)
     night(command, there, 1)

@@ -78,7 +78,7 @@ def test_a_restore_that_dies_is_repeated_and_no_run_gets_ahead_of_it(
                 pass
         begun = (there.work / "ledgers.json").exists()
         if begun and (not there.ledger.exists() or there.ledger.read_bytes() != whole):
-            with pytest.raises(HushrankError, match="a new budget would begin"):
+            with pytest.raises(HushrankError, match="would open a second budget"):
                 check_ledger(config, ledger_of(config), inputs_of(config, make_key=False))
         assert command("restore", folder, there.config)[0] == 0
         assert there.ledger.read_bytes() == whole

@@ -62,7 +62,7 @@ def test_an_empty_cell_may_be_a_tie_and_nothing_else(tmp_path):
     assert meanings(tmp_path, columns=ARENA, words=words)[""] == 0
     config = job(tmp_path, columns=ARENA, words=words)
     said = config.comparisons.spelled_out(("ants", "bees", "cats"))
-    assert "tie, an empty cell (a tie)" in said
+    assert "tie or an empty cell for a tie" in said
     with pytest.raises(ConfigError, match="must not be empty"):
         job(tmp_path, columns=ARENA, words={"left": [""], "tie": "tie"})
 

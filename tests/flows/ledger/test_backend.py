@@ -26,14 +26,14 @@ class ObjectStore:
         with self._swap:
             return Snapshot(self.content, str(self.generation))
 
-    def append(self, token: str, lines: bytes) -> bool:
+    def append(self, token: str, lines: bytes) -> Snapshot | None:
         with self._swap:
             if token != str(self.generation):
                 self.conflicts += 1
-                return False
+                return None
             self.content += lines
             self.generation += 1
-            return True
+            return Snapshot(self.content, str(self.generation))
 
     @contextmanager
     def hold(self, release_id: str) -> Iterator[None]:
@@ -79,9 +79,9 @@ def test_eight_writers_lose_no_update_and_spend_no_more_than_there_is():
 
 def test_a_store_that_never_stands_still_is_given_up():
     class Busy(ObjectStore):
-        def append(self, token: str, lines: bytes) -> bool:
+        def append(self, token: str, lines: bytes) -> Snapshot | None:
             self.conflicts += 1
-            return False
+            return None
 
     store = Busy()
     with pytest.raises(LedgerError) as caught:

@@ -227,7 +227,7 @@ def test_where_nobody_can_tell_any_more_the_step_fails(backend, store, monkeypat
     )
 
 
-@pytest.mark.parametrize(("method", "what"), [("GET", "read"), ("POST", "written")])
+@pytest.mark.parametrize(("method", "what"), [("GET", "written"), ("POST", "written")])
 def test_a_store_that_stays_down_stops_the_run_before_it_draws(store, monkeypatch, method, what):
     lose_patience_at_once(monkeypatch)
     ledger = campus(LedgerObject(PLACE))

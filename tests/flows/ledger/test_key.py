@@ -30,7 +30,8 @@ from hushrank.flows.ledger.key import (
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.private_files import create_private
 from hushrank.flows.release.release_id import described, ids_of_old
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.context import Job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage

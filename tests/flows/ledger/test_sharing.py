@@ -47,12 +47,12 @@ def test_six_names_over_one_file_are_one_budget(survey, command):
         code, printed = released(command, survey, name)
         assert code == 2
         assert "zoo-0 has read the same input (release " in printed
-        assert f"so under the name {name} a new budget would begin for the same people" in printed
+        assert f"so the name {name} would open a second budget" in printed
         assert "Set name: zoo-0." in printed
         assert not (survey.folder / f"out-{name}").exists()
         code, printed = command("validate", survey.config)
         assert code == 2
-        assert "a new budget would begin" in printed
+        assert "would open a second budget" in printed
         code, printed = command("ledger", "show", survey.config)
         assert code == 0
         assert "The same input is read as zoo-0 too." in printed

@@ -119,7 +119,9 @@ class TestAuto:
         )
         code, printed = command("validate", survey.config)
         assert code == 0, printed
-        why = "chance decided which items met (input.design: random); noise in an item's wins: "
+        why = (
+            "chance decided which items met (input.design: random); standard error of a win count: "
+        )
         assert f"method win-loss, because {why}" in " ".join(printed.split())
         code, printed = command("run", survey.config)
         assert code == 0, printed

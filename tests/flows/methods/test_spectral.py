@@ -183,8 +183,8 @@ def test_an_item_that_nobody_got_right_has_an_open_interval_and_a_warning(exam, 
     hardest = release["ranking"][0]
     assert (hardest["item"], hardest["high"]) == ("hard", "inf")
     warning = (
-        "The released counts do not show that anybody was right on hard: no limit to how"
-        " hard that is."
+        "The noisy counts cannot confirm one correct answer on hard, so its difficulty has no"
+        " upper bound."
     )
     assert warning in release["warnings"]
     report = (exam.output / "report.html").read_text()

@@ -27,7 +27,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sure import better_lines
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
-    SURELY,
+    RELIABLY,
     certainty,
     chance_text,
     verdict,
@@ -42,14 +42,14 @@ from tests.releases import make_release, provenance
 
 GAPS = (0.0, 1.0, 1.8, 2.3, 2.7, 3.2, 4.0, 6.0)  # of the first two, in standard errors
 SAID = {
-    "sure": re.compile(r"^i\d+ (leads|is the hardest)\. (?!.*not surely)"),
+    "sure": re.compile(r"^i\d+ (leads|is the hardest)\. (?!.*may also belong)"),
     "very likely": re.compile(
         r"^i\d+ (very likely leads|is very likely harder than) [^.;]*"
-        r"(; not certain when all items are judged at once|, but not surely)\. "
+        r"(; not certain when all items are judged at once|, but not reliably)\. "
     ),
     "open": re.compile(
         r"^(i\d+.* and cannot be told apart|No item can be told apart from any other"
-        r"|i\d+ (leads|is the hardest)\. .* (is|are) not surely (behind|easier than) it)\."
+        r"|i\d+ (leads|is the hardest)\. .* may also belong in the leading group)\."
     ),
 }
 
@@ -174,24 +174,24 @@ def test_all_places_say_the_same_and_none_contradicts_a_probability(grid):
                 assert "told apart" not in text, (place, said)
             if place in ("page", "terminal", "notebook"):
                 assert certainty(release) in text
-            if "surely" in text.replace("not surely", "").lower():
-                assert SURELY in text, (place, said)
+            if "reliably" in text.replace("not reliably", "").lower():
+                assert RELIABLY in text or certainty(release) in text, (place, said)
 
 
-def test_surely_is_said_only_of_what_holds_for_all_items_at_once(grid):
+def test_reliably_is_said_only_of_what_holds_for_all_items_at_once(grid):
     for release in grid:
         lines, said = release.ranking, verdict(release)
         better = better_lines([line.surely_above for line in lines])
         n = len(lines)
-        pairs = f"{better.sum():,} of {n * (n - 1) // 2:,} pairs of items are surely in the order"
+        pairs = f"{better.sum():,} of {n * (n - 1) // 2:,} pairs are reliably ordered"
         assert certainty(release).startswith(pairs)
-        unsure = re.findall(r"(?:^|\. )((?:i\d+|, | and |\d+ more)+) (?:is|are) not surely", said)
+        unsure = re.findall(r"(?:^|\. )((?:i\d+|, | and |\d+ more)+) may also belong", said)
         for name in re.findall(r"i\d+", " ".join(unsure)):
             line = next(place for place, line in enumerate(lines) if line.shown == name)
             assert not better[:, line].any()
 
 
-def test_a_release_that_says_nothing_of_all_items_at_once_never_says_surely(grid):
+def test_a_release_that_says_nothing_of_all_items_at_once_never_says_reliably(grid):
     names = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
     unsaid = dict.fromkeys((*names, "p_best", "p_top"))
     for release in grid[::7]:
@@ -199,7 +199,7 @@ def test_a_release_that_says_nothing_of_all_items_at_once_never_says_surely(grid
         of_before = release.model_copy(update={"ranking": lines, "top": None})
         for place, text in texts_of(of_before).items():
             assert "very likely" not in text.lower()
-            assert not re.search(r".{30}(?<!not )surely.{30}", text), place
+            assert not re.search(r".{30}(?<!not )reliably.{30}", text), place
 
 
 def test_each_group_has_the_sentence_of_its_own_ranking(grid):
@@ -265,7 +265,7 @@ NOT_CERTAIN = "not certain when all items are judged at once."
             [("A", (1, 2), 1, 0.97), ("B", (2, 3), 2, 0.0), ("C", (1, 3), 2, 0.03)],
             f"A very likely leads C; {NOT_CERTAIN} Most likely the best: A (97 %).",
         ),
-        (  # D is surely worse than A and B, which are not those that may be the best
+        (  # D is reliably worse than A and B, which are not those that may be the best
             [
                 *(("A", (1, 2), 1, 0.97), ("B", (2, 3), 2, 0.0), ("C", (1, 4), 2, 0.03)),
                 ("D", (3, 4), 3, 0.0),
@@ -274,7 +274,8 @@ NOT_CERTAIN = "not certain when all items are judged at once."
         ),
         (
             [("A", (1, 2), 1, 0.7), ("B", (2, 3), 2, 0.0), ("C", (1, 3), 2, 0.3)],
-            "A leads. C is not surely behind it. Most likely the best: A (70 %) and C (30 %).",
+            "A leads. C may also belong in the leading group."
+            " Most likely the best: A (70 %) and C (30 %).",
         ),
         (
             [("A", (1, 2), 1, 0.03), ("B", (1, 2), 1, 0.97), ("C", (3, 3), 2, 0.0)],
@@ -283,7 +284,7 @@ NOT_CERTAIN = "not certain when all items are judged at once."
         ),
         (  # only one of two probabilities is known, or none
             [("A", (1, 2), 1, 0.97), ("B", (1, 2), 1, None)],
-            "A very likely leads B, but not surely. Most likely the best: A (97 %).",
+            "A very likely leads B, but not reliably. Most likely the best: A (97 %).",
         ),
         (
             [("A", (1, 2), 1, None), ("B", (1, 2), 1, None), ("C", (3, 3), 2, None)],

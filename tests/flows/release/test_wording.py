@@ -56,12 +56,12 @@ def ranked(*intervals: tuple[int, int, int], informative: bool = True) -> Releas
         ),
         ([(1, 1, 1), (2, 2, 2), (3, 3, 3)], "A leads. B is behind it. C comes last."),
         ([(1, 3, 1)] * 3, "No item can be told apart from any other."),
-        # Only A is surely better than C, so C is not called behind both.
+        # Only A is reliably better than C, so C is not called behind both.
         ([(1, 2, 1), (1, 3, 1), (2, 3, 2)], "A and B lead and cannot be told apart."),
         # C may be better than B, with which it shares no place, and as good as A.
         (
             [(1, 2, 1), (2, 3, 2), (1, 3, 2)],
-            "A leads. C is not surely behind it.",
+            "A leads. C may also belong in the leading group.",
         ),
         (
             [(1, 5, 1)] * 5 + [(6, 6, 2)],
@@ -136,7 +136,7 @@ def test_headline_places_and_intervals_never_contradict(seed, n, apart):
     if said.startswith(f"{lines[0].shown} leads."):
         assert places[0] == "1"
         behind = better[0, 1:].all()
-        assert behind == ("not surely behind" not in said)
+        assert behind == ("may also belong" not in said)
     for place, line in enumerate(lines):
         if f"{line.shown} comes last." in said:
             assert better[np.arange(n) != place, place].all()

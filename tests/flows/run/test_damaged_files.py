@@ -11,7 +11,7 @@ import pytest
 
 from hushrank.flows.errors import HushrankError, PredictableBits
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.confidential_folder import bits_of_reduction, votes_of_reduction
+from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.privacy.units import Unit
@@ -24,10 +24,9 @@ from tests.flows.damages import DAMAGES, remove, replace_by_folder
 def drawn(survey):
     """A job whose noise is drawn and paid for, and not published."""
     job = prepare_job(read_survey(survey.config))
-    ledger = ledger_of(job.config)
-    reserve(job, ledger)
+    reserve(job)
     reduce(job, InProcessReducer())
-    draw(job, ledger)
+    draw(job, Exact(job.work))
     return job
 
 
@@ -74,17 +73,17 @@ def test_the_result_of_another_release_is_not_published(survey, command, drawn):
 def test_damaged_counts_cost_nothing(survey, name):
     job = prepare_job(read_survey(survey.config))
     ledger, path = ledger_of(job.config), job.work / name
-    reserve(job, ledger)
+    reserve(job)
     reduce(job, InProcessReducer())
     whole = path.read_bytes()
     for damage in (lambda: path.write_bytes(whole[:20]), lambda: replace_by_folder(path)):
         damage()
         with pytest.raises(HushrankError, match="Nothing was drawn or spent; run again"):
-            draw(job, ledger)
+            draw(job, Exact(job.work))
         assert ledger.state(job.release_id) == "reserved"
         remove(path)
         path.write_bytes(whole)
-    draw(job, ledger)
+    draw(job, Exact(job.work))
 
 
 @pytest.mark.parametrize(
@@ -98,9 +97,9 @@ def test_records_that_say_nothing_are_no_records(tmp_path, content):
         else:
             path.write_bytes(content)
     with pytest.raises(PredictableBits, match="Nothing was drawn or spent; run again"):
-        bits_of_reduction(tmp_path)
+        Exact(tmp_path).bits()
     with contextlib.suppress(PredictableBits):  # a tally may lack numbers
-        votes_of_reduction(tmp_path, Unit.USER)
+        Exact(tmp_path).votes(Unit.USER)
 
 
 def test_any_flipped_bit_of_a_result_is_no_arrays_or_arrays():

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,9 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.look import Seen
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.registry import calibrate
-from hushrank.flows.run import steps
-from hushrank.flows.run.drawn import Drawn
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.context import Job, Noisy, Survey
+from hushrank.flows.run.job import occasion_of
+from hushrank.flows.run.occasion import noise_of
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
@@ -180,14 +181,15 @@ def drawn(
     monkeypatch: pytest.MonkeyPatch,
     votes: NDArray[np.int64] | None = None,
     runs: int = DRAWS,
-) -> list[Drawn]:
-    """What the step draws, many times."""
-    monkeypatch.setattr(steps, "stated_version", lambda: "0")  # which takes most of its time
-    one = Job(config=case.config, files=(), calibrated=calibrate(case.config))
-    return [steps._drawn(one, case.exact, votes, BitsUsed()) for _ in range(runs)]
+) -> list[Noisy]:
+    """What is drawn, many times."""
+    survey = Survey(Path("survey.yaml"), case.config)
+    calibrated = survey.calibrated
+    one = Job(made_for=occasion_of, survey=survey, files=(), calibrated=calibrated)
+    return [noise_of(one, case.exact, votes, BitsUsed()) for _ in range(runs)]
 
 
-def votes_of(found: list[Drawn], votes: NDArray[np.int64]) -> list[Entries]:
+def votes_of(found: list[Noisy], votes: NDArray[np.int64]) -> list[Entries]:
     """Noise of the look; nothing where there is none."""
     look = found[0].drawn_by.look
     if look is None:
@@ -195,7 +197,7 @@ def votes_of(found: list[Drawn], votes: NDArray[np.int64]) -> list[Entries]:
     return [Entries.of(np.array([each.votes for each in found]) - votes, look.law)]
 
 
-def column(found: list[Drawn], name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+def column(found: list[Noisy], name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """One array of all draws, shape (draws, entries that count something)."""
     values = np.array([each.arrays[name] for each in found])
     assert values.shape[1:] == mask.shape
@@ -203,8 +205,8 @@ def column(found: list[Drawn], name: str, mask: NDArray[np.bool_]) -> NDArray[np
     return values[:, mask].astype(np.float64)
 
 
-def stated_law(found: list[Drawn]) -> NoiseLaw:
-    mechanism: Any = found[0].mechanism
+def stated_law(found: list[Noisy]) -> NoiseLaw:
+    mechanism: Any = found[0].drawn_by.mechanism
     law: NoiseLaw = getattr(mechanism, "counts", mechanism).calibration.law
     return law
 
@@ -258,7 +260,7 @@ def test_scores_and_exposures(method: str, monkeypatch: pytest.MonkeyPatch) -> N
         privacy |= {"noise": "gaussian", "delta": 1e-6}
     config = job(method, privacy, N)
     found = drawn(Case(config, {"counts": np.zeros((N, N), np.int64)}), monkeypatch, MANY_FIT)
-    made: Any = found[0].mechanism
+    made: Any = found[0].drawn_by.mechanism
     scores = -made.objective.ridge * np.array([each.arrays["scores"] for each in found])
     mean, square = (1.5, 4.0) if laplace else (2 / math.sqrt(math.pi), 2.0)
     scale = made.objective.scale
@@ -278,7 +280,7 @@ def test_scores_effects_and_information(monkeypatch: pytest.MonkeyPatch) -> None
     nothing = np.empty(0, np.int64)
     exact = {"cells": nothing, "words": nothing.astype(np.uint64), "counts": nothing}
     found = drawn(Case(config, exact), monkeypatch, MANY_FIT, DRAWS // 2)
-    made = found[0].mechanism.calibrated  # type: ignore[attr-defined]
+    made = found[0].drawn_by.mechanism.calibrated  # type: ignore[attr-defined]
     scores = -made.ridges[0] * np.array([each.arrays["scores"] for each in found])
     effects = -made.ridges[-1] * np.array([each.arrays["effects"] for each in found])
     scale = made.objective.scale

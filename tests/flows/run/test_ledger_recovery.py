@@ -20,7 +20,7 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 
-FORGOT = "a new budget would begin for the same people"
+FORGOT = "would open a second budget for the same people"
 
 
 def ledger_events(survey) -> list[str]:
@@ -293,7 +293,7 @@ def test_what_an_older_copy_has_reserved_counts_as_drawn(survey, command, monkey
             lambda *given: (
                 shutil.copytree(survey.folder / "budget", survey.folder / "older"),
                 steps.reduce(*given),
-            ),
+            )[1],
         )
         assert command("run", survey.config, "--direct")[0] == 0
     put_back(survey, survey.folder / "older")

@@ -24,7 +24,8 @@ from hushrank.flows.methods import noisy_counts
 from hushrank.flows.release.archive import archived
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.job import prepare_job, read_survey, stated_version
+from hushrank.flows.run.context import stated_version
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.nights import (
     due_nights,
     job_to_check,
@@ -113,7 +114,7 @@ def test_validate_takes_a_correct_file_of_nights_with_and_without_files(nightly,
     code, printed = command("validate", nightly.config)
     assert code == 0, printed
     assert f"Valid. A run of night {lately} would:" in printed
-    assert "1 file;" in printed
+    assert "1 file," in printed
     assert "not checked" not in printed
     for setting in ({"partition": "date"}, {"window": "at"}):
         nightly.set(input__paths=["log"], schedule=setting)
@@ -453,7 +454,10 @@ def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
     code, printed = command("ledger", "show", nightly.config)
     assert f"hushrank resume {release_id}" in printed
     drawn_by = stated_version()
-    for name in ("job.code_version", "steps.stated_version"):  # an update before it is published
+    for name in (
+        "context.code_version",
+        "steps.stated_version",
+    ):
         monkeypatch.setattr(f"hushrank.flows.run.{name}", lambda: "99.9.9")
     code, printed = command("resume", release_id, nightly.config)
     assert code == 0, printed

@@ -10,9 +10,7 @@ import pytest
 
 from hushrank.flows.audit import audit
 from hushrank.flows.audit.result import ASSUMPTIONS
-from hushrank.flows.errors import ConfigError
-from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from tests.flows.conftest import InProcessReducer
@@ -106,16 +104,13 @@ def test_what_was_drawn_is_published_where_the_audit_is_gone(audited, command):
     assert certificate["audit"]
 
 
-def test_an_audit_that_goes_during_a_run_costs_nothing(audited):
+def test_an_audit_that_goes_during_a_run_was_read_before_it(audited, command):
     job = prepare_job(read_survey(audited.config))
-    ledger, audit = ledger_of(job.config), audited.folder / "audit.json"
-    reserve(job, ledger)
+    reserve(job)
+    (audited.folder / "audit.json").unlink()
     reduce(job, InProcessReducer())
-    content = audit.read_bytes()
-    audit.unlink()
-    with pytest.raises(ConfigError, match=r"cannot be read.*Nothing was spent"):
-        draw(job, ledger)
-    assert ledger.state(job.release_id) is ReleaseState.RESERVED
-    audit.write_bytes(content)
-    draw(job, ledger)  # the counts are still there
-    assert ledger.state(job.release_id) is ReleaseState.DRAWN
+    draw(job, Exact(job.work))
+    code, printed = command("resume", job.release_id, audited.config)
+    assert code == 0, printed
+    certificate = json.loads((audited.folder / "out" / "certificate.json").read_text())
+    assert certificate["audit"]

@@ -18,7 +18,9 @@ import pytest
 
 from hushrank.flows.errors import DrawError, PredictableBits
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.confidential_folder import Exact
+from hushrank.flows.run.context import Job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.pipelines.reduce import reduce as reductions
 from hushrank.pipelines.reduce import reduce_private, reduce_rankings, reduce_responses
@@ -49,7 +51,7 @@ def test_a_reduction_of_next_to_no_rows_tells_of_the_same_bits(name, tmp_path):
 
 def reserved(job: Job):
     ledger = ledger_of(job.config)
-    reserve(job, ledger)
+    reserve(job)
     return ledger
 
 
@@ -79,11 +81,11 @@ def test_noise_of_the_simulated_sampler_is_never_stored(tmp_path, monkeypatch):
     """As a bug would draw it: from good bits, by the fast sampler."""
     survey = survey_of("noisy-counts", tmp_path)
     job = prepare_job(read_survey(survey.config))
-    ledger = reserved(job)
+    reserved(job)
     reduce(job, InProcessReducer())
     monkeypatch.setattr("hushrank.privacy.noise._exact_noise", simulated())
     with pytest.raises(DrawError, match="not drawn from bits of the operating system"):
-        draw(job, ledger)
+        draw(job, Exact(job.work))
     assert not (job.work / "drawn.npz").exists()
 
 
@@ -96,12 +98,12 @@ def simulated() -> Callable:
 def test_a_draw_without_any_random_bit_is_never_stored(tmp_path, monkeypatch):
     survey = survey_of("noisy-counts", tmp_path)
     job = prepare_job(read_survey(survey.config))
-    ledger = reserved(job)
+    reserved(job)
     reduce(job, InProcessReducer())
     forgotten = "hushrank.estimation.common.central_noise.add_noise"
     monkeypatch.setattr(forgotten, lambda counts, law, bits: counts)
     with pytest.raises(DrawError, match="not drawn from bits of the operating system"):
-        draw(job, ledger)
+        draw(job, Exact(job.work))
     assert not (job.work / "drawn.npz").exists()
 
 
@@ -115,17 +117,17 @@ def test_workers_that_draw_from_a_seed_are_found_before_anything_is_spent(
         monkeypatch.setattr(module, "system_bits", lambda: seeded_bits(1))
     reduce(job, InProcessReducer())
     with pytest.raises(PredictableBits, match="no budget was spent"):
-        draw(job, ledger)
+        draw(job, Exact(job.work))
     assert str(ledger.state(job.release_id)) == "reserved"
 
 
 def test_a_reduction_that_does_not_say_which_bits_it_used_is_not_drawn_from(tmp_path):
     job = prepare_job(read_survey(survey_of("noisy-counts", tmp_path).config))
-    ledger = reserved(job)
+    reserved(job)
     reduce(job, InProcessReducer())
     (job.work / "bits.json").unlink()
     with pytest.raises(PredictableBits, match="left no record of the random bits"):
-        draw(job, ledger)
+        draw(job, Exact(job.work))
 
 
 def coin_rows(folder: Path) -> pa.Table:
@@ -220,7 +222,7 @@ in_process.choose()  # the graph of small inputs; and no engine, so no thread, s
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.steps import draw, reduce
-from hushrank.flows.run.confidential_folder import load_arrays
+from hushrank.flows.run.confidential_folder import Exact, load_arrays
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from tests.flows.conftest import InProcessReducer
@@ -237,7 +239,7 @@ def found(configs):
         told["exact " + config] = digest(load_arrays(job.work / "exact.npz"))
         ledger = ledger_of(job.config)
         ledger.reserve(job.release_id, job.terms.spend, config_hash=job.config.job_hash())
-        draw(job, ledger)
+        draw(job, Exact(job.work))
         drawn = load_arrays(job.work / "drawn.npz")
         told["drawn " + config] = digest({k: v for k, v in drawn.items() if v.dtype.kind != "U"})
     return told

@@ -30,8 +30,8 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from hushrank.flows.run import run as nightly
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.destinations import Traces
-from hushrank.flows.run.job import Job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, TALLY_FILE
 from tests.flows.conftest import ITEMS, Survey, answers
 
@@ -94,8 +94,9 @@ def with_planted_counts(reduce):
     """A step `reduce` after which the counts are the planted ones."""
 
     def reduce_and_plant(job, reducer):
-        reduce(job, reducer)
+        exact = reduce(job, reducer)
         plant_exact(job)
+        return exact
 
     return reduce_and_plant
 

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.run import run
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import heads_of
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.cloud_storage import CloudPath

@@ -120,7 +120,7 @@ def test_effects_and_adjusted_scores_are_released(arena, command):
     assert any("scales of the covariates" in each for each in privacy["not_protected"])
     report = (arena / "out/report.html").read_text()
     assert '<h2 id="effects">Effects</h2>' in report
-    assert "An item with 500 more of length wins" in report
+    assert "500 extra units of length win" in report
     assert base64.b64encode(table).decode() in report
     code, printed = command("history", arena / "out", "--verify")
     assert code == 0, printed

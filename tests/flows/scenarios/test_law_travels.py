@@ -23,10 +23,10 @@ from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import load_arrays
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import reduce, reserve
 from hushrank.flows.statement import rankings as ranking_statement
 from hushrank.flows.statement.look import record_with_look
@@ -145,7 +145,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("random_graph", "even_graph"):
         monkeypatch.setattr(spectral, name, lambda n, _, bits: graph(n, 1.0, bits))
     monkeypatch.setattr("hushrank.flows.run.steps.stated_version", lambda: "9.9.9")
-    monkeypatch.setattr("hushrank.flows.run.job.code_version", lambda: "9.9.9")
+    monkeypatch.setattr("hushrank.flows.run.context.code_version", lambda: "9.9.9")
 
 
 def _tripled(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
@@ -268,8 +268,7 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))
-    ledger = ledger_of(job.config)
-    reserve(job, ledger)
+    reserve(job)
     change_the_code(monkeypatch)
     with pytest.raises(RuntimeError, match="would randomise by another law than the run states"):
         reduce(job, InProcessReducer())

@@ -18,8 +18,9 @@ from scipy.stats import binomtest
 
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.release.release import load_release
+from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import noisy_votes
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import read_tally, read_votes
 from hushrank.privacy.audit import audit_epsilon
@@ -309,7 +310,7 @@ def test_a_job_without_a_pilot_query_says_so_in_one_line(worded, command):
 
 def test_validate_says_which_numbers_a_column_of_outcomes_may_hold(survey, command):
     printed = command("validate", survey.config)[1]
-    assert "column outcome holds 1 (left won), -1 (right won) or 0 (a tie)" in printed
+    assert "Column outcome should hold 1 (left won), -1 (right won) or 0 (a tie)" in printed
 
 
 HEAVY = 40  # rows of the person who changes

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -227,7 +228,7 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
     with monkeypatch.context() as patch:
         patch.setattr("hushrank.flows.run.steps.npz_bytes", raising(KeyboardInterrupt()))
         if "exact" in failing:
-            patch.setattr("hushrank.flows.run.run.forget_exact", raising(broken))
+            patch.setattr("hushrank.flows.run.occasion.forget_exact", raising(broken))
         if "ledger" in failing:
             patch.setattr(Ledger, "cancel", raising(LedgerError("ledger.jsonl: out of reach.")))
         code, printed = command("run", survey.config, "--direct")
@@ -249,22 +250,26 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
 def test_a_reservation_after_which_the_ledger_cannot_be_read_is_given_back_or_told_of(
     survey, command, monkeypatch, reads
 ):
-    real, left = LedgerFile.read, [0]
+    left = [0]
 
     def keep(*arguments: object) -> None:
         left[0] = 1 if reads == "once" else 1000
         return kept(*arguments)
 
-    def read(file: LedgerFile):
-        if left[0]:
-            left[0] -= 1
-            raise LedgerError("ledger.jsonl: the ledger cannot be read (Input/output error).")
-        return real(file)
+    def failing(real: Callable[..., Any]) -> Callable[..., Any]:
+        def tried(*arguments: Any) -> Any:
+            if left[0]:
+                left[0] -= 1
+                raise LedgerError("ledger.jsonl: the ledger cannot be read (Input/output error).")
+            return real(*arguments)
+
+        return tried
 
     kept = steps.keep_witness
     with monkeypatch.context() as patch:
         patch.setattr(steps, "keep_witness", keep)
-        patch.setattr(LedgerFile, "read", read)
+        for name in ("read", "append"):
+            patch.setattr(LedgerFile, name, failing(getattr(LedgerFile, name)))
         code, printed = command("run", survey.config, "--direct")
     told = " ".join(printed.split())
     assert (code, "cannot be read" in told) == (2, True)
@@ -296,6 +301,7 @@ def test_notes_of_a_night_that_failed_are_told_at_the_end(survey, command, monke
 KILLED_RUNS = """
 import json, os, signal, sys
 from pathlib import Path
+from typing import Any
 from hushrank.transforms.engine import in_process
 in_process.choose()  # an engine without threads: this process is forked
 import matplotlib.figure, opendp.measurements
@@ -460,6 +466,7 @@ def test_who_is_interrupted_while_the_child_counts_meets_no_counts_later(survey,
 KILLED_PARENT = """
 import os, signal, sys
 from pathlib import Path
+from typing import Any
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.reader_process import Reducer, _reduce

@@ -32,7 +32,7 @@ def newer_date(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
 
 def newer_version(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> Survey:
     for name in ("code_version", "stated_version"):
-        monkeypatch.setattr(f"hushrank.flows.run.job.{name}", lambda: "99.9.9")
+        monkeypatch.setattr(f"hushrank.flows.run.context.{name}", lambda: "99.9.9")
     return survey
 
 

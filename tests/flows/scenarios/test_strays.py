@@ -13,7 +13,8 @@ from hushrank.flows.run.confidential_folder import (
     make_confidential,
     releases_with_strays,
 )
-from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.flows.run.context import Job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import reduce
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce.execution import execute

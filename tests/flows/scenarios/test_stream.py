@@ -460,14 +460,14 @@ def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command
     assert run(command, stream, 0)[0] == 0
     cost = spent(stream)
     with monkeypatch.context() as dying:
-        name = "hushrank.flows.run.stream_steps.draw_night"
+        name = "hushrank.flows.run.stream_night.draw_night"
         dying.setattr(name, lambda *_: exec("raise KeyboardInterrupt"))
         assert run(command, stream, 1)[0] == 130
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[1], datetime.now(UTC))
-    steps.reserve(job, ledger_of(survey.config))  # killed: nobody gave it back
+    steps.reserve(job)  # killed: nobody gave it back
     code, printed = command("clean", stream.config)
-    name = job.of_stream.stream_id
+    name = job.occasion.stream_id
     assert code == 0, printed
     assert f"stream {name}, which was to end on {DAYS[-1]}: 1 of 6 nights were drawn" in printed
     assert len(exact_files(stream)) >= 4
@@ -541,19 +541,18 @@ def test_what_comes_after_the_end_of_a_stream_is_deleted(stream, command):
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[0], datetime.now(UTC))
-    ledger = ledger_of(survey.config)
-    assert steps.reserve(job, ledger) is steps.Standing.RESERVED
+    assert steps.reserve(job) is not None
     steps.reduce(job, InProcessReducer())
     assert spent(stream) > 0
-    code, printed = command("ledger", "cancel", stream.config, job.of_stream.stream_id)
+    code, printed = command("ledger", "cancel", stream.config, job.occasion.stream_id)
     assert code == 0, printed
     assert spent(stream) == 0
     assert not list(stream.work.rglob("cells/*.npz"))
     assert not list(stream.work.rglob("exact.npz"))
     assert run(command, stream, 0)[0] == 0
-    code, printed = command("ledger", "cancel", stream.config, job.of_stream.stream_id)
+    code, printed = command("ledger", "cancel", stream.config, job.occasion.stream_id)
     assert code == 2, printed
-    code, printed = command("resume", job.of_stream.stream_id, stream.config)
+    code, printed = command("resume", job.occasion.stream_id, stream.config)
     assert code == 2, printed
     assert "is a stream of nights, not a release" in printed
 
@@ -565,7 +564,7 @@ def counts_of(stream: Survey) -> list[Path]:
 
 def test_with_a_full_ledger_disk_the_counts_of_a_night_are_deleted(stream, command, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("hushrank.flows.run.stream_steps.settle", raising(OSError(errno.EIO, "disk")))
+        patch.setattr("hushrank.flows.run.stream_night.settle", raising(OSError(errno.EIO, "disk")))
         patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
         code, printed = run(command, stream, 0)
     assert code == 1, printed
@@ -573,7 +572,7 @@ def test_with_a_full_ledger_disk_the_counts_of_a_night_are_deleted(stream, comma
     shutil.rmtree(stream_folder(stream) / "released")
     with monkeypatch.context() as patch:
         patch.setattr(
-            "hushrank.flows.run.stream_steps.draw_night", raising(OSError(errno.EIO, "disk"))
+            "hushrank.flows.run.stream_night.draw_night", raising(OSError(errno.EIO, "disk"))
         )
         patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
         code, printed = run(command, stream, 0)
@@ -597,10 +596,10 @@ def cancel_on_a_full_disk(file: LedgerFile, token: str, lines: bytes) -> bool:
 def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
     ledger = ledger_of(job.config)
-    steps.reserve(job, ledger)
+    steps.reserve(job)
     steps.reduce(job, InProcessReducer())
     assert counts_of(stream) != []
-    cancel = ("ledger", "cancel", stream.config, job.of_stream.stream_id)
+    cancel = ("ledger", "cancel", stream.config, job.occasion.stream_id)
     with monkeypatch.context() as patch:
         patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
         code, printed = command(*cancel)
@@ -622,11 +621,11 @@ def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, comma
 
 def test_counts_that_cannot_be_deleted_are_named(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
-    steps.reserve(job, ledger_of(job.config))
+    steps.reserve(job)
     steps.reduce(job, InProcessReducer())
     with monkeypatch.context() as patch:
         broken = raising(OSError(errno.EIO, "Input/output error"))
-        patch.setattr("hushrank.flows.run.stream_steps.delete_counting", broken)
+        patch.setattr("hushrank.flows.run.stream_night.delete_counting", broken)
         code, printed = command("ledger", "cancel", stream.config, job.release_id)
     told = " ".join(printed.split())
     assert code == 1, printed
@@ -646,7 +645,7 @@ def test_a_stream_that_a_ledger_forgot_is_ended_when_it_is_recovered(stream, com
     assert code == 2, printed
     code, printed = command("validate", stream.config)
     assert code == 2, printed
-    assert "a new budget would begin for the same people" in printed
+    assert "would open a second budget for the same people" in printed
     cost = spent(stream)
     code, printed = command("ledger", "recover", stream.config, "--yes")
     assert code == 0, printed

@@ -61,7 +61,7 @@ def test_a_job_with_weights_releases_says_and_ranks(survey, command, method, tie
     page = (survey.output / "report.html").read_text()
     assert f"1/{units:,} of a win of weight 1" in page
     assert "Answers per person that count in full, at most" in page
-    assert "all answers of a person count, and less each where more than 2" in printed
+    assert "all answers of a person, each less where there are more than 2" in printed
 
 
 def test_weights_alone_go_with_laplace_noise_and_one_comparison(survey, command):

@@ -19,7 +19,7 @@ import yaml
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.run import job
+from hushrank.flows.run import context, job
 from hushrank.flows.run.input_files import _check_workers
 from hushrank.transforms.common import extras
 from hushrank.transforms.common.extras import EXTRAS, is_installed
@@ -229,7 +229,7 @@ def test_dataflow_is_refused_where_its_client_is_missing(monkeypatch):
             return ("",)
 
     monkeypatch.setattr(job, "check_output", lambda *_, **__: None)
-    monkeypatch.setattr(job, "audited_pairs", lambda _: None)
+    monkeypatch.setattr(context, "audited_pairs", lambda _: None)
     monkeypatch.setattr(extras, "is_installed", lambda extra: extra != "gcp")
     with pytest.raises(ConfigError, match=r"runner: dataflow: needs .*hushrank\[gcp\]"):
         job.check_places(Places())

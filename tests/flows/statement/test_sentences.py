@@ -55,8 +55,8 @@ def test_participation_is_protected_only_where_people_may_be_absent(unit, adjace
     removed = adjacency is Adjacency.ADD_REMOVE
     assert ("whether they took part" in " ".join(statement.sentences)) == (user and removed)
     exposed = " ".join(statement.not_protected)
-    assert ("That a person took part" in exposed) == (user and not removed)
-    assert ("That an answer was given" in exposed) == (not user and not removed)
+    assert ("Whether a particular person took part" in exposed) == (user and not removed)
+    assert ("Whether a particular answer was given" in exposed) == (not user and not removed)
 
 
 @pytest.mark.parametrize(("unit", "adjacency", "noise"), KINDS)

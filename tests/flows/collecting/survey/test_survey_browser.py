@@ -283,7 +283,7 @@ def test_the_slider_says_what_it_means_and_stays_in_its_range(visit):
     slider = page.get_by_role("slider", name="Your choice")
     said = "Each of your answers is sent wrong with probability 27%."
     eventually(slider).to_have_attribute("aria-valuetext", said)
-    said = "epsilon is 1; all that is sent of you together loses 10 at most"
+    said = "epsilon is 1, and at most 10 for everything you send together"
     eventually(page.locator("#meaning")).to_contain_text(said)
     slider.focus()
     for key, percent in (("Home", "44%"), ("End", "2%")):

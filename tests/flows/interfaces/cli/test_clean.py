@@ -132,7 +132,7 @@ def test_rows_of_a_release_whose_mechanism_failed_go_and_the_mark_stays(
         raise DrawError("It cannot be drawn.")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hushrank.flows.run.steps._drawn", fail)
+        patched.setattr("hushrank.flows.run.occasion.noise_of", fail)
         assert command("run", survey.config, "--direct")[0] == 1
     (work,) = (path for path in survey.work.iterdir() if path.is_dir())
     set_aside(work)

@@ -82,8 +82,8 @@ def test_the_transcript(name, write):
     assert proposal.summary == (
         "I read the header and 5 rows only. Looks like comparisons:"
         " user=student, left=a, right=b, winner=choice.\n"
-        "6 items found in those rows; the full list of items must come from you,"
-        " because it must not depend on the answers."
+        "6 items found in those rows. List every item yourself: a list taken from the answers would"
+        " leak who answered."
     )
     assert write_proposal(proposal, TARGET) == (
         f"{proposal.summary}\n"
@@ -120,11 +120,10 @@ def test_an_unfilled_proposal_names_its_lines():
     with pytest.raises(ConfigError) as caught:
         load_config(TARGET)
     assert str(caught.value).split("\n") == [
-        "survey.yaml: input.design: line 17 is marked CHOOSE and has no value yet; was every pair"
-        " of items asked about equally often? balanced if so; random if people got pairs at random"
-        " but some items more often than others; any if you do not know, or if the same pair was"
-        " judged several times on purpose, or items met by a schedule such as a league; list the"
-        " pairs in input.pairs if few were asked",
+        "survey.yaml: input.design: line 17 is marked CHOOSE and has no value yet; which pairs"
+        " were people asked about? balanced (every pair asked equally often); random (random pairs,"
+        " some items shown more); any (not sure, or the same pair judged several times on purpose,"
+        " or a schedule such as a league; list the pairs in input.pairs if few were asked)",
         "survey.yaml: items: line 21 is marked CHOOSE and has no value yet; all that can be"
         " compared, for example {names: [London, Paris]}, {file: items.txt}, or {count: 6} for the"
         " numbers 0 to 5",
@@ -160,10 +159,10 @@ def test_what_cannot_be_guessed_is_asked_for():
     assert proposal.summary.split("\n")[:2] == [
         "I read the header and 1 row only. Looks like comparisons: left=a, right=b.",
         "Could not tell which column is user or outcome. Columns: who, a, b, when, verdict."
-        " Set input.columns.user and input.columns.outcome. One column must say who won: 1, -1 or"
-        " 0, the name of the item, or words (input.words). Where scores or several columns say it,"
-        " make one column of them first. Counts of wins cannot be read: each answer needs a row of"
-        " its own, or nobody is protected.",
+        " Set input.columns.user and input.columns.outcome. hushrank needs one column that names"
+        " the winner (or holds 1, -1 or 0, or words: input.words); if yours is split over several"
+        " columns or scores, combine them first. Counts of wins cannot be read: each answer needs"
+        " a row of its own, or nobody is protected.",
     ]
     asked = ("the column user", "the column outcome", "the design", "the items", "epsilon")
     assert proposal.choices == (*asked, "answers a person")
@@ -361,9 +360,9 @@ def test_the_design_is_asked_for():
     proposal = propose_config(write_csv(Path("answers.csv"), ROWS), TARGET)
     assert proposal.choices == ("the design", "the items", "epsilon", "answers a person")
     assert (
-        "  design:                        # CHOOSE: was every pair of items asked about equally"
-        " often? balanced if so; random if people got pairs at random but some items more often"
-        " than others; any if you do not know, or"
+        "  design:                        # CHOOSE: which pairs were people asked about? balanced"
+        " (every pair asked equally often); random (random pairs, some items shown more); any (not"
+        " sure, or"
     ) in proposal.text
 
 

@@ -318,7 +318,7 @@ def test_a_folder_with_a_level_of_dates_is_ranked_whole_and_nights_are_offered(c
     nightly.write_text(filled(text, COMPARED | {"epsilon": "2"}))
     code, printed = command("validate", nightly, "--date", "2026-11-19")
     assert code == 0, printed
-    assert "1 file;" in printed
+    assert "1 file," in printed
 
 
 def test_a_sheet_without_a_person_says_what_to_do_and_that_does_it(command):

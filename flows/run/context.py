@@ -1,0 +1,372 @@
+"""What a run knows before a row is read: `Job`, every part of which is made once.
+
+Steps of a run take it and return values. What differs between a release by itself and a night of a
+stream, they ask the job's `Occasion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.flows.certificate.audited import audited_pairs
+from hushrank.flows.certificate.model import AuditedPair
+from hushrank.flows.certificate.software import full_version
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError, MethodRefused
+from hushrank.flows.ledger.account import Attempt
+from hushrank.flows.ledger.key import (
+    KEY_BYTES,
+    InputNames,
+    LedgerKey,
+    find_key,
+    ledger_key,
+)
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.methods.base import Arrays, Calibrated, ReductionJob, Terms
+from hushrank.flows.methods.registry import calibrate
+from hushrank.flows.planning.plan.worth import Worth, worth_of
+from hushrank.flows.release.input_contents import Contents
+from hushrank.flows.release.input_names import input_names
+from hushrank.flows.release.stream import StreamRecord
+from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.confidential_folder import (
+    Exact,
+)
+from hushrank.flows.run.drawn import Drawn
+from hushrank.flows.run.input_files import told_as_input
+from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
+from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.split import Head
+
+NO_KEY_YET = "none"  # check value of no real key
+NO_ID_YET = "RELEASE"  # stands in a path that is only shown, before the ledger has a key
+
+
+def code_version() -> str:
+    """Version of the installed distribution."""
+    return version("hushrank")
+
+
+def stated_version() -> str:
+    """The same with the commit, where one is known: what a release says that it was drawn by."""
+    return full_version(code_version())
+
+
+Read = Callable[[ReductionJob], None]  # by the child process that alone holds rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noisy:
+    """What an occasion has drawn: it may be published, and is neither stored nor marked yet.
+
+    Attributes:
+        arrays: what the mechanism let out; nothing, where a look told it to stop.
+        drawn_by: method and mechanism that drew them.
+        bits: with which random bits.
+        votes: what the look at the rows saw, with noise, shape (2,); None: there was no look.
+        people: of a night of a stream: digest of the file of who counted.
+    """
+
+    arrays: Arrays
+    drawn_by: Calibrated
+    bits: BitsUsed
+    votes: NDArray[np.int64] | None = None
+    people: str = ""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing was drawn after the look."""
+        return self.votes is not None and not self.arrays
+
+
+class Occasion(Protocol):
+    """What differs between a release by itself and a night of a stream."""
+
+    by_content: bool  # whether the content of its files decides which release it is
+
+    def release_id(self, job: Job) -> str:
+        """The id of the release; raises as `Job.release_id`."""
+        ...
+
+    def reserve(self, job: Job, *, noise_lost: bool) -> Spend:
+        """Set the cost aside; raises as `steps.reserve`.
+
+        Args:
+            job: what is to be drawn.
+            noise_lost: it is paid for, and its noise is lost.
+
+        Returns:
+            What the draw costs.
+        """
+        ...
+
+    def restore(self, job: Job, attempt: Attempt) -> Noisy | None:
+        """What was drawn at `attempt`, whose file is lost; None: nobody has it.
+
+        Raises:
+            HushrankError: it must not be drawn again.
+        """
+        ...
+
+    def reduce(self, job: Job, asked: ReductionJob, read: Read) -> None:
+        """Have the rows read, and keep what is counted; raises as `steps.reduce`."""
+        ...
+
+    def draw(self, job: Job, exact: Exact) -> Noisy:
+        """Draw the noise, once; raises as `steps.draw`."""
+        ...
+
+    def record(self, drawn: Drawn) -> StreamRecord | None:
+        """What the release says of its stream; None: it is no night of one."""
+        ...
+
+    def counted(self, job: Job) -> dict[str, Callable[[], None]]:
+        """Where exact counts are of a run that ends before its draw, and what deletes them."""
+        ...
+
+    def tidy(self, job: Job) -> None:
+        """Delete what nobody needs once the ledger holds the mark of the draw."""
+        ...
+
+
+@dataclass(kw_only=True, eq=False)
+class Job:
+    """A checked configuration with its input.
+
+    Attributes:
+        survey: the configuration, with what is made of it once: ledger, method, audit.
+        files: input files.
+        heads: what their footers and headers say, row counts with it; None until somebody looked.
+        tables: further files that decide the result: the file of epsilons, if there is one.
+        seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
+        again: whether a fresh draw is wanted of a release that was drawn before.
+        night: the day whose rows are ranked; None if the configuration selects no nights.
+        known_id: key of the release of that night or run, if the ledger knows it already.
+        calibrated: method and mechanism of the release, calibrated once and then passed on; None if
+            the release was drawn before.
+        made_for: tells what the release is made for, when somebody asks (`Occasion`).
+    """
+
+    survey: Survey
+    files: tuple[InputFile, ...]
+    heads: tuple[Head, ...] | None = field(default=None, repr=False)
+    tables: tuple[InputFile, ...] = ()
+    seed: int | None = None
+    night: date | None = None
+    again: bool = False
+    known_id: str | None = None
+    calibrated: Calibrated | None = None
+    made_for: Callable[[Job], Occasion] = field(repr=False)
+
+    @property
+    def config(self) -> SurveyConfig:
+        """The configuration."""
+        return self.survey.config
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that the configuration names, opened once."""
+        return self.survey.ledger
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The last attempt at the release, as far as the ledger is known."""
+        return self.ledger.known().account.attempt(self.release_id)
+
+    @property
+    def safe(self) -> bool:
+        """Whether this run asks for a private release that the ledger counts.
+
+        Whether the release really is private, the draw decides from the random bits it used.
+        """
+        return self.config.privacy.private and self.seed is None and self.survey.counted
+
+    @cached_property
+    def release_id(self) -> str:
+        """The id of the release (`flows.release.release_id`).
+
+        This call makes the ledger's secret if there is none, and reads the files unless their
+        digests are remembered.
+
+        Raises:
+            LedgerError: the ledger or its secret cannot be used.
+            ConfigError: a file cannot be read.
+        """
+        return self.occasion.release_id(self) if self.known_id is None else self.known_id
+
+    @cached_property
+    def contents(self) -> Contents:
+        """The content of its files, which are read once at most."""
+        return Contents(self.key, self.config.confidential)
+
+    @cached_property
+    def occasion(self) -> Occasion:
+        """What the release is made for: itself, or a night of a stream.
+
+        Raises:
+            LedgerError: the ledger's secret cannot be read or made.
+        """
+        return self.made_for(self)
+
+    @cached_property
+    def inputs(self) -> InputNames:
+        """What the ledger records about the input.
+
+        Raises:
+            LedgerError: the ledger's secret cannot be read or made.
+        """
+        with told_as_input():
+            return input_names(self.config.input.paths, self.files, self.key, self.contents.of)
+
+    @cached_property
+    def key(self) -> LedgerKey:
+        """The ledger's secret; this makes it if there is none.
+
+        Raises:
+            LedgerError: it cannot be read or made.
+        """
+        return ledger_key(self.config.ledger.path)
+
+    @property
+    def planned_inputs(self) -> InputNames:
+        """The same before anything is written; without names if the ledger has no secret yet."""
+        known = find_key(self.config.ledger.path)
+        return unnamed_inputs(self.config, self.files) if known is None else self.inputs
+
+    @property
+    def drawn_by(self) -> Calibrated:
+        """Method and mechanism that draw the release.
+
+        Raises:
+            ValueError: the release was drawn before; they are stored with it (`flows.run.drawn`).
+        """
+        if self.calibrated is None:
+            raise ValueError("the release was drawn before: its mechanism is stored with it")
+        return self.calibrated
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism that draws the release; raises as `drawn_by`."""
+        return self.drawn_by.mechanism
+
+    @cached_property
+    def worth(self) -> Worth | None:
+        """What the release reaches at best; None: no formula tells. Raises as `drawn_by`."""
+        return worth_of(self.config, self.drawn_by)
+
+    @property
+    def cost(self) -> Spend:
+        """What drawing costs now: of a stream the first night costs, and no other."""
+        section = self.config.schedule.stream
+        first = section is None or self.night is None or section.number_of(self.night) == 0
+        return self.terms.spend if first else FREE
+
+    @property
+    def terms(self) -> Terms:
+        """Cost and noise of the release, in numbers and words."""
+        return self.drawn_by.terms
+
+    def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
+        """The job that reads the rows; it leaves exact arrays in `folder`."""
+        method = self.drawn_by.method
+        asked = method.reduction(self.config, self.mechanism, self.files, key, str(folder))
+        return replace(asked, heads=self.heads)
+
+    @property
+    def work(self) -> Place:
+        """This release's folder in the confidential area."""
+        return self.config.confidential / self.release_id
+
+    @property
+    def planned_work(self) -> Place:
+        """The same folder, for people; it makes no secret if the ledger has none yet."""
+        if self.known_id is None and find_key(self.config.ledger.path) is None:
+            return self.config.confidential / NO_ID_YET
+        return self.work
+
+    def bits(self) -> RandomBits:
+        """Source of every random choice of the run."""
+        return system_bits() if self.seed is None else seeded_bits(self.seed)
+
+
+@dataclass(eq=False)
+class Survey:
+    """A configuration that was read and checked once, for everything that one command does.
+
+    Ledger, method and audit are made of it once, when somebody asks for them.
+
+    Attributes:
+        path: the YAML file, for messages.
+        config: its content; a change of the file while the command runs has no effect.
+        held: copies of tables in memory, in place of the files that it names; None: none.
+        counted: whether a lasting ledger counts its releases; if none does, they are unsafe.
+        anyway: whether the operator wants a release that buys nothing, too.
+    """
+
+    path: Path
+    config: SurveyConfig
+    held: tuple[InputFile, ...] | None = None
+    counted: bool = True
+    anyway: bool = False
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism that draws releases of this configuration; raises as `calibrated`."""
+        return self.calibrated.mechanism
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger that the configuration names.
+
+        Raises:
+            LedgerError: the key cannot be used.
+        """
+        return ledger_of(self.config)
+
+    @cached_property
+    def audit(self) -> tuple[AuditedPair, ...] | None:
+        """What attacks on the job have shown; None: it names no audit.
+
+        Raises:
+            ConfigError: the file `report.audit` cannot be used.
+        """
+        return audited_pairs(self.config)
+
+    @cached_property
+    def calibrated(self) -> Calibrated:
+        """Method and mechanism of this configuration, chosen and calibrated once.
+
+        Raises:
+            MethodRefused: the configuration does not suit its method; the text names the file, as
+                every message about the configuration does.
+        """
+        try:
+            return calibrate(self.config)
+        except ConfigError as error:
+            lines = (f"{self.path}: {line}" for line in str(error).splitlines())
+            raise MethodRefused("\n".join(lines)) from None
+
+
+def unnamed_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
+    """What can be said of an input without a key, which only decides what is kept of very much."""
+    key = LedgerKey(bytes(KEY_BYTES), "")
+    return InputNames(NO_KEY_YET, (), input_names(config.input.paths, files, key, _unknown).plain)
+
+
+def _unknown(_file: InputFile) -> None:
+    return None
