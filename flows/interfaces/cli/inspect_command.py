@@ -64,8 +64,6 @@ def inspect(
 
         job, found = inspect_job(Survey(config, load_config(config)), night, reader)
 
-    from hushrank.flows.interfaces.cli.inspect_texts import show_look
-
     show_look(console, job.config, night, found)
 
 

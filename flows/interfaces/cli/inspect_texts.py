@@ -1,4 +1,4 @@
-"""What `hushrank inspect` prints; the command loads this module when it is called."""
+"""Text of an exact look at rows. Confidential: only `inspect_command` may print it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OFTEN_TOO_MUCH = {
     *("numpy.f2py", "numpy.testing", "apache_beam", "pandas.core", "prefect"),
 }
 LIBRARIES = [
-    (PARENT, {"scipy.special", "opendp.measurements"}, OFTEN_TOO_MUCH),
+    (PARENT, {"opendp"}, OFTEN_TOO_MUCH),
     (READER, {"pyarrow.csv"}, OFTEN_TOO_MUCH | {"scipy.special", "opendp", "asyncio", "pydantic"}),
 ]
 
@@ -49,4 +49,7 @@ def test_a_plain_run_loads_no_library_for_nothing(
     walk: Walk, process: str, needed: set[str], unused: set[str]
 ):
     assert needed <= walk.libraries[process]
-    assert not unused & walk.libraries[process]
+    loaded = walk.libraries[process]  # scipy loads its parts unseen, but not what is inside them
+    assert [
+        name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in unused)
+    ] == []
