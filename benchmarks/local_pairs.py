@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon
 from hushrank.estimation.rankings.pair_answer_counts import count_answers
 from hushrank.estimation.rankings.pair_answer_evidence import answered_pairs
-from hushrank.estimation.rankings.pair_debiasing import debiased_pair_counts
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
+from hushrank.estimation.rankings.ranking_evidence import debiased_pair_counts
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.random_pairs import Hide, answer_pairs, best_pairs, law_of_epsilon
 from hushrank.privacy.randomness import seeded_bits

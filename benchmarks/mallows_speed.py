@@ -19,7 +19,7 @@ from random import SystemRandom
 import numpy as np
 from measuring import seconds
 
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 from hushrank.privacy.mallows import insertion_weights, sample_positions, synthetic_rankings
 from hushrank.privacy.randomness import system_bits
 

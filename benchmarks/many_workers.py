@@ -167,7 +167,7 @@ def carry_out(job: Any, options: argparse.Namespace, folder: Path, stages: Stage
     """The counts, and a file for each shuffle in `folder`."""
     from apache_beam.pvalue import TaggedOutput
 
-    from hushrank.pipelines.reduce import dense_total, reduce
+    from hushrank.pipelines.reduce import reduce
     from hushrank.transforms.storage.spill_file import SpillFolder
 
     kind = reduce.kind_of(job)
@@ -190,7 +190,7 @@ def carry_out(job: Any, options: argparse.Namespace, folder: Path, stages: Stage
                         stages.look()
         sent = {"parcels": met.elements, "partitions": len(met.keys), "bytes": met.bytes}
         stages.end("read, encode, send", **sent, largest_partition=met.largest_group)
-        bound, partial = reduce._Bound(kind, heavy), dense_total._Partial(kind.combine())
+        bound, partial = reduce._Bound(kind, heavy), reduce._Partial(kind.combine())
         for share in shares(met.keys, options.workers):
             groups = ((key, met.of(key)) for key in share)
             rows = (r for r in bundle_of(bound, groups) if not isinstance(r, TaggedOutput))
@@ -200,10 +200,10 @@ def carry_out(job: Any, options: argparse.Namespace, folder: Path, stages: Stage
         sent = {"blocks": blocks.elements, "places": len(blocks.keys), "bytes": blocks.bytes}
         stages.end("bound, partial sums", **sent, largest_place=blocks.largest_group)
         for key in blocks.keys:
-            for number, total in dense_total._AddBlocks().process((key, blocks.of(key))):
+            for number, total in reduce._AddBlocks().process((key, blocks.of(key))):
                 sums.send(number, total)
         stages.end("add blocks", blocks=sums.elements, bytes=sums.bytes)
-        (counts,) = dense_total._Total(kind.combine()).process((0, sums.of(0)))
+        (counts,) = reduce._Total(kind.combine()).process((0, sums.of(0)))
         stages.end("total", rows_kept=int(counts.sum()), bytes=counts.nbytes)
     return counts
 

@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from hushrank.estimation.rankings.pair_debiasing import debiased_pair_counts
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
+from hushrank.estimation.rankings.ranking_evidence import debiased_pair_counts
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import system_bits
 

@@ -27,10 +27,10 @@ from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import RIDGE
 from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
+from hushrank.estimation.rankings.mechanism_choice import laplace_places, mallows_places
 from hushrank.estimation.rankings.net_evidence import NetEvidence, plain_nets, undone_nets
 from hushrank.estimation.rankings.pair_answer_counts import count_answers
 from hushrank.estimation.rankings.pair_answer_evidence import answered_nets, fitted_nets
-from hushrank.estimation.rankings.place_laws import laplace_places, mallows_places
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate
 from hushrank.privacy.laplace_ranks import laplace_rankings

@@ -57,7 +57,7 @@ def reduce(folder: Path) -> Taken:
     from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.catalogue import Catalogue
     from hushrank.transforms.responses.answer_sheets import Duplicates
-    from hushrank.transforms.responses.response_columns import ResponseColumns
+    from hushrank.transforms.responses.responses import ResponseColumns
     from hushrank.transforms.storage.files import list_files
 
     with tempfile.TemporaryDirectory() as work:

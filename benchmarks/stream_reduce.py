@@ -37,8 +37,8 @@ from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.comparisons.shuffle import Partitioning
 from hushrank.transforms.storage.files import list_files
-from hushrank.transforms.streams.participation import People
 from hushrank.transforms.streams.people_files import (
+    People,
     finish_people,
     people_folder,
     write_shard,

@@ -25,9 +25,8 @@ from many_workers import MAX_CONTRIBUTIONS, ROWS_A_PERSON, the_job
 
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.dense_total import BLOCK_CELLS
-from hushrank.transforms.comparisons.owned_rows import WORDS, OwnedRows
-from hushrank.transforms.comparisons.shuffle import Partitioning, pack
+from hushrank.pipelines.reduce.reduce import BLOCK_CELLS
+from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows, Partitioning, pack
 from hushrank.transforms.storage.split import Split
 
 CPU_A_ROW, CPU_A_PARCEL = 0.255e-6, 224e-6  # seconds

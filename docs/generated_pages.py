@@ -24,6 +24,7 @@ from hushrank.flows.watching.open_lineage import facet_schema
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"
 DOCUMENTS: dict[str, type[BaseModel]] = {
+    "COMMAND": runs.ErrorDocument,
     "run": runs.RunDocument,
     "run --plan": runs.StagesDocument,
     "validate": runs.ValidateDocument,

@@ -119,6 +119,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         console.print(Text(expected), soft_wrap=True)
     for warning in release.warnings:
         console.print(Text(f"Note: {warning}", style="yellow"))
+    if outcome.late:
+        console.print(Text(outcome.late, style="yellow"), soft_wrap=True)
     show_alerts(console, outcome)
     console.print(Text(f"Report: {outcome.folder / REPORT}"), soft_wrap=True)
     if not is_installed("report"):
@@ -162,7 +164,8 @@ def night_text(result: NightResult) -> str:
     cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
     if spent == FREE:
         cost = "paid for with its stream"
-    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}"
+    late = f" {result.outcome.late}".rstrip()
+    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}{late}"
 
 
 def expected_error(release: Release) -> str:

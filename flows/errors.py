@@ -8,26 +8,100 @@ from __future__ import annotations
 import errno
 import re
 import resource
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 from hushrank.transforms.common.local_files import UnfitFile
 from hushrank.transforms.common.plain_text import short_message
+
+NOTHING_SPENT = "Nothing was read or spent."
+
+
+NOTHING = "nothing"  # was spent
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A rule that is broken.
+
+    Attributes:
+        place: where, such as `survey.yaml: privacy.epsilon`, a file, a ledger or an option; empty:
+            the rule says it.
+        rule: what is wrong.
+        fix: how to put it right; empty: the rule says it.
+        line: of the file that `place` names, from 1; None: not known.
+    """
+
+    place: str = ""
+    rule: str = ""
+    fix: str = ""
+    line: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The three parts; a fix that begins in lower case ends the sentence of the rule."""
+        start = f"{self.place}: {self.rule}" if self.place else self.rule
+        if not self.fix:
+            return start
+        return f"{start}{'. ' if self.fix[0].isupper() else '; '}{self.fix}"
 
 
 class HushrankError(Exception):
     """A failure that explains itself: the command line prints its text without a traceback.
 
-    Its text has an end, whatever names it holds (`transforms.common.plain_text.short_message`).
+    The text is made of its problems, or is the rule of the only one. It has an end, whatever names
+    it holds (`transforms.common.plain_text.short_message`).
 
     Attributes:
         exit_code: what the process ends with.
+        problems: the rules that are broken, at least one.
+        spent: what it cost, in words; `NOTHING`; None: not known.
     """
 
     exit_code: ClassVar[int] = 1
+    spent: str | None = None
 
-    def __init__(self, text: object = "") -> None:
-        """Args: what is wrong, where, and how to put it right."""
-        super().__init__(short_message(str(text)))
+    def __init__(
+        self,
+        text: object = "",
+        *problems: Problem,
+        closing: str = "",
+        spent: str | None = None,
+    ) -> None:
+        """Describe the failure by a text, or by problems.
+
+        Args:
+            text: what is wrong, where, and how to put it right; empty: it is made of `problems`.
+            problems: the parts of the text.
+            closing: a sentence that follows problems.
+            spent: see the class; None: what holds for all errors of the class.
+        """
+        made = "\n".join(each.sentence for each in problems)
+        if closing:
+            made = f"{made}{'' if made.endswith('.') else '.'} {closing}"
+        super().__init__(short_message(str(text) or made))
+        self.problems = problems or (Problem(rule=f"{self}"),)
+        if spent is not None:
+            self.spent = spent
+
+    @classmethod
+    def at(cls, place: object, text: str) -> Self:
+        """The error that `text` tells, at a place that it may begin with."""
+        return cls(text, Problem(f"{place}", text.removeprefix(f"{place}: ")))
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """What a program reads: the first problem, what was spent, and all problems."""
+        problems = [
+            {
+                "place": short_message(each.place) or None,
+                "line": each.line,
+                "rule": short_message(each.rule),
+                "fix": short_message(each.fix) or None,
+            }
+            for each in self.problems
+        ]
+        return {**problems[0], "spent": self.spent, "problems": problems}
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: IPython asks for it."""
@@ -54,6 +128,13 @@ class ConfigError(HushrankError):
     """The configuration or the input breaks a rule that the person can put right."""
 
     exit_code = 2
+    spent = NOTHING
+
+    @classmethod
+    def from_input(cls, error: Exception) -> Self:
+        """The refusal of an input; an `InputError` names its file first."""
+        place, found, _ = f"{error}".partition(": ")
+        return cls.at(place, f"{error}") if found else cls(f"{error}")
 
 
 def require(extra: str, where: str) -> None:
@@ -66,10 +147,11 @@ def require(extra: str, where: str) -> None:
     Raises:
         ConfigError: it is not installed.
     """
-    from hushrank.transforms.common.extras import lacking  # loads Arrow
+    from hushrank.transforms.common.extras import is_installed, remedy  # loads Arrow
 
-    if sentence := lacking(extra, where):
-        raise ConfigError(sentence)
+    if not is_installed(extra):
+        rule, _, fix = remedy(extra).partition(". ")
+        raise ConfigError("", Problem(where, rule, fix), closing=NOTHING_SPENT)
 
 
 def refusal_of(error: BaseException) -> ConfigError | None:
@@ -78,15 +160,16 @@ def refusal_of(error: BaseException) -> ConfigError | None:
         return None
     if isinstance(error, UnfitFile | IsADirectoryError):
         fix = "Put a regular file there, or name another place."
-        notes = notes_of(error)
-        return ConfigError(f"{error.filename}: {error.strerror}. {fix} {notes}".rstrip())
+        problem = Problem(f"{error.filename}", f"{error.strerror}", fix)
+        return ConfigError("", problem, closing=notes_of(error))
     if error.errno != errno.ENOSYS:
         return None
     from hushrank.transforms.common.extras import LibraryMissing  # loads Arrow
 
     if not isinstance(error, LibraryMissing):
         return None
-    return ConfigError(f"{error.filename}: {error.strerror}. Nothing was read or spent.")
+    rule, _, fix = f"{error.strerror}".partition(". ")
+    return ConfigError("", Problem(f"{error.filename}", rule, fix), closing=NOTHING_SPENT)
 
 
 class MethodRefused(ConfigError):  # noqa: N818 - the configuration is at fault
@@ -105,12 +188,14 @@ class BudgetRefused(HushrankError):  # noqa: N818 - a refusal is a right outcome
     """The ledger does not hold what the run needs. Raised before any row is read."""
 
     exit_code = 3
+    spent = NOTHING
 
 
 class LedgerError(HushrankError):
     """The ledger is damaged, in use, or at odds with the configuration. Nothing was spent."""
 
     exit_code = 2
+    spent = NOTHING
 
 
 class RunInProgress(LedgerError):  # noqa: N818 - the other run is as it should be
@@ -123,6 +208,8 @@ class PredictableBits(HushrankError):  # noqa: N818 - what they are is the fault
 
 class AuditStopped(HushrankError):  # noqa: N818 - what it found is the fault
     """What a release draws is not what its audit examines. Nothing was read or spent."""
+
+    spent = NOTHING
 
 
 class DrawError(HushrankError):
@@ -146,11 +233,14 @@ class PublishError(HushrankError):
 class ArchiveError(HushrankError):
     """A published release is not as it was published."""
 
+    spent = NOTHING
+
 
 class BackupError(HushrankError):
     """A backup cannot be made or put back; the text says whether anything was written."""
 
     exit_code = 2
+    spent = NOTHING
 
 
 LEAST_ADDRESS_SPACE = 768 << 20  # bytes, of which the libraries take most

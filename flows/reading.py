@@ -166,7 +166,7 @@ def result_of(answer: tuple[Any, ...], files: _Files) -> Any:
     if kind == "done":
         return what[0]
     if kind == "refused":
-        raise what[0](what[1])
+        raise what[0](what[1], *what[2])
     if kind == "machine":
         raise OSError(what[0], os.strerror(what[0]), what[1])
     if kind == "memory":
@@ -248,7 +248,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
     os.environ.setdefault(*_LAZY_ALLOCATOR)  # before Arrow is loaded
     for module in modules:
         importlib.import_module(module)
-    from hushrank.transforms.engine.being_read import report_to
+    from hushrank.transforms.common.local_files import report_to
 
     sending = threading.Lock()  # of several threads that read
 
@@ -276,9 +276,10 @@ def _answer(
     try:
         send("done", work(*arguments))
     except InputError as error:
-        send("refused", ConfigError, str(error))
+        refused = ConfigError.from_input(error)
+        send("refused", ConfigError, f"{refused}", refused.problems)
     except HushrankError as error:
-        send("refused", type(error), str(error))
+        send("refused", type(error), f"{error}", error.problems)
     except MemoryError:
         send("memory")
     except Exception as error:  # the trust boundary: no unforeseen text may cross it

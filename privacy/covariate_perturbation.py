@@ -43,7 +43,8 @@ With at most `rows` rows of a unit on either side, and none on one of them under
 
 The bound of the gradient is attained in the limit: two rows on four items, with opposite covariates
 of size 1, both of which the scores speak against. Values beyond [-1, 1] would break it, so
-covariates are clipped before anything else is done with them (`transforms.common.covariates`).
+covariates are clipped before anything else is done with them
+(`transforms.comparisons.covariate_counts`).
 
 Share. An effect is seen in all rows, a score in those of its item. So noise in effects may be
 larger for the same error, and a smaller share leaves more for the scores. With half the variance of

@@ -14,7 +14,7 @@ Guarantee. Two streams are adjacent if they differ in one person: all of the per
 nights, are absent from one stream (`add-remove`) or replaced (`replace-one`). Participation is
 enforced: a person's rows count on at most k nights, any two of them at least b nights apart, chosen
 from the person's own rows and the public terms alone (`Terms`,
-`transforms.streams.participation`). On such a night they move the cells by a vector u >= 0
+`transforms.streams.people_files`). On such a night they move the cells by a vector u >= 0
 with |u|_1 <= D1 and |u|_2^2 <= D2, the `add-remove` sensitivities of one night.
 
 Let X be one person's own cells, one row a night, zero outside the kept nights S. With bands <= b

@@ -2749,6 +2749,7 @@ def check_order(release: Document, say: Findings) -> None:
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
+MOST_ERRORS = 30  # standard errors from a score to its centre or to an end of its interval
 
 
 def check_errors(release: Document, say: Findings) -> None:
@@ -2772,6 +2773,17 @@ def check_errors(release: Document, say: Findings) -> None:
     )
     if not whole:
         return
+    far = []
+    for line, score, row in zip(release["ranking"], centre, rows, strict=True):
+        width = float(line["high"]) - float(line["low"])  # endless where nothing was learned
+        apart = max(abs(score - line["score"]), width / 2 if math.isfinite(width) else 0)
+        if apart > MOST_ERRORS * math.sqrt(row[-1]) + 1e-6:
+            far.append(line["item"])
+    say.check(
+        not far,
+        "errors: scores lie near their centres, and intervals are not much wider",
+        f"release.json: errors: too small for score or interval of {', '.join(far[:3])}",
+    )
     unsure = []
     for above, line in enumerate(release["ranking"]):
         for below in lines_in(line.get("surely_above") or ""):

@@ -145,3 +145,13 @@ def link_named(name: str) -> Link:
     if name not in LINKS:
         raise ValueError(f"link must be one of {', '.join(LINKS)}; got {name!r}")
     return LINKS[name]
+
+
+def score_differences(scores: Floats) -> Floats:
+    """scores[i] - scores[j], shape (n, n)."""
+    return np.asarray(scores[:, None] - scores[None, :])
+
+
+def laplacian(weights: Floats) -> Floats:
+    """Laplacian matrix of the graph with these symmetric edge weights, shape (n, n)."""
+    return np.asarray(np.diag(weights.sum(axis=1)) - weights)

@@ -31,8 +31,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtr
 
 from hushrank.estimation.common.chances import ScoreErrors, normal_draws
-from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.pairwise import score_differences
+from hushrank.estimation.common.links import Floats, score_differences
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     MOST_PAIRED,

@@ -44,13 +44,11 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.design_effect import answers_as_one
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.common.uncertainty import quantile
-from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
-from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
+from hushrank.estimation.comparisons.pairs_by_chance import ChanceEvidence, fit_pairs_by_chance
 from hushrank.estimation.comparisons.pairs_in_groups import fit_pairs_in_groups
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (

@@ -30,9 +30,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import solve
 
-from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import RIDGE, DebiasedFit, sandwich_fit, unknown_covariance

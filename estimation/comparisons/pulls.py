@@ -46,9 +46,8 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.crossing import WinCurves, crossing, ends_together
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
-from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
-from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.privacy.units import NoiseKind

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from hushrank.estimation.common.covariates import STEPS, CovariateCounts
-from hushrank.estimation.common.links import LOGISTIC, Floats
-from hushrank.estimation.common.pairwise import laplacian
+from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian
 from hushrank.estimation.fit.exact_fit import exact_fit
 from hushrank.estimation.fit.fixed_point import FixedPoint, Integers, integers, slopes
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, norm

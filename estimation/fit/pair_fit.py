@@ -40,13 +40,12 @@ from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
-from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import (
     difference_variance,
     separate_intervals,
     separate_pairs,
 )
-from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
 from hushrank.estimation.fit.simulated_errors import (

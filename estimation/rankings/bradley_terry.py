@@ -24,9 +24,8 @@ from scipy.sparse.csgraph import connected_components
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
-from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import LEAST_KNOWN, RIDGE, require_fittable

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.consensus import disagreements, kemeny
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 from hushrank.estimation.rankings.subset_orders import MOST_ITEMS, log_sum_over_orders
 from hushrank.privacy.mallows import insertion_weights, sample_positions
 from hushrank.privacy.randomness import RandomBits

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.estimation.common.links import LOGISTIC, Floats
-from hushrank.estimation.common.pairwise import laplacian, score_differences
+from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import require_fittable
 from hushrank.estimation.fit.solve import minimise

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import SPREADS, ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks
-from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.links import Floats, score_differences
 from hushrank.estimation.common.pair_separation import BetterAt, separate_pairs
-from hushrank.estimation.common.pairwise import score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation
 from hushrank.estimation.rankings.consensus import Consensus, kemeny
 from hushrank.estimation.rankings.net_evidence import NetEvidence

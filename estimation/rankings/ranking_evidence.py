@@ -1,4 +1,4 @@
-"""What private rankings say of each pair of items, as they are or with the mechanism undone.
+"""Evidence of private rankings about each pair of items, as they are or with the mechanism undone.
 
 The Kemeny consensus is found by pairs; scores need less and are surer of it (`net_evidence`).
 
@@ -8,22 +8,128 @@ sum of the squares of what each ranking adds to it. That, and not the variance a
 was found, tells whether an order is sure: three rankings that agree have no variance at all.
 
 Undoing works list by list: the law of the private places of two items depends on the list's length
-and epsilon alone (`estimation.rankings.pair_debiasing`), so partial lists are undone each by its
+and epsilon alone, so partial lists are undone each by its
 own table.
+
+A private ranking keeps a pair's order more often the further apart its items are in the true one,
+so the share of private rankings with a above b is pulled towards one half by an amount that depends
+on distances nobody sees. But the law of the private places (k, l) of two items given the true ones
+(i, j) is known: it does not depend on which items they are. Let K be that law, (i, j) by (k, l),
+and h the table with K h = 1{i < j}. Then the mean of h over the private places of a and b is
+unbiased for the share of true rankings with a above b, whatever the true rankings are.
+
+The price is variance: entries of h grow quickly as epsilon falls and as m grows, so the debiased
+share is the better one only from some number of rankings on (`benchmarks/pair_debiasing.py`).
+
+References:
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Algorithm 1.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.rankings.pair_debiasing import pair_estimator
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, place_pairs
 
 LARGEST_ENTRY = 1e4  # of a table: one ranking would count as ten thousand, and rounding shows
+
+
+def pair_estimator(n_items: int, epsilon: float) -> Floats:
+    """h: what an item at place k and another at place l count for "the first is above the second".
+
+    Returns:
+        shape (m, m), zero diagonal.
+
+    Raises:
+        ValueError: epsilon is not finite and positive, or m < 2.
+    """
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"epsilon must be finite and > 0, got {epsilon!r}")
+    if n_items < 2:
+        raise ValueError(f"a pair needs 2 items or more, got {n_items}")
+    return _pair_estimator(n_items, epsilon).copy()
+
+
+def debiased_pair_counts(rankings: NDArray[np.int64], epsilon: float) -> Floats:
+    """Unbiased estimate of how many of the true rankings have a above b.
+
+    Args:
+        rankings: shape (n, m), private rankings of the items 0..m-1, best first.
+        epsilon: of each of them.
+
+    Returns:
+        shape (m, m), zero diagonal; entries of any size, [a, b] + [b, a] = n.
+
+    Raises:
+        ValueError: as `pair_estimator`.
+    """
+    n_items = rankings.shape[1]
+    table = pair_estimator(n_items, epsilon)
+    places = np.argsort(rankings, axis=1)
+    wins = np.zeros((n_items, n_items))
+    for a in range(n_items):
+        for b in range(n_items):
+            wins[a, b] = table[places[:, a], places[:, b]].sum() if a != b else 0.0
+    return wins
+
+
+@lru_cache(maxsize=64)
+def _pair_estimator(n_items: int, epsilon: float) -> Floats:
+    starts = [(i, j) for i in range(n_items) for j in range(n_items) if i != j]
+    first, second = np.array(starts).T
+    laws = {pair: places_law(*pair, n_items, epsilon) for pair in starts if pair[0] < pair[1]}
+    law = np.array([laws[i, j] if i < j else laws[j, i].T for i, j in starts])
+    table = np.zeros((n_items, n_items))
+    table[first, second] = np.linalg.solve(law[:, first, second], first < second)
+    return table
+
+
+def places_law(i: int, j: int, n_items: int, epsilon: float) -> Floats:
+    """Law of the private places of the items at true places i < j, shape (m, m).
+
+    By repeated insertion: items inserted later move a tracked one back where they go in front.
+    """
+    ratio = math.exp(-epsilon / (n_items - 1))
+    single, joint = np.zeros(n_items), np.zeros((n_items, n_items))
+    for t in range(n_items):
+        at = ratio ** (t - np.arange(t + 1.0))
+        at /= at.sum()  # chance of each position of item t among those before it
+        front = np.append(np.cumsum(at), np.ones(n_items - t - 1))  # chance to go before place p
+        if t == i:
+            single[: t + 1] = at
+        elif t < j:
+            single = single * (1 - front) + _back(single * front)
+        elif t == j:
+            for place in range(t + 1):
+                moved = np.where(np.arange(n_items) >= place, single, 0.0)
+                joint[:, place] = at[place] * (single - moved + _back(moved))
+        else:
+            joint = _inserted(joint, front)
+    return joint
+
+
+def _inserted(joint: Floats, front: Floats) -> Floats:
+    """The law after one more item, which goes before place p with probability front[p]."""
+    low, high = np.minimum(front[:, None], front), np.maximum(front[:, None], front)
+    later_first = np.arange(len(front))[:, None] > np.arange(len(front))
+    one = joint * (high - low)
+    both = np.zeros_like(joint)
+    both[1:, 1:] = (joint * low)[:-1, :-1]
+    moved_first = _back(np.where(later_first, one, 0.0))
+    moved_second = _back(np.where(later_first, 0.0, one).T).T
+    return np.asarray(joint * (1 - high) + both + moved_first + moved_second)
+
+
+def _back(law: Floats) -> Floats:
+    """One place further back along the first axis."""
+    return np.concatenate([np.zeros_like(law[:1]), law[:-1]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.common.crossing import scores_of_pulls
-from hushrank.estimation.common.links import LOGISTIC, Floats
-from hushrank.estimation.common.pairwise import laplacian, score_differences
+from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.trust_region import minimise_nonconvex

@@ -24,10 +24,8 @@ from hushrank.estimation.fit.pair_fit import (
 )
 from hushrank.estimation.fit.pair_meetings import met_otherwise
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.estimation.ties.pair_blocks import known_of
 from hushrank.estimation.ties.tie_counts import TieCounts
-from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.estimation.ties.tie_strength import TieStrength, strength_of
+from hushrank.estimation.ties.tie_models import TieModel, TieStrength, strength_of
 from hushrank.estimation.ties.ties_by_chance import (
     ChanceEvidence,
     ChanceOfTies,
@@ -35,7 +33,7 @@ from hushrank.estimation.ties.ties_by_chance import (
     fit_by_chance,
     start_of,
 )
-from hushrank.estimation.ties.ties_by_pairs import TiesByPairs, by_pairs
+from hushrank.estimation.ties.ties_by_pairs import TiesByPairs, by_pairs, known_of
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 

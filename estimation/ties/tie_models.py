@@ -1,4 +1,4 @@
-"""How likely a win, a loss and a tie are, by the scores of two items.
+"""Probabilities of a win, a loss and a tie by the scores of two items, and the tie strength.
 
 With d the difference of the scores (log strengths p_i, p_j) and r the chance of a tie of equals:
 
@@ -9,6 +9,12 @@ Equals tie with r = nu / (2 + nu) and r = (theta - 1) / (theta + 1). Both models
 t = log(r / (1 - r)), which is free: nu = 2 e^t and theta = 1 + 2 e^t. In both a score has the same
 meaning: Davidson's are log odds of the comparisons that do not tie; Rao and Kupper's are log odds
 of a win, less log theta.
+
+The fit of how often equals tie is in t = log(r / (1 - r)), r being the chance that equals tie, with
+a wide penalty t ~ N(TIE_CENTRE, TIE_SPREAD^2) so that t is finite whatever the noise. The interval
+is around one Newton step from there without the penalty, and in r: noise, which is most of the
+error where there is doubt, is normal in counts of ties and so in r; in t it is not, where noise
+hides most ties.
 
 References:
     [D70] Davidson. On extending the Bradley-Terry model to accommodate ties in paired comparison
@@ -24,12 +30,46 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.uncertainty import LEVEL
 
+TIE_CENTRE, TIE_SPREAD = -1.0, 3.0  # of t: r of 27 %, and from 0.1 to 99 %
 LEFT, RIGHT, TIE = 0, 1, 2  # outcomes, as they are numbered in all arrays here
 SMALLEST = 1e-12  # chance of a tie, below which it is not told from none
+
+
+@dataclass(frozen=True, slots=True)
+class TieStrength:
+    """The chance that two items of equal scores tie.
+
+    Attributes:
+        chance: r.
+        low, high: its 95 % interval, from 0 to 1 where nothing is known.
+    """
+
+    chance: float
+    low: float
+    high: float
+
+
+def strength_of(tie: float, pull: float, variance: float) -> TieStrength:
+    """By a fit.
+
+    Args:
+        tie: t.
+        pull: slope of the log-likelihood there, without the penalty.
+        variance: of t without the penalty; infinite where the counts say nothing of it.
+    """
+    chance = float(expit(tie))
+    slope = chance * (1 - chance)
+    if not np.isfinite(variance) or slope == 0:
+        return TieStrength(chance, 0.0, 1.0)
+    middle = chance + slope * pull * variance
+    reach = -float(ndtri(LEVEL / 2)) * slope * np.sqrt(variance)
+    low, high = np.clip([middle - reach, middle + reach], 0, 1)
+    return TieStrength(chance, float(min(low, chance)), float(max(high, chance)))
 
 
 class TieModel(StrEnum):

@@ -21,14 +21,18 @@ import numpy as np
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pooling import Evidence
-from hushrank.estimation.comparisons.chance_likelihood import EXPOSURE_SPREAD
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.pairs_by_chance import likeliest_spread
+from hushrank.estimation.comparisons.pairs_by_chance import EXPOSURE_SPREAD, likeliest_spread
 from hushrank.estimation.fit.noisy_cells import CellLaw
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.estimation.ties.pair_blocks import Pairs, known_of
-from hushrank.estimation.ties.tie_models import Outcomes, TieModel, outcomes_of
-from hushrank.estimation.ties.tie_strength import TIE_CENTRE, TIE_SPREAD
+from hushrank.estimation.ties.tie_models import (
+    TIE_CENTRE,
+    TIE_SPREAD,
+    Outcomes,
+    TieModel,
+    outcomes_of,
+)
+from hushrank.estimation.ties.ties_by_pairs import Pairs, known_of
 
 ROUNDS = 6  # in which s and the weights are found again
 EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over

@@ -24,7 +24,7 @@ from hushrank.estimation.ties.tie_counts import (
 from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.experiments.beyond.groups import votes
-from hushrank.pipelines.simulate.ties import Counts, counts_of, tied
+from hushrank.pipelines.simulate.planned_survey import Counts, counts_of, tied
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties

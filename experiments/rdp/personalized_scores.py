@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 
 GRADIENT_TOLERANCE = 1e-6
 MOST_ITERATIONS = 1000

@@ -25,8 +25,7 @@ from hushrank.privacy.audit import Rows, Statistic
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.stream import Stream, encoded_night, released_night
-from hushrank.transforms.streams.cell_files import recent_cells
-from hushrank.transforms.streams.released_files import draw_night
+from hushrank.transforms.streams.released_files import draw_night, recent_cells
 from hushrank.transforms.streams.stream_folder import begin
 
 NAME = "audit"

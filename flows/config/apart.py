@@ -25,8 +25,7 @@ from hushrank.flows.config.section import (
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 from hushrank.transforms.storage.files import is_input_name
-from hushrank.transforms.tables.names import DELTA
-from hushrank.transforms.tables.patterns import MAGIC, as_regex
+from hushrank.transforms.tables.names import DELTA, MAGIC, as_regex
 
 
 class Use(Enum):

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.config.public_design import PublicDesign, read_asked_pairs
 from hushrank.flows.config.section import (
     BadRows,
     ColumnRoles,
@@ -33,7 +34,6 @@ from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.public_design import PublicDesign, read_asked_pairs
 from hushrank.transforms.common.schema import Feature, Ties, Words
 
 MOST_WORDS = 3  # that a message lists of one meaning

@@ -29,10 +29,9 @@ from hushrank.flows.errors import HushrankError
 from hushrank.flows.reading import read_apart
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.local_files import MostBytes, open_to_read, read_local
+from hushrank.transforms.common.local_files import MostBytes, being_read, open_to_read, read_local
 from hushrank.transforms.common.plain_text import hidden_character, read_cell
 from hushrank.transforms.common.schema import TOO_LARGE, InputError
-from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 
 COMPLETE_ORDERS = (".soc", ".toc")  # of PrefLib: each ballot lists all items

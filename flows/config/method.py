@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
+from hushrank.flows.config.public_design import PublicDesign, read_public_design
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import ObservabilityConfig, RunnerConfig
@@ -36,7 +37,6 @@ from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.public_design import PublicDesign, read_public_design
 from hushrank.transforms.storage.cloud_storage import Place
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]

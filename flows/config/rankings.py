@@ -14,9 +14,9 @@ from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
     PairColumns,
     RankColumns,
+    RankReading,
     WideRankColumns,
 )
-from hushrank.transforms.rankings.ranks import RankReading
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 MAX_LENGTH = 1_000

@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -19,14 +19,25 @@ from hushrank.flows.config.section import (
     WordList,
     WordsSection,
 )
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import NOT_ANSWERED
+from hushrank.transforms.responses.responses import NOT_ANSWERED, ResponseColumns, WideColumns
 from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 
 MOST_BOOKLETS = 1000
+
+
+def _each_name_once(booklets: object) -> object:
+    """Refuse names that are one name without the blanks around them, or as text."""
+    names = [str(name).strip() for name in booklets] if isinstance(booklets, dict) else []
+    if twice := [name for name in names if names.count(name) > 1]:
+        refuse(("", f"{twice[0]} is the name of two, as blanks around it do not count; rename one"))
+    return booklets
+
+
 Booklet = Annotated[tuple[ItemName, ...], Field(strict=False)]
+Booklets = Annotated[dict[ItemName, Booklet], BeforeValidator(_each_name_once)]
 _NO_ORDER = (
     "{} needs columns.order (a time or the number of the attempt): the rows of a set of files have"
     " no order of their own. Name that column, or set duplicates: refuse"
@@ -100,7 +111,7 @@ class ResponsesConfig(RowFiles):
     missing: Annotated[Missing, Field(strict=False)] | None = Field(
         default=None, examples=["wrong"]
     )
-    booklets: dict[ItemName, Booklet] | None = Field(
+    booklets: Booklets | None = Field(
         default=None,
         examples=["{A: [q1, q2, q3], B: [q3, q4, q5]}"],
     )

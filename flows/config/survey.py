@@ -42,6 +42,7 @@ from hushrank.flows.config.method import (
     methods_of,
 )
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
+from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
@@ -64,7 +65,6 @@ from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
-from hushrank.transforms.common.public_design import PublicDesign
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 
 
@@ -469,4 +469,6 @@ def check_config(
         config._counted = counted
         return config
     except ValidationError as error:
-        raise config_error(path, error, SurveyConfig) from None
+        from hushrank.flows.config.yaml_file import lines_of_keys
+
+        raise config_error(path, error, SurveyConfig, lines_of_keys(path)) from None

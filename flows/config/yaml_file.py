@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -24,12 +24,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, Problem
 from hushrank.transforms.common.local_files import MostBytes, UnfitFile, read_local
 from hushrank.transforms.common.plain_text import MOST_LINES, hidden_character, short
 
 Location = tuple[str | int, ...]
 
+_ADVICE = re.compile(r"\. (?P<fix>(Did you mean|Known here).*)", re.DOTALL)
 TAG = "kind"  # the key that says which of several models a section follows
 _RULES = "rules"  # the error type under which `refuse` passes problems through pydantic
 _EXPECTED = {
@@ -62,28 +63,50 @@ def refuse(*problems: tuple[str, str]) -> NoReturn:
     raise PydanticCustomError(_RULES, "broken rules", {"problems": problems})
 
 
-def config_error(path: Path, error: ValidationError, model: type[BaseModel]) -> ConfigError:
+def problem_of_key(path: Path, key: str, text: str, line: int | None = None) -> Problem:
+    """What breaks a rule at a key of a YAML file.
+
+    Args:
+        path: the file.
+        key: dotted; empty: the file itself.
+        text: rule and fix, with a semicolon between them.
+        line: of the key, from 1.
+    """
+    rule, _, fix = text.partition("; ")
+    if fix[:1].isupper():  # the sentence would change
+        rule, fix = text, ""
+    if advice := _ADVICE.search(rule):
+        rule, fix = rule[: advice.start()], advice["fix"] + (f"; {fix}" if fix else "")
+    return Problem(f"{path}: {key}" if key else f"{path}", rule, fix, line)
+
+
+def config_error(
+    path: Path, error: ValidationError, model: type[BaseModel], lines: Mapping[str, int]
+) -> ConfigError:
     """All problems that `error` holds, in the words of this module.
 
     Args:
         path: the YAML file, as the person named it.
         error: raised by `model`.
         model: the root model, for its keys and their examples.
+        lines: of the keys of the file, by their dotted names.
     """
-    problems: dict[str, None] = {}
+    problems: dict[Problem, None] = {}
     more = set[Location]()  # places of problems that are only counted: a text costs a look at keys
     for details in error.errors(include_url=False):
         if len(problems) <= MOST_LINES:
-            found = _problems(details, model)
-            named = (f"{path}: {key}: {text}" if key else f"{path}: {text}" for key, text in found)
-            problems.update(dict.fromkeys(named))
+            for key, text in _problems(details, model):
+                line = lines.get(key, lines.get(key.partition("[")[0]))
+                problems[problem_of_key(path, key, text, line)] = None
         else:
             more.add(details["loc"])
-    lines, many = list(problems), len(problems) + len(more)
+    told, many = list(problems), len(problems) + len(more)
     if many > MOST_LINES:
-        lines = lines[: MOST_LINES - 1]
-        lines.append(f"{path}: {many - len(lines)} more problems; put these right first")
-    return ConfigError("\n".join(lines))
+        told = told[: MOST_LINES - 1]
+        told.append(
+            Problem(f"{path}", f"{many - len(told)} more problems", "put these right first")
+        )
+    return ConfigError("", *told)
 
 
 def _problems(details: ErrorDetails, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
@@ -363,14 +386,13 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
         loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
-            raise ConfigError(
-                f"{path}: the file is empty; `hushrank init` writes one to start from"
-            )
+            fix = "`hushrank init` writes one to start from"
+            raise ConfigError("", Problem(f"{path}", "the file is empty", fix))
         content: object = loader.construct_document(root)
     except _Refused as error:
         raise ConfigError(f"{path}: {error}") from None
     except yaml.YAMLError as error:
-        raise ConfigError(_syntax_problem(path, error, text)) from None
+        raise ConfigError("", _syntax_problem(path, error, text)) from None
     if not isinstance(root, yaml.MappingNode) or not isinstance(content, dict):
         raise ConfigError(f"{path}: must hold lines such as `name: my-survey`, one key each")
     keys = list(_keys(root, "", set()))
@@ -379,20 +401,32 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
     return content
 
 
+def lines_of_keys(path: Path) -> dict[str, int]:
+    """The line of each dotted key, for a message; empty where the file cannot be read (again)."""
+    try:
+        root = _Loader(_read_text(path)).get_single_node()
+    except (ConfigError, _Refused, yaml.YAMLError):
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        return {}
+    return {key.name: key.line for key in _keys(root, "", set())}
+
+
 def _read_text(path: Path) -> str:
     try:
         content = read_local(path, MostBytes.SETTINGS)
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: no such file; `hushrank init answers.csv` writes survey.yaml"
-        ) from None
+        fix = "`hushrank init answers.csv` writes survey.yaml"
+        raise ConfigError("", Problem(f"{path}", "no such file", fix)) from None
     except IsADirectoryError:
-        raise ConfigError(f"{path}: is a folder; name the YAML file in it") from None
+        problem = Problem(f"{path}", "is a folder", "name the YAML file in it")
+        raise ConfigError("", problem) from None
     except PermissionError:
-        raise ConfigError(f"{path}: no permission to read it") from None
+        raise ConfigError("", Problem(f"{path}", "no permission to read it")) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+        problem = Problem(f"{path}", "is not UTF-8 text", "save it as UTF-8")
+        raise ConfigError("", problem) from None
     except UnfitFile as error:
         raise ConfigError(
             f"{path}: {error.strerror}; name a job's YAML file, and put a long list of items into a"
@@ -423,12 +457,17 @@ def _refuse_duplicates(path: Path, keys: list[_Key]) -> None:
     for key in keys:
         lines.setdefault(key.name, []).append(str(key.line))
     problems = [
-        f"{path}: {name}: stands {len(where)} times (lines {', '.join(where)}); keep one of them"
+        problem_of_key(
+            path,
+            name,
+            f"stands {len(where)} times (lines {', '.join(where)}); keep one of them",
+            int(where[1]),
+        )
         for name, where in lines.items()
         if len(where) > 1
     ]
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError("", *problems)
 
 
 def _refuse_unchosen(
@@ -438,26 +477,24 @@ def _refuse_unchosen(
     for key in keys:
         mark = _CHOOSE.search(lines[key.line - 1])
         if mark and key.value.tag == _NULL_TAG and key.name not in open_keys:
-            problems.append(
-                f"{path}: {key.name}: line {key.line} is marked CHOOSE and has no value yet;"
-                f" {mark['what']}"
-            )
+            rule = f"line {key.line} is marked CHOOSE and has no value yet"
+            problems.append(Problem(f"{path}: {key.name}", rule, mark["what"], key.line))
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError("", *problems)
 
 
-def _syntax_problem(path: Path, error: yaml.YAMLError, text: str) -> str:
+def _syntax_problem(path: Path, error: yaml.YAMLError, text: str) -> Problem:
     if isinstance(error, yaml.reader.ReaderError):
-        return f"{path}: holds a character that YAML does not allow; save it as plain UTF-8 text"
+        rule = "holds a character that YAML does not allow"
+        return Problem(f"{path}", rule, "save it as plain UTF-8 text")
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return f"{path}: not valid YAML"
+        return Problem(f"{path}", "not valid YAML")
     mark = error.problem_mark
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
-    return (
-        f"{path}: line {mark.line + 1}, column {mark.column + 1}: not valid YAML"
-        f" ({error.problem}); {_syntax_hint(line, error)}"
-    )
+    place = f"{path}: line {mark.line + 1}, column {mark.column + 1}"
+    rule = f"not valid YAML ({error.problem})"
+    return Problem(place, rule, _syntax_hint(line, error), mark.line + 1)
 
 
 def _syntax_hint(line: str, error: yaml.MarkedYAMLError) -> str:

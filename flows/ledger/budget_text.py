@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from datetime import UTC, date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from hushrank.flows.errors import NOTHING_SPENT
 from hushrank.flows.ledger.account import Costs
 from hushrank.flows.ledger.budget import Balance, SharedInput
 from hushrank.privacy.accounting import Spend, epsilon_of
 from hushrank.privacy.filters import SUM_SHARE, Rule, adaptive_total, first_cost, remaining_epsilon
 
-NOTHING_SPENT = "Nothing was read or spent."
 _RULES = {
     Rule.SUM: "the costs add up",
     Rule.EQUAL_COSTS: "every cost counts like the first, and these compose optimally",

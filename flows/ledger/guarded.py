@@ -21,10 +21,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from hushrank.flows.errors import LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, LedgerError
 from hushrank.flows.ledger.anchor import Anchor
 from hushrank.flows.ledger.backend import LedgerBackend, Snapshot
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import RESTORE, without_hash
 from hushrank.flows.ledger.signatures import Signed, Signer, Verifier
 from hushrank.flows.ledger.signed_head import Anchored, Head, differs, head_of

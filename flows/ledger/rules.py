@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
-from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, BudgetRefused, LedgerError, Problem
 from hushrank.flows.ledger.account import (
     MAY_FOLLOW,
     Account,
@@ -58,29 +59,29 @@ def require_same_guarantee(account: Account, terms: BudgetTerms, place: str) -> 
         ("adjacency", opened.adjacency, terms.adjacency),
     ):
         if known is not asked:
-            raise LedgerError(other_guarantee_text(where, name, known, asked))
+            raise LedgerError.at(where, other_guarantee_text(where, name, known, asked))
     if opened.protects is None or terms.protects is None:  # an older version did not record it
         return
     if opened.protects is not terms.protects:
-        raise LedgerError(other_protection_text(where, opened.protects, terms.protects))
+        raise LedgerError.at(where, other_protection_text(where, opened.protects, terms.protects))
 
 
 def require_clock(clock: datetime, last: datetime, terms: BudgetTerms, place: str) -> None:
     """Raise LedgerError if the budget renews and `clock` is far behind the `last` entry, in UTC."""
     if terms.refresh is not None and last - clock > MAX_CLOCK_LAG:
-        raise LedgerError(clock_text(place, last, clock))
+        raise LedgerError.at(place, clock_text(place, last, clock))
 
 
 def require_near_year(clock: datetime, place: str) -> None:
     """Raise LedgerError if `clock` is beyond what libraries count in nanoseconds of 64 bits."""
     if clock.year > LAST_YEAR:
-        raise LedgerError(beyond_text(place, clock))
+        raise LedgerError.at(place, beyond_text(place, clock))
 
 
 def require_no_lead(clock: datetime, last: datetime | None, place: str) -> None:
     """Raise LedgerError if `clock` is years ahead of the `last` entry, in UTC."""
     if last is not None and clock - last > MAX_CLOCK_LEAD:
-        raise LedgerError(ahead_text(place, last, clock))
+        raise LedgerError.at(place, ahead_text(place, last, clock))
 
 
 def require_key(known: str, key: str, place: str) -> None:
@@ -92,14 +93,14 @@ def require_key(known: str, key: str, place: str) -> None:
         place: place of the ledger.
     """
     if known not in ("", key):
-        raise LedgerError(other_key_text(place))
+        raise LedgerError.at(place, other_key_text(place))
 
 
 def require_seal(chain: Chain, seal: Seal | None, place: str) -> None:
     """Raise LedgerError if the last line is signed and the next one would not be."""
     signature = chain.entries[-1].signature if chain.entries else None
     if signature is not None and seal is None:
-        raise LedgerError(unsealed_text(place, signature))
+        raise LedgerError.at(place, unsealed_text(place, signature))
 
 
 def require_fit(
@@ -127,7 +128,14 @@ def require_fit(
     undrawn = [
         attempt.release_id for attempt in account.counted(period) if attempt.drawn_at is None
     ]
-    raise BudgetRefused(refusal + undrawn_text(undrawn))
+    raise _refused(terms, refusal, undrawn)
+
+
+def _refused(terms: BudgetTerms, text: str, undrawn: Sequence[str]) -> BudgetRefused:
+    """The refusal of what the budget of a population does not hold."""
+    rule = text.removesuffix(NOTHING_SPENT).strip()
+    problem = Problem(f"budget of {terms.population}", rule, undrawn_text(undrawn).strip())
+    return BudgetRefused(text + undrawn_text(undrawn), problem)
 
 
 def _require_fit_for_good(spend: Spend, account: Account, terms: BudgetTerms) -> None:
@@ -138,7 +146,7 @@ def _require_fit_for_good(spend: Spend, account: Account, terms: BudgetTerms) ->
     refusal = lifetime_refusal_text(terms.population, costs, spend, limit=limit, delta=terms.delta)
     counted = account.counted(ALWAYS)
     undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
-    raise BudgetRefused(refusal + undrawn_text(undrawn))
+    raise _refused(terms, refusal, undrawn)
 
 
 def repeated(attempt: Attempt, spend: Spend) -> Reservation:

@@ -11,10 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from hushrank.flows.errors import LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, LedgerError
 from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
 from hushrank.flows.ledger.budget import BudgetTerms, SharedInput, Statement
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import Entry, Reserve
 from hushrank.flows.ledger.period import Period
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from hushrank.flows.errors import LedgerError, NightOutOfTurn
+from hushrank.flows.errors import NOTHING_SPENT, LedgerError, NightOutOfTurn
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.book import Book, reserving
 from hushrank.flows.ledger.budget import Reservation
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import Event, StreamSpan
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from hushrank.flows.errors import NOTHING_SPENT
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.budget import Protects
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT, spend_text
+from hushrank.flows.ledger.budget_text import spend_text
 from hushrank.flows.ledger.entries import Cancel, Commit, Draw, Stop
 from hushrank.privacy.accounting import Spend
 

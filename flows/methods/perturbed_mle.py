@@ -13,12 +13,12 @@ from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_exposures import (
+from hushrank.estimation.comparisons.mle_uncertainty import (
+    rank_by_scores,
     rank_by_scores_and_exposures,
     rank_by_scores_and_pairs,
+    rank_many_by_scores,
 )
-from hushrank.estimation.comparisons.mle_many_items import rank_many_by_scores
-from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     PerturbedMle,
@@ -27,6 +27,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
 )
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
+from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -44,7 +45,6 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
-from hushrank.transforms.common.public_design import PublicDesign
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 EXPOSURE_PART = 8  # of epsilon, one in so many parts pays for how often each item was compared

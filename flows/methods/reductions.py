@@ -25,8 +25,7 @@ from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.bound import Bounds
-from hushrank.transforms.comparisons.weights import SQUARES
+from hushrank.transforms.comparisons.bound import SQUARES, Bounds
 from hushrank.transforms.storage.files import InputFile
 
 

@@ -23,8 +23,7 @@ from hushrank.privacy.stream import Stream, stream_of
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
 from hushrank.transforms.common.groups import Groups
-from hushrank.transforms.streams.released_files import Drawn
-from hushrank.transforms.streams.shown_files import Shown
+from hushrank.transforms.streams.released_files import Drawn, Shown
 
 NIGHT, RELEASED, SHOWN, ANSWERS = "night", "released", "shown", "answers"  # arrays of a night
 DECIMALS = 6  # of a shown cell: what is published is what is ranked

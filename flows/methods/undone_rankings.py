@@ -5,6 +5,11 @@ Whether the mechanism can be undone follows from public choices and the released
 
 from __future__ import annotations
 
+from hushrank.estimation.rankings.mechanism_choice import (
+    MOST_LAPLACE,
+    laplace_places,
+    mallows_places,
+)
 from hushrank.estimation.rankings.net_evidence import (
     NetEvidence,
     PlaceLaw,
@@ -17,11 +22,6 @@ from hushrank.estimation.rankings.pair_answer_evidence import (
     answered_nets,
     answered_pairs,
     fitted_nets,
-)
-from hushrank.estimation.rankings.place_laws import (
-    MOST_LAPLACE,
-    laplace_places,
-    mallows_places,
 )
 from hushrank.estimation.rankings.ranking_counts import (
     MOST_BY_PLACE,

@@ -20,7 +20,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.units import UNITS, PrivacyParams
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.weights import SQUARES
+from hushrank.transforms.comparisons.bound import SQUARES
 
 Arrays = dict[str, NDArray[Any]]  # by name
 WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # of methods that take weights

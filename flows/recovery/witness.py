@@ -21,11 +21,10 @@ from datetime import datetime
 from pydantic import TypeAdapter, ValidationError
 
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
 from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
 from hushrank.flows.ledger.book import Book
 from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.period import ALWAYS, Period, period_at
 from hushrank.flows.release.archive import RELEASE, archived

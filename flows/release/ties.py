@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.ties.tie_counts import TieCounts
-from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.estimation.ties.tie_strength import TieStrength
+from hushrank.estimation.ties.tie_models import TieModel, TieStrength
 from hushrank.flows.release.public_pairs import among_items, require_noisy
 from hushrank.flows.release.win_loss import in_comparisons
 from hushrank.flows.statement.record import Extended, Record

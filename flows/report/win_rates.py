@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.common.score_change import Intervals
-from hushrank.estimation.common.win_rates import WinRates, rates_of_counts, rates_of_scores
+from hushrank.estimation.common.score_change import (
+    Intervals,
+    WinRates,
+    rates_of_counts,
+    rates_of_scores,
+)
 from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import Release, on_scale

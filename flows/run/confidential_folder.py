@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 
 from hushrank.flows.errors import ConfigError, HushrankError, LedgerError, PredictableBits
 from hushrank.flows.methods.base import Arrays
-from hushrank.pipelines.reduce.confidential_area import read_bits, read_votes
 from hushrank.pipelines.reduce.reduction_job import (
     BITS_FILE,
     EXACT_FILE,
     REJECTS_FOLDER,
     TALLY_FILE,
+    read_bits,
+    read_votes,
 )
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.units import Unit

@@ -67,7 +67,7 @@ def launch(survey: str, night: date | None, for_beam: Sequence[str]) -> None:
     reduction = job.reduction(SecretKey.draw(job.bits()), job.work)
     engine = Engine(Runner.DATAFLOW, tuple(for_beam))
     make_confidential(job.config.confidential, job.release_id)
-    from hushrank.pipelines.reduce.submit import (
+    from hushrank.pipelines.reduce.graph import (
         submit,  # loads Beam: not before the survey was checked
     )
 

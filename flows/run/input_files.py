@@ -25,8 +25,8 @@ from hushrank.transforms.storage.files import (
     InputFile,
     NoFilesError,
     list_files,
+    partitions_of,
 )
-from hushrank.transforms.storage.partitions import partitions_of
 from hushrank.transforms.storage.read import read_heads
 from hushrank.transforms.storage.split import Head
 
@@ -37,7 +37,7 @@ def told_as_input() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
 
 
 def input_of(
@@ -70,9 +70,9 @@ def input_of(
     except NoFilesError as error:
         if night is not None:
             raise NightWithoutFiles(f"Night {night}: {error}") from None
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
 
 
 def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -> tuple[Head, ...]:

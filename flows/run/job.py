@@ -119,7 +119,7 @@ def job_without_files(survey: Survey, night: date) -> Job:
     try:
         tables = tables_of(survey.path, config)
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     check_places(config)
     survey.audit  # noqa: B018 - as for `prepare_job`
     return Job(

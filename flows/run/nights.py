@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 from hushrank.flows.config.schedule import CatchUp, EmptyNights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import (
+    NOTHING_SPENT,
     BudgetRefused,
     ConfigError,
     DrawError,
@@ -29,12 +30,12 @@ from hushrank.flows.errors import (
     text_of,
 )
 from hushrank.flows.ledger.account import Attempt, ReleaseState
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
+from hushrank.flows.run.late_files import late_files
 from hushrank.flows.run.run import abandon
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.run.stream_night import refuse_stream_id
@@ -174,7 +175,9 @@ def run_night(
             return execute(prepare_job(survey, again=again))
         job = prepare_night(survey, night, now, again=again)
         _give_back_stale(ledger, job, night)
-        return execute(job)
+        late = "" if job.files else _late(survey, [night]).get(night, "")
+        outcome = execute(job)
+        return replace(outcome, late=late) if late else outcome
 
 
 @contextmanager
@@ -252,7 +255,8 @@ def rank_nights(
     for place, night in enumerate(nights):
         attempt = survey.ledger.nights(config.job_hashes()).get(night)
         if _is_published(attempt):
-            yield NightResult(night, NightStatus.BEFORE)
+            late = _late(survey, [night]).get(night, "")
+            yield NightResult(night, NightStatus.BEFORE, text=late)
             continue
         if failures and config.schedule.stream is not None and not _is_drawn(attempt):
             failures.append(_not_ranked(nights[place:]))
@@ -272,7 +276,8 @@ def rank_nights(
             stopped += isinstance(error, LookStopped)
             yield NightResult(night, NightStatus.FAILED, text=text_of(error))
         except BudgetRefused as error:
-            raise BudgetRefused(f"{text_of(error)} {_not_ranked(nights[place:])}") from None
+            text = f"{text_of(error)} {_not_ranked(nights[place:])}"
+            raise BudgetRefused(text, *error.problems) from None
         else:
             yield NightResult(night, NightStatus.RELEASED, outcome)
     if failures:
@@ -283,12 +288,18 @@ def rank_nights(
 def rank_due(survey: Survey, now: datetime, execute: Execute) -> Iterator[NightResult]:
     """Rank the nights that are due, or the whole input if no nights are selected; for schedules.
 
+    Before that, say which of the nights that are released have other files now.
+
     Raises:
         HushrankError: as for `rank_nights`.
     """
     config = survey.config
     if config.nightly:
-        nights = due_nights(config, config.schedule.last_night(now))
+        last = config.schedule.last_night(now)
+        nights = due_nights(config, last)
+        looked_at = [last - back * DAY for back in range(config.schedule.catch_up_days + 1)]
+        for night, late in _late(survey, looked_at).items():
+            yield NightResult(night, NightStatus.BEFORE, text=late)
         yield from rank_nights(survey, nights, now, execute)
         return
     outcome = run_night(survey, None, now, execute)
@@ -333,6 +344,14 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
         )
     check_places(config)
     return job
+
+
+def _late(survey: Survey, nights: Sequence[date]) -> dict[date, str]:
+    """A sentence for each of these nights that was released and has other files now."""
+    if survey.held is not None:
+        return {}
+    known = ledger_of(survey.config).nights(survey.config.job_hashes())
+    return late_files(survey.config, {night: known[night] for night in nights if night in known})
 
 
 def _is_published(attempt: Attempt | None) -> bool:

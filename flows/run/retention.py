@@ -21,9 +21,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ArchiveError, ConfigError, LedgerError, RunInProgress
+from hushrank.flows.errors import (
+    NOTHING_SPENT,
+    ArchiveError,
+    ConfigError,
+    LedgerError,
+    RunInProgress,
+)
 from hushrank.flows.ledger.account import OF_STREAM, Account, Attempt, ReleaseState
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import check_intact, find_archived

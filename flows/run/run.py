@@ -16,13 +16,19 @@ from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import HushrankError, MethodRefused, RunInProgress
+from hushrank.flows.errors import (
+    NOTHING,
+    HushrankError,
+    MethodRefused,
+    RunInProgress,
+)
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import spend_text
 from hushrank.flows.ledger.entries import Cancel
 from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
+from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.planning.plan.worth import few_people_note, refusal
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.archive import find_archived
@@ -46,6 +52,8 @@ from hushrank.flows.run.stages import (
     RESERVE,
     Outcome,
     Perform,
+    Step,
+    T,
     directly,
 )
 from hushrank.flows.run.steps import (
@@ -215,6 +223,32 @@ def run_job(
 
 
 def _run(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) -> Outcome:
+    begun = set[Step]()
+
+    def noted(step: Step, action: Callable[[], T]) -> T:
+        begun.add(step)
+        return perform(step, action)
+
+    try:
+        return _run_counted(job, read, noted, tell, wait)
+    except (HushrankError, KeyboardInterrupt) as error:
+        setattr(error, "spent", _spent_by(job) if DRAW in begun else NOTHING)  # noqa: B010
+        raise
+
+
+def _spent_by(job: Job) -> str | None:
+    """What the ledger counts of a draw that was begun, in words; None: it cannot be asked."""
+    try:
+        attempt = job.ledger.attempt(job.release_id) if job.safe else None
+    except HushrankError:
+        return None
+    if attempt is None or attempt.drawn_at is None:
+        return NOTHING
+    cost = job.cost if attempt.of else attempt.spend
+    return NOTHING if cost == FREE else spend_text(cost)
+
+
+def _run_counted(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) -> Outcome:
     if (done := _published(job)) is not None:
         return done
     refuse_worthless(job)

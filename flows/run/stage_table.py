@@ -47,7 +47,7 @@ def _engine_rows(job: Job) -> Iterator[Row]:
     try:
         found = stages(reduction)
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     randomises = ""
     config = job.config
     if config.privacy.unit is Unit.LOCAL and not config.privacy.already_private:

@@ -143,6 +143,7 @@ class Outcome:
         balance: of the population's budget, afterwards.
         alerts: fractions of the budget that are used and of which nobody was told before.
         again: whether it was paid for before, and the noise of then was not kept.
+        late: that the files of its night have changed since it was drawn; empty: they have not.
     """
 
     release: Release
@@ -151,6 +152,7 @@ class Outcome:
     balance: Balance
     alerts: tuple[float, ...] = ()
     again: bool = False
+    late: str = ""
 
     @property
     def charged(self) -> bool:

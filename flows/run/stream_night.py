@@ -30,9 +30,8 @@ from functools import cached_property, partial
 
 from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import DrawError, EstimateError, LedgerError
+from hushrank.flows.errors import NOTHING_SPENT, DrawError, EstimateError, LedgerError
 from hushrank.flows.ledger.account import UNKNOWN, Account, Attempt, ReleaseState
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, find_key
 from hushrank.flows.ledger.key import Purpose as Named
@@ -53,8 +52,12 @@ from hushrank.flows.run.drawn import Drawn, law_of, text_of_law
 from hushrank.flows.run.input_files import told_as_input
 from hushrank.flows.run.occasion import spent_if_it_fails
 from hushrank.flows.statement.mechanism import CountMechanism
-from hushrank.pipelines.reduce.confidential_area import write_bits
-from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons, Statistic
+from hushrank.pipelines.reduce.reduction_job import (
+    NightOfStream,
+    ReduceComparisons,
+    Statistic,
+    write_bits,
+)
 from hushrank.pipelines.reduce.stream_nights import (
     count_empty_night,
     count_night,
@@ -69,8 +72,12 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import reads_only_text
 from hushrank.transforms.storage.write import read_whole, write_once
 from hushrank.transforms.streams import released_files
-from hushrank.transforms.streams.released_files import draw_night, drawn_night, missing_nights
-from hushrank.transforms.streams.shown_files import shown_of
+from hushrank.transforms.streams.released_files import (
+    draw_night,
+    drawn_night,
+    missing_nights,
+    shown_of,
+)
 from hushrank.transforms.streams.stream_folder import (
     COUNTING,
     begin,

@@ -7,9 +7,8 @@ from datetime import date, timedelta
 
 from hushrank.flows.config.schedule import EmptyNights, StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, NightWithoutFiles
+from hushrank.flows.errors import NOTHING_SPENT, ConfigError, NightWithoutFiles
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
-from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_open, require_turn
 from hushrank.flows.run.context import Job, Survey

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
+from hushrank.transforms.common.local_files import being_read
 from hushrank.transforms.common.schema import RANK, WIDE_ITEM, WIDE_RANK, Columns, InputError
-from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
 from hushrank.transforms.storage.avro_rows import count_avro_rows
-from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -26,6 +25,7 @@ from hushrank.transforms.storage.files import (
     open_file,
     parquet_footer,
 )
+from hushrank.transforms.storage.text_lines import HEADER_BYTES
 
 
 class Runner(StrEnum):

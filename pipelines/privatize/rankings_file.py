@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from hushrank.pipelines.privatize.ranking_files import (
+from hushrank.pipelines.privatize.synthetic_rankings import (
     NO_CONTEST,
     Occurring,
     RankingColumns,
@@ -40,14 +40,14 @@ from hushrank.transforms.common.encode import MALFORMED, missing
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.rankings.pair_answers import answer_rankings, table_of_answers
-from hushrank.transforms.rankings.private_rankings import PrivateRankings, randomize_rankings
-from hushrank.transforms.rankings.ranking_blobs import (
+from hushrank.transforms.rankings.bound_rankings import (
     blob_of_pieces,
     blob_of_rankings,
     pieces_of_blob,
     rankings_of_blob,
 )
+from hushrank.transforms.rankings.pair_answers import answer_rankings, table_of_answers
+from hushrank.transforms.rankings.private_rankings import PrivateRankings, randomize_rankings
 from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
 from hushrank.transforms.rankings.rankings import (
     Pieces,

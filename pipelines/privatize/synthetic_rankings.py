@@ -1,6 +1,6 @@
-"""Collect the synthetic rankings of one person from released files, for the inference attack.
+"""Read files of rankings by contest, and collect one person's synthetic rankings for the attack.
 
-These files are public; the result may be shown to anybody.
+Files of synthetic rankings are public; the result may be shown to anybody.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushrank.pipelines.privatize.ranking_files import RankingColumns, occurring
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import MALFORMED
 from hushrank.transforms.common.epsilons import OUT_OF_RANGE, EpsilonSource
-from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.rankings.ranking_columns import ListColumns, of_contest
+from hushrank.transforms.common.schema import InputError, is_text, items_in, names_in
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
     Pieces,
     Rankings,
@@ -30,7 +29,63 @@ from hushrank.transforms.storage.files import InputFile, check_files
 from hushrank.transforms.storage.read import plan_splits, read_batches
 from hushrank.transforms.storage.split import Split
 
+RankingColumns = RankColumns | ListColumns
+NO_CONTEST = ""
 MOST_RANKINGS = 1_000_000  # most rankings of one person; each is a row in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Occurring:
+    """Items and contests that occur in files.
+
+    Attributes:
+        catalogue: the items.
+        as_text: whether the files name items by text; otherwise by integers.
+        contest_type: type of the column of contests.
+    """
+
+    catalogue: Catalogue
+    as_text: bool
+    contest_type: pa.DataType
+
+
+def occurring(splits: Sequence[Split], columns: RankingColumns) -> Occurring:
+    """Read the files and collect the items and contests that occur.
+
+    Raises:
+        InputError: a file cannot be read, or fewer than two items occur.
+    """
+    names = set[str]()
+    for split in splits:
+        for batch in read_batches(split):
+            names |= items_in([_items(batch.rows, columns)])
+    if len(names) < 2:
+        raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
+    schema = splits[0].schema
+    items = schema.field(columns.item if isinstance(columns, RankColumns) else columns.ranking).type
+    contest = pa.string() if columns.contest is None else schema.field(columns.contest).type
+    return Occurring(
+        catalogue=Catalogue(tuple(sorted(names))),
+        as_text=is_text(items if isinstance(columns, RankColumns) else items.value_type),
+        contest_type=pa.string() if is_text(contest) else pa.int64(),
+    )
+
+
+def rows_by_contest(
+    rows: pa.RecordBatch, columns: RankingColumns
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each contest; rows without a contest are left out."""
+    if columns.contest is None:
+        yield NO_CONTEST, rows
+        return
+    for contest in sorted(names_in([rows[columns.contest]])):
+        yield contest, of_contest(rows, columns.contest, contest)
+
+
+def _items(rows: pa.RecordBatch, columns: RankingColumns) -> pa.Array:
+    if isinstance(columns, RankColumns):
+        return rows[columns.item]
+    return rows[columns.ranking].flatten()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The graph of a reduction, stage by stage, without running it: nothing but footers is read."""
+"""List the stages of a reduction's graph, or submit the graph to an engine and leave it there.
+
+Only footers of the input are read here.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,28 @@ WRITTEN_TO_FILES = {
     "WriteCounts": (EXACT_FILE,),
     "WriteTally": (BITS_FILE, TALLY_FILE),
 }
+
+
+def graph_of(job: reduce.Job) -> beam.Pipeline:
+    """The whole graph of `job`, for its engine.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    pipeline = beam.Pipeline(options=pipeline_options(job.engine))
+    reduce.build(pipeline, job)
+    return pipeline
+
+
+def submit(job: reduce.Job) -> None:
+    """Start `job` on its engine and return: it writes its results when it is done.
+
+    A run of the same release then finds them (`pipelines.reduce.execution`) and reads no row.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    graph_of(job).run()
 
 
 @dataclass(frozen=True, slots=True)

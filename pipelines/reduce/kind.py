@@ -1,34 +1,89 @@
-"""What one kind of answer plugs into the graph of `pipelines.reduce.reduce`."""
+"""Parts that one kind of answer plugs into the graph of `pipelines.reduce.reduce`.
+
+Workers report in tallies, next to the tallies of rows, which random bits they drew. Whether a
+worker draws can depend on rows (there may be no tie), so a report alone is confidential. The
+release gets the report together with all sources that the job may draw from. For code that draws as
+it should, the result is the same whatever the rows are.
+
+The last steps of every reduction write its arrays and its tally into the confidential folder.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.engine.runner import Runner
-from hushrank.pipelines.reduce.reduction_job import Reduction
-from hushrank.pipelines.reduce.results import Arrays
+from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, Reduction, write_bits, write_tally
+from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.slices import InSlices, Rows
-from hushrank.transforms.common.sorting import Words
+from hushrank.transforms.common.sorting import InSlices, Rows, Words
 from hushrank.transforms.comparisons.votes import PeopleRows, people_of_blob, people_of_rows
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.read import plan_files
 from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, fetch, park
 from hushrank.transforms.storage.split import Head, Split
+from hushrank.transforms.storage.write import npz_bytes, write_whole
 
+PREFIX, SEPARATOR = "bits", "|"
+Arrays = dict[str, NDArray[Any]]
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
-
 Job = TypeVar("Job", bound=Reduction)
 Encoded = TypeVar("Encoded", bound=Sized)
 Parcels = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
+
+
+def bits_tally(purpose: Purpose, sources: Iterable[BitSource]) -> dict[str, int]:
+    """A tally of what was drawn for `purpose`; the sources are `RandomBits.used`."""
+    return {SEPARATOR.join((PREFIX, purpose, source)): 1 for source in sources}
+
+
+def split_bits(tally: Mapping[str, int]) -> tuple[BitsUsed, dict[str, int]]:
+    """Split a sum of tallies into the bits that it reports and the rest."""
+    uses, rest = set(), {}
+    for name, count in tally.items():
+        prefix, *use = name.split(SEPARATOR)
+        if prefix == PREFIX and len(use) == 2:
+            uses.add((Purpose(use[0]), BitSource(use[1])))
+        else:
+            rest[name] = count
+    return BitsUsed(frozenset(uses)), rest
+
+
+class WriteArrays(beam.DoFn):
+    """The one result -> `EXACT_FILE`, whole; a retry overwrites."""
+
+    def __init__(self, folder: str, arrays_of: Callable[[Any], Arrays]) -> None:
+        self._folder = folder
+        self._arrays_of = arrays_of
+
+    def process(self, result: Any) -> None:
+        """Write the arrays of `result`."""
+        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**self._arrays_of(result)))
+
+
+class WriteTally(beam.DoFn):
+    """What was drawn from which bits -> `BITS_FILE`; what happened to the rows -> `TALLY_FILE`."""
+
+    def __init__(self, folder: str, bits: BitsUsed) -> None:
+        """Args: the confidential folder; what may be drawn, whatever the rows are."""
+        self._folder = folder
+        self._bits = bits
+
+    def process(self, tally: dict[str, int]) -> None:
+        """Write both."""
+        drawn, rows = split_bits(tally)
+        write_bits(self._folder, self._bits | drawn)
+        write_tally(self._folder, rows)
 
 
 class Kind(ABC, Generic[Job]):

@@ -10,12 +10,13 @@ from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.rankings.ranking_columns import (
+    AS_GIVEN,
     ListColumns,
     PairColumns,
     RankColumns,
+    RankReading,
     WideRankColumns,
 )
-from hushrank.transforms.rankings.ranks import AS_GIVEN, RankReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,38 @@ while reading costs no budget. Where answers are privatised one by one, only sum
 leave the graph, and they wait in the confidential folder until the run marks them as released.
 
 What differs between comparisons, private answers, responses and rankings is a `Kind`.
+
+An engine brings all parcels of a partition together: in the memory of its own workers, and then in
+that of ours, before anything of them can be bounded. Without heavy people that is a fair part of
+the rows. A parcel that is much larger than a fair part of what its reader has goes to a file that
+all workers reach, and only its place travels; whoever bounds the partition reads it piece by piece,
+as on one machine. A reader decides by its own rows alone, so nobody has to know who is heavy.
+
+What travels of a partition is then at most `TIMES` fair parts of all rows, and `SMALL_BYTES` of
+each parcel.
+
+On an engine of many workers, no worker meets all partial sums of dense counts. An engine sums in
+two steps: each bundle of rows makes a partial sum, and one worker adds all of them. Counts of the
+pairs of 3 000 items take 72 MB, and a job of 10^10 rows has thousands of bundles: hundreds of
+gigabytes for that one worker. Here a partial sum is cut into blocks of `BLOCK_CELLS` numbers.
+Blocks of the same place meet, wherever the engine likes, and only the blocks of the total meet on
+one worker. With B bundles and N numbers in the counts, a worker holds no more than the largest of
+
+    a partial sum                 8 N bytes, for each bundle that it works on,
+    all blocks of one place       8 B `BLOCK_CELLS` bytes, half of that if a bundle counts less than
+                                  2^32 times, an eighth if no pair more than 255 times, and one of
+                                  these blocks where the engine hands a group over piece by piece,
+    the total, and its blocks     16 N bytes.
+
+Blocks are sent in the shortest of their forms, without zeros where these are most. They hold
+integers, so the sum is the same, to the bit, for every cut of the rows into bundles.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,38 +47,194 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Runner
-from hushrank.pipelines.reduce.confidential_area import set_aside
-from hushrank.pipelines.reduce.count_rankings import CountRankingsKind
-from hushrank.pipelines.reduce.dense_total import DenseTotal, is_large
 from hushrank.pipelines.reduce.execution import execute
-from hushrank.pipelines.reduce.heavy_parcels import lightened
-from hushrank.pipelines.reduce.kind import Kind
+from hushrank.pipelines.reduce.kind import Kind, WriteArrays, WriteTally
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
 from hushrank.pipelines.reduce.reduce_private import AnswersKind
-from hushrank.pipelines.reduce.reduce_rankings import RankingsKind
+from hushrank.pipelines.reduce.reduce_rankings import CountRankingsKind, RankingsKind
 from hushrank.pipelines.reduce.reduce_responses import ResponsesKind
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, set_aside
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
-from hushrank.pipelines.reduce.results import WriteArrays, WriteTally
+from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import Sifted, text_of_rejects
+from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
+from hushrank.transforms.comparisons.shuffle import OwnedParcel
 from hushrank.transforms.engine import in_process
-from hushrank.transforms.engine.ahead import ahead
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
+from hushrank.transforms.engine.in_process import ahead
 from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import Spill, SpillFolder
 from hushrank.transforms.storage.split import Split
 
+TIMES = 2
+SMALL_BYTES = 1 << 15  # no file for so few, of which a partition's share differs by chance
+BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a block
+Narrow = NDArray[np.integer[Any]]
+_WIDTHS = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32, np.int64)
 CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
 CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
 ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
-
 ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
-
 Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
+
+
+def lightened(
+    parcels: Sequence[tuple[int, Any]], n_partitions: int, folder: SpillFolder
+) -> Iterator[tuple[int, Any]]:
+    """The same parcels, of which the heavy ones wait in a file.
+
+    Args:
+        parcels: all that one reader made of its rows at one time: partitions, and what a `Kind`
+            packs for each; they hold their rows.
+        n_partitions: among which rows are divided.
+        folder: where the file is written, before the first parcel is returned.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    rows = [_rows_of(parcel) for _, parcel in parcels]
+    fair = TIMES * sum(part.nbytes for part in rows) // n_partitions + SMALL_BYTES
+    heavy = [number for number, part in enumerate(rows) if part.nbytes > fair]
+    places = folder.write([rows[number] for number in heavy]) if heavy else []
+    place_of = dict(zip(heavy, places, strict=True))
+    for number, (partition, parcel) in enumerate(parcels):
+        if number not in place_of:
+            yield partition, parcel
+        elif isinstance(parcel, OwnedParcel):
+            yield partition, replace(parcel, content=place_of[number])
+        else:
+            yield partition, (parcel[0], (place_of[number], rows[number].size))
+
+
+def _rows_of(parcel: Any) -> Words:
+    if not isinstance(parcel, OwnedParcel):
+        return np.frombuffer(parcel[1], np.uint64)
+    if not isinstance(parcel.content, np.ndarray):
+        raise ValueError("the parcel's rows are in a file already")
+    return parcel.content
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The numbers of one block of a sum.
+
+    Attributes:
+        values: in as few bytes as they need: all of the block, or those at `places`.
+        places: uint16, ascending; None: `values` has all.
+    """
+
+    values: Narrow
+    places: NDArray[np.uint16] | None
+
+    @classmethod
+    def of(cls, cells: Integers) -> Block:
+        """These numbers, at most `BLOCK_CELLS`, at least one."""
+        low, high = int(cells.min()), int(cells.max())
+        narrow = next(w for w in _WIDTHS if np.iinfo(w).min <= low and high <= np.iinfo(w).max)
+        values: Narrow = cells.astype(narrow)
+        places = np.flatnonzero(values)
+        if len(places) * (2 + values.itemsize) >= values.nbytes:
+            return cls(values, None)
+        return cls(values[places], places.astype(np.uint16))
+
+    def add_to(self, total: Integers) -> None:
+        """Add the block to the numbers of its place.
+
+        Raises:
+            OverflowError: a sum does not fit into 64 bits.
+        """
+        mine = slice(None) if self.places is None else self.places
+        before = total[mine].copy()
+        after = before + self.values
+        # The sum of two numbers wrapped if and only if its sign differs from both of theirs.
+        if (((before ^ after) & (self.values ^ after)) < 0).any():
+            raise OverflowError("there are too many rows for 64-bit sums")
+        total[mine] = after
+
+
+def is_large(fn: beam.CombineFn) -> bool:
+    """Whether `fn` sums more numbers than a block has, so that it is worth cutting them."""
+    return isinstance(fn, DenseFn) and len(fn.cells(fn.create_accumulator())) > BLOCK_CELLS
+
+
+class DenseTotal(beam.PTransform):
+    """PCollection of what `fn` takes -> its one output, of zeros if there is nothing."""
+
+    def __init__(self, fn: DenseFn[Any]) -> None:
+        super().__init__()
+        self._fn = fn
+
+    def expand(self, rows: beam.PCollection) -> beam.PCollection:
+        """The four steps."""
+        blocks = (
+            rows
+            | "Partial" >> beam.ParDo(_Partial(self._fn))
+            | "MeetInBlock" >> beam.GroupByKey()
+            | "AddBlocks" >> beam.ParDo(_AddBlocks())
+        )
+        nothing = rows.pipeline | "Nothing" >> beam.Create([(0, None)])
+        return (
+            (nothing, blocks)
+            | "WithNothing" >> beam.Flatten()
+            | "MeetInTotal" >> beam.GroupByKey()
+            | "Total" >> beam.ParDo(_Total(self._fn))
+        )
+
+
+class _Partial(beam.DoFn):
+    """A bundle -> (number, Block) of each block of its sum that is not all zero."""
+
+    def __init__(self, fn: DenseFn[Any]) -> None:
+        self._fn = fn
+
+    def start_bundle(self) -> None:
+        self._sum: Any = None
+
+    def process(self, rows: Any) -> None:
+        if self._sum is None:
+            self._sum = self._fn.create_accumulator()
+        self._sum = self._fn.add_input(self._sum, rows)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        if self._sum is None:
+            return
+        cells, self._sum = self._fn.cells(self._sum), None
+        for number, start in enumerate(range(0, len(cells), BLOCK_CELLS)):
+            block = cells[start : start + BLOCK_CELLS]
+            if block.any():
+                yield GlobalWindows.windowed_value((number, (len(block), Block.of(block))))
+
+
+class _AddBlocks(beam.DoFn):
+    """(number, blocks of that place) -> (0, (number, their sum))."""
+
+    def process(self, element: tuple[int, Iterable[tuple[int, Block]]]) -> Iterator[Any]:
+        number, blocks = element
+        total: Integers | None = None
+        for size, block in blocks:
+            if total is None:
+                total = np.zeros(size, np.int64)
+            block.add_to(total)
+        yield 0, (number, total)
+
+
+class _Total(beam.DoFn):
+    """(0, all sums of blocks, and None) -> the output of `fn`."""
+
+    def __init__(self, fn: DenseFn[Any]) -> None:
+        self._fn = fn
+
+    def process(self, element: tuple[int, Iterable[tuple[int, Integers] | None]]) -> Iterator[Any]:
+        cells = self._fn.cells(self._fn.create_accumulator())
+        for found in element[1]:
+            if found is not None:
+                number, block = found
+                cells[number * BLOCK_CELLS : number * BLOCK_CELLS + len(block)] = block
+        yield self._fn.extract_output(self._fn.of_cells(cells))
 
 
 def run(job: Job) -> None:

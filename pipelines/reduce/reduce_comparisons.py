@@ -14,18 +14,20 @@ import pyarrow as pa
 from hushrank.estimation.common.covariates import CovariateCounts
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
 from hushrank.estimation.common.sparse_counts import CellCounts
-from hushrank.pipelines.reduce.confidential_area import read_tally
-from hushrank.pipelines.reduce.kind import Kind, Parcels
-from hushrank.pipelines.reduce.night_people import (
+from hushrank.pipelines.reduce.kind import Arrays, Kind, Parcels
+from hushrank.pipelines.reduce.reduction_job import (
+    EXACT_FILE,
+    ReduceComparisons,
+    Statistic,
+    read_tally,
+)
+from hushrank.pipelines.reduce.stream_nights import (
     Counting,
     NightPeople,
     PartitionOfPeople,
     arrays_of_shards,
 )
-from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
-from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.common.covariates import covariates_of
 from hushrank.transforms.common.encode import Comparisons, Sifted, encode_comparisons
 from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import ComparisonColumns, Ties
@@ -33,24 +35,31 @@ from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
     SparsePairCountsFn,
     TieCountsFn,
-    WinCountsFn,
-)
-from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
-from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn
-from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
-from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
-from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
-from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
-from hushrank.transforms.comparisons.weighted_counts import (
     WeightedPairCountsFn,
     WeightedWinCountsFn,
+    WinCountsFn,
 )
-from hushrank.transforms.comparisons.weights import (
+from hushrank.transforms.comparisons.bound import (
     SQUARES,
     SQUARES_KEPT,
     UNITS_KEPT,
+    Bounded,
+    bound_bucket,
     tally_of_weights,
 )
+from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, covariates_of
+from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
+from hushrank.transforms.comparisons.shuffle import (
+    Bucket,
+    Carried,
+    OwnedParcel,
+    OwnedRows,
+    Partitioning,
+    own,
+    pack,
+    unpack,
+)
+from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import Spill, SpillFile
 from hushrank.transforms.storage.split import Split

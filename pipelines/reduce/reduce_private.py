@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
-from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, slices
+from hushrank.pipelines.reduce.kind import Arrays, Kind, Parcels, bits_tally, partitions_of, slices
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.randomness import system_bits
-from hushrank.transforms.common.bits_tally import bits_tally
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import law_of_answers

@@ -11,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.pipelines.reduce.kind import (
+    Arrays,
     Kind,
     Parcels,
+    bits_tally,
     pack_votes,
     partitions_of,
     slices,
@@ -20,13 +22,17 @@ from hushrank.pipelines.reduce.kind import (
     with_votes,
 )
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
-from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.randomness import system_bits
-from hushrank.transforms.common.bits_tally import bits_tally
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.schema import is_text
 from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.responses.answer_counts import (
+    MeasurementsFn,
+    RandomizedSums,
+    RandomizedSumsFn,
+    randomized_sums,
+)
 from hushrank.transforms.responses.answer_sheets import (
     Responses,
     answers_in,
@@ -35,14 +41,7 @@ from hushrank.transforms.responses.answer_sheets import (
     item_numbers,
     responses_of_blob,
 )
-from hushrank.transforms.responses.measurements import MeasurementsFn
-from hushrank.transforms.responses.randomized_answers import (
-    RandomizedSums,
-    RandomizedSumsFn,
-    randomized_sums,
-)
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_responses
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
 from hushrank.transforms.storage.files import FileFormat, InputFile
 from hushrank.transforms.storage.read import plan_files, read_heads
 from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park

@@ -9,7 +9,7 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.responses.whole_sheets import SheetRules
 
 

@@ -2,32 +2,163 @@
 
 No real answer is read. Counts are drawn directly, not row by row, so a survey of millions takes as
 long as one of hundreds. The generators are numpy's; no release draws from here.
+
+An `Arena` is a log with an unbalanced design: some items are shown far more often than others, and
+some came late. Comparisons may end in ties, which a survey counts in each of the ways there are.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from hushrank.estimation.common.links import Link
-from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
+from hushrank.estimation.common.links import LOGISTIC, Floats, Link
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
+from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
-from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.pipelines.simulate.arenas import Meetings
+from hushrank.estimation.ties.tie_models import TieModel, outcomes_of
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
-from hushrank.pipelines.simulate.ties import tied
+from hushrank.transforms.common.schema import Ties
 
+ROUND_TOTAL = 1e9  # exposures are scaled to it before the fit, so that none is near zero
 Counts = NDArray[np.int64]
 Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
 MOST_INVENTED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
 WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
 MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
 MOST_WORK = 2e10  # most people times items squared of a simulated test; a minute or so
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """How often two items meet, in a design that is not balanced.
+
+    Attributes:
+        factors: shape (n,), each > 0; two items meet in proportion to the product of their factors.
+        matched: how far apart the scores of partners are; None: they meet by chance.
+        pairs: shape (n, n), how often each pair meets, whatever the factors say; None: as they say.
+    """
+
+    factors: tuple[float, ...]
+    matched: float | None = None
+    pairs: Floats | None = field(default=None, compare=False)
+
+    @classmethod
+    def zipf(cls, n_items: int, exponent: float, matched: float | None = None) -> Self:
+        """Items shown in proportion to 1 / k^exponent, the first one most often."""
+        return cls(tuple((1 / np.arange(1.0, n_items + 1) ** exponent).tolist()), matched)
+
+    @classmethod
+    def shown(cls, exposures: Sequence[float], matched: float | None = None) -> Self:
+        """Items shown in proportion to known numbers; only roughly if partners are matched.
+
+        Args:
+            exposures: exposure of each item, at least 0, none above the sum of the others.
+            matched: see the class.
+        """
+        values = np.array(exposures, np.float64)
+        fitted = Exposures(ROUND_TOTAL * values / values.sum(), 0.0).factors()
+        return cls(tuple(fitted.tolist()), matched)
+
+    def shares(self, truth: Floats) -> Floats:
+        """Share of all comparisons that each pair gets, shape (n, n): symmetric, its sum is 2."""
+        if self.pairs is not None:
+            return np.asarray(2 * self.pairs / self.pairs.sum())
+        chance = np.outer(self.factors, self.factors)
+        if self.matched is not None:
+            chance *= np.exp(-(np.subtract.outer(truth, truth) ** 2) / (2 * self.matched**2))
+        np.fill_diagonal(chance, 0)
+        return np.asarray(2 * chance / chance.sum())
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Comparisons whose two items are drawn by chance, in proportion to their exposure.
+
+    Attributes:
+        n_items, comparisons: the numbers of items and of comparisons.
+        spread: standard deviation of the true scores.
+        zipf: exponent of the exposures.
+        late: items that came late, and were shown a fifth as often as their place implies.
+        matched: how far apart the scores of partners are; None: they meet by chance.
+    """
+
+    n_items: int
+    comparisons: int
+    zipf: float = 1.0
+    spread: float = 0.7
+    late: int = 0
+    matched: float | None = None
+    link: Link = LOGISTIC
+
+    def truth(self, generator: np.random.Generator) -> Floats:
+        """Scores that sum to zero, shape (n,)."""
+        scores = generator.normal(0, self.spread, self.n_items)
+        return np.asarray(scores - scores.mean())
+
+    def design(self, truth: Floats, generator: np.random.Generator) -> Floats:
+        """Expected comparisons of each pair."""
+        shown = generator.permutation(1 / np.arange(1.0, self.n_items + 1) ** self.zipf)
+        shown[generator.choice(self.n_items, self.late, replace=False)] /= 5
+        return self.comparisons * Meetings(tuple(shown.tolist()), self.matched).shares(truth)
+
+    def answers(self, truth: Floats, design: Floats, generator: np.random.Generator) -> PairCounts:
+        """Who beat whom how often."""
+        asked = generator.poisson(np.triu(design))
+        won = generator.binomial(asked, self.link.cdf(np.subtract.outer(truth, truth)))
+        return PairCounts((won + (asked - won).T).astype(np.int64))
+
+
+def tied(
+    wins: Counts,
+    truth: NDArray[np.float64],
+    ties: float,
+    model: TieModel,
+    rng: np.random.Generator,
+) -> Counts:
+    """As many comparisons of each pair as in `wins`, with outcomes of a tie model.
+
+    Args:
+        wins: shape (n, n); only how often each pair met counts.
+        truth: scores, shape (n,).
+        ties: chance that equals tie, between 0 and 1.
+        model: of ties.
+        rng: where outcomes come from.
+
+    Returns:
+        Wins and ties, shape (2, n, n); ties above the diagonal.
+    """
+    i, j = np.triu_indices(len(truth), 1)
+    chances = outcomes_of(model, truth[i] - truth[j], float(logit(ties))).chances
+    won, lost, alike = rng.multinomial(wins[i, j] + wins[j, i], chances.T).T
+    cells = np.zeros((2, *wins.shape), np.int64)
+    cells[0, i, j], cells[0, j, i], cells[1, i, j] = won, lost, alike
+    return cells
+
+
+def counts_of(cells: NDArray[np.int64], way: Ties, coins: tuple[int, ...]) -> NDArray[np.int64]:
+    """What a way of treating ties counts of comparisons.
+
+    Args:
+        cells: wins and ties, shape (2, n, n), ties above the diagonal.
+        way: of treating ties.
+        coins: seeds of a coin for each tie.
+    """
+    wins, ties = cells
+    if way is Ties.MODEL:
+        return cells
+    if way is Ties.SPLIT:
+        return np.asarray(2 * wins + ties + ties.T)
+    if way is Ties.RANDOM:
+        first = np.random.default_rng(coins).binomial(ties, 0.5)
+        return np.asarray(wins + first + (ties - first).T)
+    return np.asarray(wins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,12 @@ from hushrank.pipelines.simulate.simulated_folder import (
     simulated_folder,
     write_side_files,
 )
-from hushrank.pipelines.simulate.simulated_rows import Columns, comparison_blocks, n_blocks
-from hushrank.pipelines.simulate.simulation_spec import SimulationSpec
+from hushrank.pipelines.simulate.simulated_rows import (
+    Columns,
+    SimulationSpec,
+    comparison_blocks,
+    n_blocks,
+)
 from hushrank.transforms.storage.files import FileFormat
 
 

@@ -24,8 +24,11 @@ from hushrank.pipelines.simulate.simulated_folder import (
     survey_folder,
     write_side_files,
 )
-from hushrank.pipelines.simulate.simulated_rows import comparison_blocks
-from hushrank.pipelines.simulate.simulation_spec import HABIT_STREAM, SimulationSpec
+from hushrank.pipelines.simulate.simulated_rows import (
+    HABIT_STREAM,
+    SimulationSpec,
+    comparison_blocks,
+)
 from hushrank.pipelines.simulate.stream_people import Habit, habit_of_each
 from hushrank.transforms.storage.files import FileFormat
 

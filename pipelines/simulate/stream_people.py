@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.stream_encoder import Terms
-from hushrank.transforms.streams.participation import People, take_part
+from hushrank.transforms.streams.people_files import People, take_part
 
 Counts = NDArray[np.int64]
 

@@ -6,8 +6,8 @@ import resource
 from collections.abc import Sequence
 
 from hushrank.flows import reading
+from hushrank.transforms.common.local_files import being_read
 from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.engine.being_read import being_read
 from hushrank.transforms.storage.files import InputFile, list_files, parquet_footer
 from hushrank.transforms.storage.read import plan_files, read_batches
 

@@ -32,7 +32,7 @@ from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.aggregate import add_pairs
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.owned_rows import Carried, own
+from hushrank.transforms.comparisons.shuffle import Carried, own
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_laplace_pmf, law_p_value
 
 N, GROUPS = 3, 2

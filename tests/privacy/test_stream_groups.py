@@ -26,7 +26,7 @@ from hushrank.privacy.sensitivity import (
 from hushrank.privacy.stream import Stream, encoded_night, stream_of, stream_sensitivity
 from hushrank.privacy.stream_encoder import Encoder, Terms, Workload, square_root
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
-from hushrank.transforms.streams.participation import People, take_part
+from hushrank.transforms.streams.people_files import People, take_part
 from tests.privacy.test_group_sensitivity import GROUPS, N, counts_of
 from tests.statistics import FALSE_POSITIVE_RATE
 from tests.transforms.streams.test_stream_audit import DELTA, RHO, promised

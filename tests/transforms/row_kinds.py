@@ -29,11 +29,9 @@ from hushrank.transforms.rankings.ranking_columns import (
     RankColumns,
     WideRankColumns,
 )
-from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks
+from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks, encode_wide
 from hushrank.transforms.rankings.ties import each_copy, hash_owned
-from hushrank.transforms.rankings.wide import encode_wide
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_responses
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
 from hushrank.transforms.storage.files import check_files, list_files
 from hushrank.transforms.storage.read import plan_splits, read_batches
 from hushrank.transforms.storage.window import Window

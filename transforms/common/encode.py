@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.privacy.units import UNITS
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
 from hushrank.transforms.common.groups import OUTSIDE, GroupCodes, Groups
 from hushrank.transforms.common.names import Naming, bare, integers_in
@@ -23,23 +24,42 @@ from hushrank.transforms.common.schema import (
     Words,
     by_distinct,
     is_text,
+    numbers_of,
     to_numpy,
     to_text,
 )
-from hushrank.transforms.common.survey_weights import BAD_WEIGHT, Units, weights_of
 
+BAD_WEIGHT = np.int64(-1)
+
+Units = NDArray[np.int64]
 TIE_WORD = "tie"
 BAD_OUTCOME = np.int8(-128)
 AT_ONCE = 1 << 17  # names whose integers are looked for at once: it bounds the memory for that
 # A label of a hash; `transforms.comparisons.bound` uses 0 to 3 and
-# `transforms.comparisons.owned_rows` uses 4.
+# `transforms.comparisons.shuffle` uses 4.
 _ABOVE_INT64 = 5
 OUTCOME_TEXTS = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0.0": 0, "-1": -1, "-1.0": -1}
-
 Outcomes = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 Rules = Sequence[tuple[str, Mask]]  # each rule, with a mask of the rows that break it
 Rows = TypeVar("Rows")
+MALFORMED = "not a row of this format"
+
+
+def weights_of(column: pa.Array, most: int) -> Units:
+    """Weights in units of 1 / `UNITS`, the nearest, and at most `most`; shape (m,).
+
+    `BAD_WEIGHT` for what is missing, no number, below 0 or infinite. A weight follows from its own
+    bytes alone.
+
+    Args:
+        column: numbers, or texts of numbers.
+        most: largest weight, in units.
+    """
+    values, _ = numbers_of(column)
+    good = np.isfinite(values) & (values >= 0)
+    units = np.rint(np.minimum(np.where(good, values, 0.0), most / UNITS) * UNITS)
+    return np.where(good, np.minimum(units.astype(np.int64), most), BAD_WEIGHT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +194,6 @@ def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
     columns["line"] = pa.array(malformed, pa.string())
     columns["reason"] = pa.array([MALFORMED] * len(malformed), pa.string())
     return pa.table(columns)
-
-
-MALFORMED = "not a row of this format"
 
 
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:

@@ -19,18 +19,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask, Rules
-from hushrank.transforms.common.local_files import UnfitFile, open_to_read
+from hushrank.transforms.common.local_files import UnfitFile, being_read, open_to_read
 from hushrank.transforms.common.names import bare, integers_in, integers_of_floats
-from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import (
     TOO_LARGE,
     ComparisonColumns,
     InputError,
     by_distinct,
     is_text,
+    numbers_of,
     to_numpy,
 )
-from hushrank.transforms.engine.being_read import being_read
 
 USER, EPSILON = "user", "epsilon"  # columns of a table of epsilons
 

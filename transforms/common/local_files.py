@@ -4,6 +4,9 @@ A path that a person or a setting names may lead to anything. To open a FIFO wai
 end, for ever if there is none, and a device such as /dev/zero never ends. So whatever a path names
 is looked at before and after it is opened, and only a regular file is used. A new file that appears
 under a name of its own needs none of this, but it may be opened here too.
+
+A process that parses files reports which of them it has open to the process that started it: a
+parser of the libraries may end its process, and then nothing else can name the file.
 """
 
 from __future__ import annotations
@@ -11,11 +14,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import BinaryIO
 
-LocalName = str | os.PathLike[str]
+Report = Callable[[str, bool], None]  # name of a file, and whether its reading begins or ends
 
+_reports: list[Report] = []  # per process; empty where nobody asked
+LocalName = str | os.PathLike[str]
 _NEVER_WAITING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -23,6 +30,32 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def report_to(report: Report) -> None:
+    """Call `report` from now on, in any thread, before a file is read and after it was."""
+    _reports.append(report)
+
+
+@contextmanager
+def being_read(name: str) -> Iterator[None]:
+    """Report that the file `name` is read as long as the block lasts.
+
+    After an error in the block its end is not reported, so that whoever tells of it knows the file.
+    """
+    for report in _reports:
+        report(name, True)
+    try:
+        yield
+    except GeneratorExit:  # whoever read the block's rows wants no more of them
+        _end(name)
+        raise
+    _end(name)
+
+
+def _end(name: str) -> None:
+    for report in _reports:
+        report(name, False)
 
 
 class MostBytes(IntEnum):

@@ -25,8 +25,14 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import BLOCK_BYTES, Hashes, KeyedHash
 from hushrank.transforms.common.encode import pseudonyms
-from hushrank.transforms.common.numbers import numbers_of
-from hushrank.transforms.common.schema import DECIMALS, TRUTHS, is_list, is_text, to_numpy
+from hushrank.transforms.common.schema import (
+    DECIMALS,
+    TRUTHS,
+    is_list,
+    is_text,
+    numbers_of,
+    to_numpy,
+)
 
 _ROW, _FRACTION, _LIST = 101, 102, 103  # labels of tuples
 _EXACT = 2.0**53  # below it a float that is a whole number is that number

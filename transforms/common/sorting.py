@@ -1,19 +1,29 @@
-"""Sort rows by keyed hashes, in a fraction of the time of `argsort`.
+"""Sort rows by keyed hashes, and bound a partition slice by slice.
 
-numpy sorts 64-bit values with vector instructions: a million rows in 6 ms, while `argsort` takes 25
-and `lexsort` by two words 250. So the value that is sorted has the row's number in its low bits and
-the leading bits of the hash above them. If those bits leave an order undecided, all 128 bits decide
-it. So every order here is exact; it only takes longer if bits collide.
-"""
+numpy sorts 64-bit values with vector instructions: a million rows in 6 ms; `argsort` takes 25 and
+`lexsort` by two words 250. So the value that is sorted has the row's number in its low bits and the
+leading bits of the hash above them. If those bits leave an order undecided, all 128 bits decide it.
+So every order here is exact; it only takes longer if bits collide.
+
+A partition has all rows of some people, and one person may have more rows than memory holds. A
+partition that is too large for memory is processed in *slices*. If rows decide about each other
+before chance does (answers to one item, rows of one ranking), they are in one slice. So each slice
+is *settled* on its own, which also shows which rows break a rule. Of its rows and the rows held
+before, only those that may still be kept are *held*. In the end exactly those rows are held that
+would be kept if all rows were processed at once. A partition that fits into memory is one slice.
+Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes
+from hushrank.transforms.common.encode import Sifted
 
 MORE_BITS = 5  # bits beyond half of those there are: mixed runs take longer to fix than ties
 MANY_TIED = 1 / 16  # part of the rows
@@ -21,6 +31,9 @@ MANY_TIED = 1 / 16  # part of the rows
 Words = NDArray[np.uint64]
 Order = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # only spreads numbers over slices
+Settled = TypeVar("Settled")
+Held = TypeVar("Held")
 
 
 def sort_by(major: Hashes, minor: Hashes) -> Order:
@@ -159,3 +172,82 @@ def order_leading(words: Words) -> tuple[Words, Order]:
 
 def _number_bits(n_rows: int) -> int:
     return max(n_rows - 1, 1).bit_length()
+
+
+class Divisible(Protocol):
+    """Rows that can be joined and divided."""
+
+    def take(self, rows: Mask, /) -> Self:
+        """The rows for which `rows` is true, in their order."""
+        ...
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Self], /) -> Self:
+        """The rows of several parts; there is at least one part."""
+        ...
+
+
+Rows = TypeVar("Rows", bound=Divisible)
+
+
+@dataclass(frozen=True, slots=True)
+class InSlices(Generic[Rows]):
+    """All rows of a partition, in slices; iterating again gives the same slices.
+
+    Attributes:
+        sizes: sizes of the pieces that make up the partition; there is at least one.
+        piece: returns the piece with a number, again for each slice.
+        most: about the size of a slice; a larger piece, or rows with one number, still come
+            together.
+        decides: a number for each row; rows with one number come in one slice. None: no row decides
+            about another before chance does, so each piece stays whole.
+    """
+
+    sizes: Sequence[int]
+    piece: Callable[[int], Rows]
+    most: int
+    decides: Callable[[Rows], Words] | None = None
+
+    def __iter__(self) -> Iterator[Rows]:
+        numbers, sizes = np.arange(len(self.sizes)), np.array(self.sizes)
+        n_slices = -(-int(sizes.sum()) // self.most)
+        if n_slices <= 1:
+            yield _joined(map(self.piece, numbers.tolist()))
+        elif self.decides is None:
+            slice_ = (np.cumsum(sizes) - sizes) // self.most
+            for mine in np.split(numbers, np.flatnonzero(np.diff(slice_)) + 1):
+                yield _joined(map(self.piece, mine.tolist()))
+        else:
+            for slice_ in range(n_slices):
+                pieces = map(self.piece, numbers.tolist())
+                yield _joined(p.take(of_slice(self.decides(p), slice_, n_slices)) for p in pieces)
+
+
+def of_slice(words: Words, slice_: int, n_slices: int) -> Mask:
+    """Whether a row with each of these numbers is in slice `slice_` of `n_slices`."""
+    mixed = (words * _MIX) >> np.uint64(33)  # 31 bits
+    mine: Mask = (mixed * np.uint64(n_slices)) >> np.uint64(31) == slice_
+    return mine
+
+
+def hold(
+    slices: Iterable[Sifted[Settled]], keep: Callable[[Held | None, Settled], Held]
+) -> Generator[Sifted[None], None, Held]:
+    """Process settled slices; yield what each refuses, and return the rows held at the end.
+
+    Args:
+        slices: at least one slice.
+        keep: selects what may still be kept of the held rows, None at first, and the next slice.
+    """
+    held: Held | None = None
+    for found in slices:
+        yield Sifted(None, found.rejects, tally=found.tally)
+        held = keep(held, found.rows)
+    if held is None:
+        raise ValueError("there are no slices to bound")
+    return held
+
+
+def _joined(pieces: Iterable[Rows]) -> Rows:
+    parts = list(pieces)
+    return parts[0] if len(parts) == 1 else type(parts[0]).concatenated(parts)

@@ -4,6 +4,8 @@ A sensitivity is only true if its bound is enforced, so this is where the guaran
 meet in the bucket of their person. Which of them are kept depends on a keyed hash of the person and
 of the row's content alone: not on files, row groups, bundles, order or retries; and nobody without
 the run's key can predict it. Everything here is pure and works on one bucket at a time.
+
+With weights, the bound of a person is derived in `privacy.row_weights`.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushrank.privacy.keyed_hash import Block, Hashes, KeyedHash
-from hushrank.privacy.row_weights import RowFactors
+from hushrank.privacy.row_weights import FACTOR_BITS, RowFactors, Units
+from hushrank.privacy.units import UNITS
 from hushrank.transforms.common.encode import Comparisons, Outcomes
-from hushrank.transforms.common.flat_lists import take_lists
-from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.schema import Ties, take_lists
 from hushrank.transforms.common.sorting import (
     Mask,
     Order,
@@ -26,13 +28,41 @@ from hushrank.transforms.common.sorting import (
     order_within,
     sort_into_runs,
 )
-from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, comparisons_of
-from hushrank.transforms.comparisons.weights import factored, tally_of_weights
+from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, comparisons_of
 
-# labels of the hashes; `transforms.comparisons.owned_rows` has the next
+SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
+UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # of a tally
+SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
+# labels of the hashes; `transforms.comparisons.shuffle` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
-
 CONFLICT = "another row of the same user, pair and event contradicts it"
+
+
+def factored(weight: Units | None, starts: Mask, factors: RowFactors) -> Units:
+    """Weights of rows of which all that an owner has count, shape (m,).
+
+    Args:
+        weight: of the rows themselves, in units; None: one comparison each.
+        starts: where another owner's rows start.
+        factors: by the number of an owner's rows.
+    """
+    first = np.flatnonzero(starts)
+    sizes = np.diff(first, append=len(starts))
+    return multiplied(weight, np.repeat(factors.of(sizes), sizes))
+
+
+def multiplied(weight: Units | None, factors: Units) -> Units:
+    """Weights times factors in units of 2^-`FACTOR_BITS`, rounded down."""
+    units = UNITS if weight is None else weight
+    return np.asarray(units * factors >> FACTOR_BITS)  # products stay far below 2^63
+
+
+def tally_of_weights(rows: Comparisons) -> dict[str, int]:
+    """What rows that are counted weigh; nothing where they have no weights."""
+    if rows.weight is None:
+        return {}
+    units = int(rows.weight.sum())
+    return {UNITS_KEPT: units, SQUARES_KEPT: int(np.square(rows.weight).sum())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

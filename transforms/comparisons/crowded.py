@@ -1,6 +1,6 @@
 """Bound buckets that are too large to be held at once: one person may have any number of rows.
 
-The design is that of `transforms.common.slices`. Comparisons have a loop of their own, for a slice
+The design is that of `transforms.common.sorting`. Comparisons have a loop of their own, for a slice
 of them may still be too large: copies of one content are counted, and come back some at a time.
 A slice is all rows on some of the pairs of items. Rows that decide about each other before
 priorities do (copies of an event, copies of a content, rows on one pair) are on one pair, so a
@@ -20,22 +20,23 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.common.slices import of_slice
-from hushrank.transforms.common.sorting import Mask, new_run, number_runs, sort_into_runs
+from hushrank.transforms.common.sorting import Mask, new_run, number_runs, of_slice, sort_into_runs
 from hushrank.transforms.comparisons.bound import (
     Bounded,
     Bounds,
     among_first,
     among_first_of_items,
+    factored,
+    multiplied,
     one_row_a_pair,
     one_row_an_event,
     owner_numbers,
     priorities,
     priorities_of_copies,
+    tally_of_weights,
     toss,
 )
-from hushrank.transforms.comparisons.owned_rows import WORDS, OwnedRows
-from hushrank.transforms.comparisons.weights import factored, multiplied, tally_of_weights
+from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows
 
 Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
 Copies = NDArray[np.int64]

@@ -28,8 +28,7 @@ from hushrank.transforms.common.epsilons import (
     rules_of_epsilons,
 )
 from hushrank.transforms.common.schema import Ties, to_numpy
-from hushrank.transforms.common.slices import hold
-from hushrank.transforms.common.sorting import new_run, sort_by
+from hushrank.transforms.common.sorting import hold, new_run, sort_by
 
 _SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.bound` has those from 0
 

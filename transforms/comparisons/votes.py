@@ -21,7 +21,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.encode import Sifted, missing, pseudonyms
 from hushrank.transforms.common.schema import ComparisonColumns, to_numpy
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, order_leading
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, words_of_row
+from hushrank.transforms.comparisons.shuffle import OwnedRows, words_of_row
 
 # Reasons for which rows of test answers and rankings are set aside that are no answer at all.
 NO_ANSWER = ("null answer", "null rank", "null ranking", "empty ranking", "no item has a rank")

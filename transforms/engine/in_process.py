@@ -22,17 +22,31 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self, TypeVar
 
+T = TypeVar("T")
+
+_END: Final = object()
 MAX_LOCAL_WORKERS = 4  # each needs some 150 MB; only numpy and Arrow run in parallel
+_choice: list[bool] = []  # per process, because graphs subclass one Beam or the other
+
+
+def ahead(elements: Iterator[T]) -> Iterator[T]:
+    """The same elements, in order, each made in a thread one step before it is asked for.
+
+    For a processor that would be idle: one more element is in memory. It raises what `elements`
+    raises, at the same place.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, elements, _END)
+        while (element := coming.result()) is not _END:
+            coming = thread.submit(next, elements, _END)
+            yield element  # type: ignore[misc]
 
 
 def local_workers() -> int:
     """One worker a processor, but no more than the planned memory allows."""
     return min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)
-
-
-_choice: list[bool] = []  # per process, because graphs subclass one Beam or the other
 
 
 def choose() -> None:

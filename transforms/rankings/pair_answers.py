@@ -16,8 +16,7 @@ from hushrank.privacy.random_pairs import Hide, PairAnswers, RandomPairs, answer
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import Mask, Sifted, sift
-from hushrank.transforms.common.numbers import numbers_of
-from hushrank.transforms.common.schema import to_numpy
+from hushrank.transforms.common.schema import numbers_of, to_numpy
 from hushrank.transforms.rankings.ranking_columns import PairColumns
 from hushrank.transforms.rankings.rankings import TOO_LONG, Rankings
 

@@ -1,4 +1,9 @@
-"""Columns of a log of rankings: one ranked item a row, one ranking a row, or private answers."""
+"""Columns of a log of rankings: one ranked item a row, one ranking a row, or private answers.
+
+Ranks are compared without rounding, integers of 64 bits too. They may be times in nanoseconds,
+which a float64 would round until different ones tie. So a rank is a sum `high + low`: an integer
+from 2^53 on is its multiple of 2048 below, exact as a float64, and the rest; any other number is
+`high` alone. Ranks compare as these pairs do, first by `high`."""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask
 from hushrank.transforms.common.schema import (
@@ -19,9 +25,164 @@ from hushrank.transforms.common.schema import (
     ByRole,
     by_distinct,
     is_text,
+    numbers_of,
     to_numpy,
     to_text,
 )
+from hushrank.transforms.common.sorting import Words
+
+_STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
+_EXACT = 1 << 53
+UNRANKED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
+_WHOLE_NUMBER = r"^[+-]?([0-9]{1,18}|[1-8][0-9]{18})$"
+
+Floats = NDArray[np.float64]
+Rest = NDArray[np.int16]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankReading:
+    """What ranks mean beside their order.
+
+    Attributes:
+        not_ranked: cells that say that an item was not ranked, as text; an empty one always does.
+        end_at_tie: end a ranking before the first rank that two items share.
+        end_at_gap: end a ranking before the first item whose rank leaves one out: it is above one
+            more than the number of items before it.
+    """
+
+    not_ranked: tuple[str, ...] = ()
+    end_at_tie: bool = False
+    end_at_gap: bool = False
+
+    def names(self, column: pa.Array) -> Mask:
+        """Which cells are one of `not_ranked`, as text or as the same number."""
+        codes = pa.array([code.strip().lower() for code in self.not_ranked], pa.large_string())
+        high, low, _ = ranks_of(codes)
+        known = {*zip(high[np.isfinite(high)], low[np.isfinite(high)], strict=True)}
+
+        def is_code(cells: pa.Array) -> Mask:
+            rank, rest, _ = ranks_of(cells)
+            found = np.zeros(len(cells), np.bool_)
+            for one in known:
+                found |= (rank == one[0]) & (rest == one[1])
+            if is_text(cells.type):
+                texts = pc.utf8_lower(pc.utf8_trim_whitespace(to_text(cells)))
+                found |= to_numpy(pc.is_in(texts, value_set=codes))
+            return found
+
+        return by_distinct(column, is_code, np.False_) if is_text(column.type) else is_code(column)
+
+    def lengths(self, rank: Floats, tied: Mask, lengths: Integers) -> Integers:
+        """How many items of each ranking count.
+
+        Args:
+            rank: shape (sum of lengths,), ranks in order, one ranking after the other.
+            tied: whether each has the rank of the one before it.
+            lengths: shape (n,), how many items each ranking has.
+        """
+        if not (self.end_at_tie or self.end_at_gap):
+            return lengths
+        number = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(rank)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        ends = np.zeros(len(rank), np.bool_)
+        if self.end_at_tie:
+            ends[:-1] |= tied[1:]
+        if self.end_at_gap:
+            ends |= rank > place + 1
+        found = lengths.copy()
+        np.minimum.at(found, number[ends], place[ends])
+        return found
+
+
+AS_GIVEN = RankReading()
+
+
+def ranked_rows(batch: pa.RecordBatch, name: str, reading: RankReading) -> pa.RecordBatch:
+    """The rows whose cell in column `name` holds a rank, where some texts say that it holds none.
+
+    Without such texts all rows: one without a rank is set aside as it is encoded.
+    """
+    if not reading.not_ranked:
+        return batch
+    column = batch[name]
+    no_rank = to_numpy(pc.is_null(column)) | reading.names(column)
+    if is_text(column.type):
+        no_rank |= by_distinct(column, are_unranked, np.True_)
+    return batch.filter(pa.array(~no_rank))
+
+
+def are_unranked(texts: pa.Array) -> Mask:
+    """Which texts are those that statistics programs write into an empty cell."""
+    known = pa.array(UNRANKED_TEXTS, pa.large_string())
+    return to_numpy(pc.is_in(to_text(texts), value_set=known))
+
+
+def ranks_of(column: pa.Array, *, highest: bool = False) -> tuple[Floats, Rest, Mask]:
+    """Ranks of integers, floating-point numbers or text, the best one the smallest.
+
+    Args:
+        column: as the file has it.
+        highest: whether the highest number is the best; then ranks are negated, which is exact.
+
+    Returns:
+        high, NaN where there is no number; low; which are null. Each of the length of `column`.
+    """
+    if is_text(column.type):
+        pairs = by_distinct(column, _of_texts, (np.nan, 0.0))
+        high, low = pairs[:, 0], pairs[:, 1].astype(np.int16)
+    else:
+        high, low = _of_numbers(column)
+    if highest:
+        high, low = -high, -low
+    return high, low, to_numpy(pc.is_null(column))
+
+
+def words_of_ranks(high: Floats) -> Words:
+    """Words that compare as these finite numbers do; their leading bits tell most of them apart."""
+    words = (high + 0.0).view(np.uint64)  # -0.0 is 0.0
+    sign = np.uint64(1 << 63)
+    words = np.where(words & sign, ~words, words | sign)
+    if len(words):
+        words -= words.min()
+        words <<= np.uint64(64 - max(int(words.max()).bit_length(), 1))
+    return words
+
+
+def _of_numbers(column: pa.Array) -> tuple[Floats, Rest]:
+    if not pa.types.is_integer(column.type):
+        return _of_floats(numbers_of(column)[0])
+    whole = to_numpy(pc.fill_null(column, 0) if column.null_count else column)
+    high, low = whole.astype(np.float64), np.zeros(len(whole), np.int16)
+    if len(whole) and (whole.max() >= _EXACT or whole.min() <= -_EXACT):
+        large = np.flatnonzero((whole >= _EXACT) | (whole <= -_EXACT))
+        rest = whole[large] & whole.dtype.type(_STEP - 1)
+        high[large], low[large] = (whole[large] - rest).astype(np.float64), rest.astype(np.int16)
+    if column.null_count:
+        high[to_numpy(pc.is_null(column))] = np.nan
+    return high, low
+
+
+def _of_floats(values: Floats) -> tuple[Floats, Rest]:
+    large = np.flatnonzero(np.isfinite(values) & (np.abs(values) >= _EXACT))
+    low = np.zeros(len(values), np.int16)
+    if len(large):
+        values = values.copy()
+        below = np.floor(values[large] / _STEP) * _STEP
+        low[large] = values[large] - below
+        values[large] = below
+    return values, low
+
+
+def _of_texts(texts: pa.Array) -> Floats:
+    """Shape (m, 2): high and low."""
+    texts = to_text(texts)
+    whole = pc.fill_null(pc.match_substring_regex(texts, _WHOLE_NUMBER), False)
+    pairs = np.column_stack(_of_floats(numbers_of(texts)[0])).astype(np.float64)
+    digits = pc.utf8_ltrim(texts.filter(whole), "+")
+    pairs[to_numpy(whole)] = np.column_stack(_of_numbers(digits.cast(pa.int64())))
+    return pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

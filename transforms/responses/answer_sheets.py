@@ -21,7 +21,7 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.schema import to_numpy
-from hushrank.transforms.common.slices import hold
+from hushrank.transforms.common.sorting import hold
 from hushrank.transforms.responses.whole_sheets import SheetRules, judge_sheets
 
 MAX_ITEMS = 1 << 15  # item and answer share 16 bits in the shuffle

@@ -1,9 +1,12 @@
 """Turn test answers as people write them into codes: items, right or wrong, and pseudonyms.
 
-Pure: a batch in, a batch out. A row that breaks a rule is set aside with the reason.
+Pure: a batch in, a batch out. A row that breaks a rule is set aside with the reason. A log has one
+answer a row, or one person a row (a wide table).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,26 +23,89 @@ from hushrank.transforms.common.encode import (
     sift,
     values_of_words,
 )
-from hushrank.transforms.common.schema import Words, by_distinct, is_text, to_numpy, to_text
+from hushrank.transforms.common.schema import (
+    WIDE_ITEM,
+    ByRole,
+    Words,
+    by_distinct,
+    is_text,
+    to_numpy,
+    to_text,
+)
 from hushrank.transforms.responses.answer_sheets import Responses
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses.whole_sheets import NO_BOOKLET, SheetRules
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
 NOT_ANSWERED = -1  # value of a mark without an answer
 _NONE, _BAD = NOT_ANSWERED, -2  # no answer; neither right nor wrong
-
 _NO_BOOKLET, _OTHER_BOOKLET = "null booklet", "booklet is not one of input.booklets"
 _NO_USER, _NO_ORDER, _BAD_ORDER = (
     "null user",
     "null order",
     "order is neither a whole number nor a time",
 )
-
 Marks = NDArray[np.int8]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseColumns(ByRole):
+    """Columns of a log with one answer a row.
+
+    Attributes:
+        user: whose answer it is.
+        item: which item was answered, by name or by position in the catalogue.
+        correct: 1 where the answer was right, 0 where it was wrong.
+        order: when, or as which attempt, the answer was given; None: answers have no order.
+        words: what texts of `correct` stand for instead of 1 and 0.
+        booklet: which booklet its person had; None: no column says so.
+    """
+
+    user: str
+    item: str
+    correct: str
+    order: str | None = None
+    words: Words | None = None
+    booklet: str | None = None
+
+    def item_names(self) -> list[str]:
+        """The column whose values name items."""
+        return [self.item]
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        required = [("user", self.user), ("item", self.item), ("correct", self.correct)]
+        more = (("order", self.order), ("booklet", self.booklet))
+        return [*required, *((role, name) for role, name in more if name is not None)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WideColumns(ByRole):
+    """Columns of a table with one row a person: a column of answers for every item.
+
+    Attributes:
+        user: whose row it is.
+        items: the catalogue's names, which are names of columns; empty cells were not answered.
+        order, words, booklet: as in `ResponseColumns`.
+    """
+
+    user: str
+    items: tuple[str, ...]
+    order: str | None = None
+    words: Words | None = None
+    booklet: str | None = None
+
+    def item_names(self) -> list[str]:
+        """None: no value names an item."""
+        return []
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        required = [("user", self.user), *((WIDE_ITEM, name) for name in self.items)]
+        more = (("order", self.order), ("booklet", self.booklet))
+        return [*required, *((role, name) for role, name in more if name is not None)]
 
 
 def encode_responses(

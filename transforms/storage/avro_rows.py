@@ -21,7 +21,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.csv_header import Joined
+from hushrank.transforms.storage.text_lines import Joined
 
 _HEADER = fastavro.parse_schema(
     {

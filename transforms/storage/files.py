@@ -1,6 +1,10 @@
 """Input files: the files that a job reads, their identity, their format and their schema.
 
 Everything here reads names, sizes, dates, headers and footers only, never a row.
+
+A path may hold columns: `language=de/date=2026-11-20/part.parquet`. Engines that write such folders
+leave these columns out of the files. So the folders are part of the rows' content, and public
+settings say which of them count.
 """
 
 from __future__ import annotations
@@ -13,28 +17,18 @@ from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
 from typing import IO
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.transforms.common.local_files import UnfitFile, require_regular
-from hushrank.transforms.common.schema import (
-    RANKING,
-    TOO_LARGE,
-    Columns,
-    InputError,
-    check_schema,
-)
-from hushrank.transforms.engine.being_read import being_read
+from hushrank.transforms.common.local_files import UnfitFile, being_read, require_regular
+from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.avro_rows import avro_schema
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from hushrank.transforms.storage.csv_header import (
-    HEADER_BYTES,
-    as_utf8,
-    csv_header,
-)
 from hushrank.transforms.storage.json_rows import json_names
 from hushrank.transforms.storage.matches import Match, check_table, matches, version_now
 from hushrank.transforms.storage.packing import (
@@ -44,13 +38,52 @@ from hushrank.transforms.storage.packing import (
     unpacked,
     without_packing,
 )
-from hushrank.transforms.storage.partitions import Partitions, with_fields
+from hushrank.transforms.storage.text_lines import HEADER_BYTES, as_utf8, csv_header
 from hushrank.transforms.storage.window import Window
 from hushrank.transforms.tables.asking import in_order
 from hushrank.transforms.tables.names import is_object, is_table
 from hushrank.transforms.tables.objects import open_object
 from hushrank.transforms.tables.parts import DataFile, ServedTable
 from hushrank.transforms.tables.tables import check_same, open_data_file
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # name of a folder of rows that have none
+
+Partitions = tuple[tuple[str, str | None], ...]  # name and value of each column
+
+
+def partitions_of(path: str, names: Sequence[str]) -> Partitions:
+    """The value of each column that folders of a path tell.
+
+    Raises:
+        InputError: a column has no such folder, or two.
+    """
+    found = []
+    for name in names:
+        told = [part for part in path.split("/")[:-1] if part.startswith(f"{name}=")]
+        if len(told) != 1:
+            raise InputError(
+                f"{path}: {'two folders' if told else 'no folder'} {name}=… in the path. Correct"
+                " input.partitions, or move the file."
+            )
+        value = unquote(told[0].partition("=")[2])
+        found.append((name, None if value == NO_VALUE else value))
+    return tuple(found)
+
+
+def with_fields(schema: pa.Schema, partitions: Partitions) -> pa.Schema:
+    """The schema of a file with the columns that its path tells, which are text."""
+    for name, _ in partitions:
+        schema = schema.append(pa.field(name, pa.string()))
+    return schema
+
+
+def with_columns(rows: pa.RecordBatch, partitions: Partitions) -> pa.RecordBatch:
+    """Rows of a file with the columns that its path tells, as dictionaries of one text."""
+    for name, value in partitions:
+        codes = pa.array(np.zeros(len(rows), np.int32))
+        values = pa.array([value], pa.string())
+        rows = rows.append_column(name, pa.DictionaryArray.from_arrays(codes, values))
+    return rows
 
 
 class FileFormat(StrEnum):

@@ -26,11 +26,12 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from hushrank.transforms.common.schema import InputError, is_list
-from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, Readable
 from hushrank.transforms.storage.text_lines import (
+    BYTE_ORDER_MARK,
     CARRIAGE_RETURN,
     Mask,
     Places,
+    Readable,
     Records,
     read_records,
 )

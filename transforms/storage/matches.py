@@ -11,10 +11,9 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, Listed, is_cloud
-from hushrank.transforms.tables.names import is_object, is_table
+from hushrank.transforms.tables.names import MAGIC, as_regex, is_object, is_table
 from hushrank.transforms.tables.objects import object_matches, object_tag
 from hushrank.transforms.tables.parts import DataFile, ServedTable
-from hushrank.transforms.tables.patterns import MAGIC, as_regex
 from hushrank.transforms.tables.tables import parts_of
 
 DELTA_LOG, ICEBERG_METADATA = "_delta_log", ".metadata.json"

@@ -4,9 +4,9 @@
                           their names are hashed
     counting/00041/A/     what attempt A at night 41 was reduced to (`pipelines.reduce.reduce`)
     people/00041/         who counted up to night 41 (`transforms.streams.people_files`)
-    cells/00041.npz       exact counts of night 41 (`transforms.streams.cell_files`)
+    cells/00041.npz       exact counts of night 41 (`transforms.streams.released_files`)
     released/00041.npz    what was drawn for night 41 (`transforms.streams.released_files`)
-    shown/00041.npz       what night 41 shows (`transforms.streams.shown_files`)
+    shown/00041.npz       what night 41 shows (`transforms.streams.released_files`)
 
 Everything is written whole, and a night's files are deleted only once a later night has taken their
 place, so a run that dies at any point is repeated from the night before. An engine's job may

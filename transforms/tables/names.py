@@ -3,6 +3,8 @@
 iceberg://CATALOG/NAMESPACE.TABLE   with ?snapshot=ID or ?ref=BRANCH-OR-TAG
 delta:FOLDER                        with ?version=NUMBER
 bigquery://PROJECT.DATASET.TABLE    with ?time=2026-11-20T00:00:00Z
+
+In a pattern of object names, `*` and `?` stand for anything but a slash, `**` for anything.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
+MAGIC = re.compile(r"[*?\[]")
+_TOKEN = re.compile(
+    r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|\[(?P<set>[^\]]+)\]"
+)
 ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
 OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
 CLOUD = "gs://"
 ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # what an input path may start with
-
 _ICEBERG = re.compile(
     r"iceberg://(?P<catalog>[\w.-]+)/(?P<table>[^/?\s]+\.[^/?\s]+)"
     r"(\?(snapshot=(?P<snapshot>\d{1,19})|ref=(?P<ref>[^\s&?]+)))?"
@@ -29,6 +34,21 @@ _BIGQUERY = re.compile(
     r"bigquery://(?P<project>[\w:.-]+)\.(?P<dataset>\w+)\.(?P<table>[^./?\s`]+)"
     r"(\?time=(?P<time>[^\s&?]+))?"
 )
+
+
+def as_regex(pattern: str) -> str:
+    """The regular expression of the names that `pattern` matches whole."""
+    parts, end = [], 0
+    for token in _TOKEN.finditer(pattern):
+        parts.append(re.escape(pattern[end : token.start()]))
+        end = token.end()
+        if token["set"] is not None:
+            chosen = token["set"].replace("\\", "\\\\").replace("^", "\\^")
+            parts.append(f"[{'^' if chosen[0] == '!' else ''}{chosen.removeprefix('!')}]")
+        else:
+            kinds = {"folders": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
+            parts.append(kinds[token.lastgroup or ""])
+    return "".join(parts) + re.escape(pattern[end:])
 
 
 @dataclass(frozen=True, slots=True)

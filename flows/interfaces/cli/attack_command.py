@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hushrank.flows.audit.result import AuditFound, Bound, PartFound
-    from hushrank.pipelines.privatize.ranking_files import RankingColumns
-    from hushrank.pipelines.privatize.synthetic_rankings import SyntheticRankings
+    from hushrank.pipelines.privatize.synthetic_rankings import RankingColumns, SyntheticRankings
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.storage.files import InputFile
 
@@ -125,7 +124,7 @@ def _listed(paths: list[Path]) -> list[InputFile]:
     try:
         return list_files([str(path.absolute()) for path in paths])
     except InputError as error:
-        raise ConfigError(f"{error}") from None
+        raise ConfigError.from_input(error) from None
 
 
 def _columns(

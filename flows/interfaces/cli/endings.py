@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import typer
 from rich.text import Text
 
+from hushrank.flows.errors import HushrankError
 from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import short, short_message
 
@@ -58,5 +59,7 @@ def stop_usage(error: Any, as_json: bool) -> NoReturn:
 
 def print_error(error: Exception, text: str, exit_code: int) -> None:
     """Print the document of an error."""
+    told = error if isinstance(error, HushrankError) and f"{error}" else None
+    told = told or HushrankError(text, spent=getattr(error, "spent", None))
     what = {"kind": type(error).__name__, "message": short_message(text), "exit_code": exit_code}
-    typer.echo(json.dumps({"error": what}, indent=2))
+    typer.echo(json.dumps({"error": {**what, **told.fields}}, indent=2))

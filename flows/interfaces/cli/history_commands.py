@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,6 +14,7 @@ from hushrank.flows.errors import ArchiveError, ConfigError, require
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
 from hushrank.transforms.common.local_files import open_to_write, require_regular
+from hushrank.transforms.storage.cloud_storage import is_cloud
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
@@ -109,11 +110,14 @@ def history(
         for before, after in changed_jobs(outputs, releases)
     }
     changes = None if since is None else _changes(releases, since, breaks)
+    late = _late_files(sources, releases)
     if not as_json:
         print_records(Console(), HEADINGS, _lines(releases, breaks))
         if any(release.stream is not None for release in releases):
             _say("* stream total, once: all nights of the stream cost that together.")
         _say_what_is_left_out(left_out)
+        for note in late.values():
+            _say(note)
     if plot is not None:
         from hushrank.flows.report.history_plot import ranks_over_time  # matplotlib takes a second
 
@@ -121,9 +125,21 @@ def history(
     if changes is not None and not as_json:
         _show_changes(changes)
     if as_json:
-        _print_json(releases, left_out, plot, changes, breaks)
+        _print_json(releases, left_out, plot, changes, breaks, late)
     elif plot is not None:
         _say(f"Ranks over time: {plot}")
+
+
+def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str, str]:
+    """Of listed releases whose night has other files now, a sentence; a YAML file names them."""
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.run.late_files import late_releases
+
+    listed, found = {release.release_id for release in releases}, dict[str, str]()
+    for source in sources:
+        if source.endswith((".yaml", ".yml")) and not is_cloud(source):
+            found |= late_releases(load_config(Path(source)))
+    return {id_: note for id_, note in found.items() if id_ in listed}
 
 
 def _check_plot(plot: Path) -> None:
@@ -192,10 +208,12 @@ def _print_json(
     plot: Path | None,
     changes: Changes | None,
     breaks: Mapping[str, str],
+    late: Mapping[str, str],
 ) -> None:
     from hushrank.flows.interfaces.documents.histories import (
         HistoryDocument,
         JobChange,
+        LateFiles,
         changes_document,
     )
     from hushrank.flows.interfaces.documents.runs import print_document, summary_of
@@ -207,6 +225,7 @@ def _print_json(
             plot=None if plot is None else str(plot),
             changes=None if changes is None else changes_document(changes),
             job_changes=tuple(JobChange(before=id_, says=text) for id_, text in breaks.items()),
+            late_files=tuple(LateFiles(release_id=id_, says=text) for id_, text in late.items()),
         )
     )
 

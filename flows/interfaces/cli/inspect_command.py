@@ -279,6 +279,6 @@ def _look(reduction: ReductionJob) -> Look:
     from hushrank.transforms.engine import in_process
 
     in_process.choose()  # this runs no graph, so it does not load Beam
-    from hushrank.pipelines.inspect.look import look
+    from hushrank.pipelines.inspect.inspect_log import look
 
     return look(reduction)

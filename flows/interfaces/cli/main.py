@@ -326,7 +326,7 @@ class InOrder(TyperGroup):
         try:
             super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            raise Interrupted(notes_of(stop)) from None
+            raise Interrupted(notes_of(stop), spent=getattr(stop, "spent", None)) from None
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Names of commands, in the order of the help."""

@@ -56,7 +56,7 @@ def privatize_rankings(
     try:
         (source,) = list_files([str(source_path.absolute())])
     except InputError as error:
-        raise ConfigError(f"{error}") from None
+        raise ConfigError.from_input(error) from None
     preflib = source.format is FileFormat.PREFLIB
     columns = _columns(options, preflib=preflib, with_users=epsilons.table is not None)
     form = _form(options, epsilons, LIST_COLUMN if preflib else options.ranking)
@@ -501,4 +501,4 @@ def _write_answers(
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
     except InputError as error:
-        raise ConfigError(f"{error}") from None
+        raise ConfigError.from_input(error) from None

@@ -164,7 +164,7 @@ def _refuse_options(context: typer.Context, names: tuple[str, ...], kind: str | 
 
 def _comparisons(fields: dict[str, Any], folder: Path, **how: Any) -> Simulated:
     from hushrank.pipelines.simulate.simulate import simulate_comparisons
-    from hushrank.pipelines.simulate.simulation_spec import SimulationSpec
+    from hushrank.pipelines.simulate.simulated_rows import SimulationSpec
 
     chosen = {name: value for name, value in fields.items() if name not in OF_RESPONSES}
     chosen["distinct_pairs"] = not chosen.pop("repeated_pairs")

@@ -60,6 +60,18 @@ class JobChange(Record):
     says: str
 
 
+class LateFiles(Record):
+    """A night whose files have changed since its release.
+
+    Attributes:
+        release_id: of the release, which stays as it is.
+        says: what can be done.
+    """
+
+    release_id: str
+    says: str
+
+
 class HistoryDocument(Document):
     """What `hushrank history` lists.
 
@@ -69,6 +81,7 @@ class HistoryDocument(Document):
         plot: the picture that was drawn; null: none.
         changes: what changed since the day of `--since`; null: not asked for.
         job_changes: where the job itself changed.
+        late_files: nights whose files have changed since their release.
     """
 
     command: Literal["history"] = "history"
@@ -77,6 +90,7 @@ class HistoryDocument(Document):
     plot: str | None
     changes: ChangesDocument | None = None
     job_changes: tuple[JobChange, ...] = ()
+    late_files: tuple[LateFiles, ...] = ()
 
 
 class VerifyDocument(Document):

@@ -224,6 +224,51 @@ class PlacedItem(RankedItem):
     place: str
 
 
+class BrokenRule(Record):
+    """What is wrong, where, and how to put it right.
+
+    Attributes:
+        place: a file, `FILE: KEY` of a YAML file, a ledger, a budget or an option; null: the rule
+            says it.
+        line: of that file; null: not known.
+        rule: what is wrong.
+        fix: how to put it right; null: the rule says it.
+    """
+
+    place: str | None
+    line: int | None
+    rule: str
+    fix: str | None
+
+
+class ErrorFields(BrokenRule):
+    """Why a command could not do its work; `place` to `fix` are those of the first problem.
+
+    Attributes:
+        kind: of error, such as `ConfigError` or `BudgetRefused`.
+        message: the sentences for people.
+        exit_code: what the process ends with.
+        spent: what the command cost, in words; `nothing`; null: not known, see the ledger.
+        problems: all of them.
+    """
+
+    kind: str
+    message: str
+    exit_code: int
+    spent: str | None
+    problems: tuple[BrokenRule, ...]
+
+
+class ErrorDocument(Record):
+    """What a command prints with `--json` in place of its document when it fails.
+
+    Attributes:
+        error: why.
+    """
+
+    error: ErrorFields
+
+
 class RunDocument(Document):
     """What `hushrank run` did.
 
@@ -240,6 +285,7 @@ class RunDocument(Document):
         spent: what this run charged to the ledger; null: nothing.
         paid_again: whether the noise was drawn before, was lost, and was paid for again.
         alerts: fractions of the budget that this run was the first to reach.
+        late: that the files of its night have changed since it was drawn; null: they have not.
         budget: the budget after the run.
     """
 
@@ -256,6 +302,7 @@ class RunDocument(Document):
     spent: Cost | None
     paid_again: bool
     alerts: tuple[float, ...]
+    late: str | None = None
     budget: Budget
 
 
@@ -276,6 +323,7 @@ def run_document(outcome: Outcome) -> RunDocument:
         spent=Cost.of(outcome.spent) if outcome.spent and outcome.charged else None,
         paid_again=outcome.again,
         alerts=outcome.alerts,
+        late=outcome.late or None,
         budget=Budget.of(outcome.balance, published=release.release_id),
     )
 

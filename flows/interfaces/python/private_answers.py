@@ -171,7 +171,7 @@ def _file_of(answers: Any, columns: Columns, folder: Path) -> Iterator[InputFile
     try:
         files = list_files([str(Path(path).expanduser().absolute()) for path in paths])
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     if len(files) != 1:
         raise ConfigError(f"privatize: {len(files)} files are named; privatise one at a time.")
     yield files[0]

@@ -100,7 +100,8 @@ def rank(
             return _released(ready, day, execute, again=again, seed=seed, wait=wait)
         except BudgetRefused as error:
             if asked.get("total_epsilon") is None:
-                raise BudgetRefused(f"{text_of(error)} {OTHER_TOTAL}") from None
+                text = f"{text_of(error)} {OTHER_TOTAL}"
+                raise BudgetRefused(text, *error.problems) from None
             raise
 
 

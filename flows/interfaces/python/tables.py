@@ -243,7 +243,7 @@ def _check(schema: pa.Schema, columns: Columns, rules: Mapping[str, Rule]) -> No
     try:
         check_schema(TABLE, pa.schema(fields), columns)
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
 
 
 def _checked(rows: ArrowRows, rules: Mapping[str, Rule]) -> Iterator[pa.RecordBatch]:

@@ -18,9 +18,10 @@ from hushrank.estimation.common.central_noise import (
     release_pair_counts,
     release_win_counts,
 )
-from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
-from hushrank.estimation.comparisons.naive import clipped_fit
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.solve import minimise
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.planning.plan.accuracy import Accuracy, mean_accuracy, scores_measured
 from hushrank.flows.planning.plan.survey import (
@@ -32,15 +33,27 @@ from hushrank.flows.planning.plan.survey import (
 )
 from hushrank.flows.planning.plan.world import World
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.pipelines.simulate.ties import counts_of
+from hushrank.pipelines.simulate.planned_survey import counts_of
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
+NEARLY_NO_RIDGE = 0.01  # items that lost every comparison stay finite
 MOST_ITEMS = 2_000  # of a matrix of wins with noise in every entry, as in `noisy-pairs`
 CLEARLY_BETTER = 2.0  # standard errors by which a naive way must be better
-
 Way = Callable[[PairCounts, PrivacyParams, RandomBits], Floats]
+
+
+def clipped_fit(counts: PairCounts) -> Floats:
+    """Bradley-Terry scores of wins of any sign, shape (n,): what is below zero counts as zero.
+
+    Of exact counts that is the fit without privacy.
+
+    Raises:
+        ConvergenceError: no fit was found.
+    """
+    wins = np.maximum(counts.dense() / counts.row_weight, 0.0)
+    return minimise(Objective(wins, LOGISTIC, NEARLY_NO_RIDGE, np.zeros(len(wins)))).theta
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from hushrank.flows.planning.plan.survey import (
     with_setting,
 )
 from hushrank.flows.planning.plan.world import World
-from hushrank.pipelines.simulate.ties import counts_of
+from hushrank.pipelines.simulate.planned_survey import counts_of
 from hushrank.transforms.common.schema import Ties
 
 WAYS = (Ties.MODEL, Ties.RANDOM, Ties.SPLIT, Ties.DROP)

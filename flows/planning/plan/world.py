@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.public_design import read_public_design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.pipelines.simulate.arenas import Meetings
-from hushrank.pipelines.simulate.planned_survey import Activity, PlannedSurvey
-from hushrank.transforms.common.public_design import read_public_design
+from hushrank.pipelines.simulate.planned_survey import Activity, Meetings, PlannedSurvey
 
 DEFAULT_ZIPF = 1.0
 GROUP_SPREAD = 0.3  # of the scores of a group around the whole's

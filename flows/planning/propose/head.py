@@ -24,12 +24,6 @@ from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.avro_rows import avro_schema, read_avro
-from hushrank.transforms.storage.csv_header import (
-    ENCODINGS,
-    HEADER_BYTES,
-    WINDOWS,
-    check_first_line,
-)
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -41,6 +35,12 @@ from hushrank.transforms.storage.files import (
     open_file,
 )
 from hushrank.transforms.storage.packing import without_packing
+from hushrank.transforms.storage.text_lines import (
+    ENCODINGS,
+    HEADER_BYTES,
+    WINDOWS,
+    check_first_line,
+)
 from hushrank.transforms.tables.bigquery import read_stream, streams_of
 from hushrank.transforms.tables.names import absolute, is_table
 from hushrank.transforms.tables.parts import DataFile, ServedTable
@@ -124,7 +124,7 @@ def read_head(source: Source) -> Head:
             f"{source}: holds no file of a format that is read; name a folder that does"
         ) from None
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     _check_names(first.path, columns)
     first, questions = _below_the_names(first)
     path, rows = first.path, _first_rows(first)
@@ -263,7 +263,7 @@ def _first_rows(file: InputFile) -> list[Row]:
     try:
         return list(islice(_rows(file), HEAD_ROWS))
     except InputError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError.from_input(error) from None
     except (
         pa.ArrowException,
         EOFError,

@@ -85,7 +85,7 @@ class Question:
         choices = "; ".join(f"{each.written} {each.effect}" for each in self.choices)
         reason = f". {self.because[:1].upper()}{self.because[1:]}" if self.because else ""
         # A comment ends with its line, but a column's name may hold a break.
-        return " ".join(f"{self.asks} {choices}{reason}".split())
+        return " ".join(f"{f'{self.asks} {choices}'.rstrip()}{reason}".split())
 
     def as_argument(self, name: str) -> str:
         """The question for a caller of Python, who gives the argument `name`."""

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC
-from hushrank.estimation.common.score_change import Intervals
-from hushrank.estimation.common.win_rates import rates_of_counts, rates_of_scores
+from hushrank.estimation.common.score_change import Intervals, rates_of_counts, rates_of_scores
 from hushrank.privacy.units import NoiseKind
 
 Z = 1.959964

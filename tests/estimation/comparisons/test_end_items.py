@@ -12,8 +12,10 @@ from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_exposures import rank_by_scores_and_exposures
-from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
+from hushrank.estimation.comparisons.mle_uncertainty import (
+    rank_by_scores,
+    rank_by_scores_and_exposures,
+)
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     calibrate_mle,
@@ -21,7 +23,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
 )
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit, estimate_from, fit_sums
-from hushrank.pipelines.simulate.arenas import Arena
+from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import PrivacyParams
 from tests.estimation.comparisons.test_unbalanced import assert_held, by_comparison, held

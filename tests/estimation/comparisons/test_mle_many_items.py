@@ -8,8 +8,12 @@ import pytest
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.common.sparse_counts import CellCounts
-from hushrank.estimation.comparisons.mle_many_items import many_errors, rank_many_by_scores
-from hushrank.estimation.comparisons.mle_uncertainty import mle_errors, rank_by_scores
+from hushrank.estimation.comparisons.mle_uncertainty import (
+    many_errors,
+    mle_errors,
+    rank_by_scores,
+    rank_many_by_scores,
+)
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     PerturbedMle,

@@ -19,7 +19,7 @@ from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import minimise
-from hushrank.pipelines.simulate.arenas import Arena
+from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import NoiseKind, PrivacyParams

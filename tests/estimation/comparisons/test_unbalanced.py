@@ -19,7 +19,7 @@ from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LAPLACE, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_exposures import (
+from hushrank.estimation.comparisons.mle_uncertainty import (
     pulls_of,
     rank_by_scores_and_exposures,
     rank_by_scores_and_pairs,
@@ -32,7 +32,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
 )
 from hushrank.estimation.comparisons.pulls import rank_by_pulls
 from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
-from hushrank.pipelines.simulate.arenas import Arena
+from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.noise import add_noise, laplace_law
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.sensitivity import exposures_sensitivity

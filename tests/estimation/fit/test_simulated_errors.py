@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hushrank.estimation.common.pairwise import laplacian
+from hushrank.estimation.common.links import laplacian
 from hushrank.estimation.fit import simulated_errors
 from hushrank.estimation.fit.simulated_errors import Edges, EdgeSystem, simulated_variances
 from hushrank.estimation.fit.solve import ConvergenceError

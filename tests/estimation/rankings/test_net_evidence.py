@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hushrank.estimation.rankings.mechanism_choice import laplace_places, mallows_places
 from hushrank.estimation.rankings.net_evidence import (
     half_nets,
     place_weights,
     plain_nets,
     undone_nets,
 )
-from hushrank.estimation.rankings.place_laws import laplace_places, mallows_places
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.privacy.laplace_ranks import laplace_rankings
 from hushrank.privacy.mallows import synthetic_rankings

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from hushrank.estimation.rankings import pair_answer_counts
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
-from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, predicted
+from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, mallows_places, predicted
 from hushrank.estimation.rankings.net_evidence import undone_nets
 from hushrank.estimation.rankings.pair_answer_counts import (
     PairAnswerCounts,
@@ -25,10 +25,8 @@ from hushrank.estimation.rankings.pair_answer_evidence import (
     answered_pairs,
     fitted_nets,
 )
-from hushrank.estimation.rankings.place_laws import mallows_places
-from hushrank.estimation.rankings.ranking_counts import count_rankings
+from hushrank.estimation.rankings.ranking_counts import count_rankings, pair_counts
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.random_pairs import (
     Hide,

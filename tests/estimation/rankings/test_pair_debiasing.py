@@ -8,12 +8,12 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from hushrank.estimation.rankings.pair_debiasing import (
+from hushrank.estimation.rankings.ranking_counts import pair_counts
+from hushrank.estimation.rankings.ranking_evidence import (
     debiased_pair_counts,
     pair_estimator,
     places_law,
 )
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hushrank.estimation.rankings.place_laws import (
+from hushrank.estimation.rankings.mechanism_choice import (
     MOST_LAPLACE,
     laplace_places,
     mallows_places,

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
+from hushrank.estimation.rankings.mechanism_choice import mallows_places
 from hushrank.estimation.rankings.net_evidence import NetEvidence, plain_nets, undone_nets
-from hushrank.estimation.rankings.place_laws import mallows_places
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
 from hushrank.estimation.rankings.ranking_evidence import RankingEvidence, plain_evidence

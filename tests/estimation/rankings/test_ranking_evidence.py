@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushrank.estimation.rankings.pair_debiasing import debiased_pair_counts
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_evidence import (
     debiased_evidence,
+    debiased_pair_counts,
     largest_entry,
     plain_evidence,
     undoing_pays,

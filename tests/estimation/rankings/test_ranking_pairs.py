@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushrank.estimation.rankings import ranking_pairs
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings import ranking_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 
 N_ITEMS = 6
 lists = st.lists(
@@ -38,7 +38,7 @@ def test_blocks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     rankings = [random.permutation(N_ITEMS).tolist() for _ in range(50)]
     whole = pair_counts(*flat(rankings), N_ITEMS)
-    monkeypatch.setattr(ranking_pairs, "BLOCK_CELLS", 20)
+    monkeypatch.setattr(ranking_counts, "BLOCK_CELLS", 20)
     np.testing.assert_array_equal(pair_counts(*flat(rankings), N_ITEMS), whole)
 
 

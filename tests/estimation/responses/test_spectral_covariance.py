@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
 from hushrank.estimation.responses.pair_balance import PairState
-from hushrank.estimation.responses.spectral_covariance import noise_covariance, sampling_covariance
+from hushrank.estimation.responses.spectral_estimate import noise_covariance, sampling_covariance
 from hushrank.privacy.randomness import seeded_bits
 
 Matrix = NDArray[np.float64]

@@ -19,7 +19,7 @@ from hushrank.estimation.ties.tie_counts import (
     release_tie_counts,
 )
 from hushrank.estimation.ties.tie_models import TieModel, outcomes_of
-from hushrank.pipelines.simulate.ties import tied
+from hushrank.pipelines.simulate.planned_survey import tied
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

@@ -127,6 +127,10 @@ def test_a_file_without_the_keys_stays_the_same_job(exam):
         ({"input__booklets": {"A": NAMES[:4], "B": [*NAMES[3:5], "q9"]}}, "not one of items"),
         ({"input__booklets": {"A": NAMES[:3], "B": NAMES[2:5]}}, "no booklet has q5"),
         ({"input__booklets": {"A": NAMES, "B": NAMES[2:]}}, "nobody can tell which"),
+        (
+            {"input__booklets": {"A": NAMES[:4], "A ": NAMES[2:]}},
+            "input.booklets: A is the name of two, as blanks around it do not count; rename one",
+        ),
         ({"input__booklets": BOOKLETS, "privacy__max_contributions": 6}, "write 4 there"),
         ({"input__booklets": BOOKLETS, "spectral": {"graph": "even"}}, "remove this line"),
         ({"spectral": {"graph": "booklets"}}, "needs input.booklets"),

@@ -87,7 +87,7 @@ def test_errors_that_are_not_known_or_of_too_many_items_are_left_out():
 
 def test_the_verifier_finds_the_orders_in_the_errors():
     content = content_of(release_of(estimate()))
-    assert [kind for kind, _ in findings(content)] == ["holds", "holds"]
+    assert [kind for kind, _ in findings(content)] == ["holds", "holds", "holds"]
     assert findings({**content, "errors": None}) == []  # as before there was such a field
 
 
@@ -98,6 +98,7 @@ def test_the_verifier_finds_the_orders_in_the_errors():
         (2, 0, 9.0, "lower lines of a covariance"),
         (1, None, [0.0], "lower lines of a covariance"),
         (0, 0, 100.0, "too large for the sure order of b and c, b and a"),
+        (1, 1, 1e-5, "too small for score or interval of c"),
     ],
 )
 def test_the_verifier_finds_errors_that_cannot_be(line, place, value, text):
@@ -109,3 +110,11 @@ def test_the_verifier_finds_errors_that_cannot_be(line, place, value, text):
     wrong = [said for kind, said in findings(content) if kind == "WRONG"]
     assert len(wrong) == 1
     assert text in wrong[0]
+
+
+def test_the_verifier_finds_other_numbers_in_the_place_of_centres():
+    content = content_of(release_of(estimate()))
+    content["errors"]["centre"] = [4521.0, 312.0, 117.0]
+    assert ("WRONG", "release.json: errors: too small for score or interval of b, c, a") in (
+        findings(content)
+    )

@@ -29,8 +29,8 @@ from hushrank.flows.run import dataflow_template
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.graph import graph_of
 from hushrank.pipelines.reduce.reduction_job import NightOfStream
-from hushrank.pipelines.reduce.submit import graph_of
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.stream_encoder import Terms

@@ -19,7 +19,7 @@ import pytest
 from hushrank.flows.interfaces.cli.inspect_command import NO_TERMINAL, YES
 from hushrank.flows.run.job import job_to_inspect, prepare_job, read_survey
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
-from hushrank.pipelines.inspect.look import look
+from hushrank.pipelines.inspect.inspect_log import look
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
@@ -275,7 +275,7 @@ def test_a_terminal_is_answered(survey, tmp_path_factory):
     assert process.returncode == 0
     assert b"1,200" in printed
     assert "hushrank.pipelines.inspect.found" in loaded
-    reads = "hushrank.pipelines.inspect.look"  # the child loads it
+    reads = "hushrank.pipelines.inspect.inspect_log"  # the child loads it
     assert not {reads, "prefect", "apache_beam", "hushrank.flows.run.observer"} & set(loaded)
 
 
@@ -296,7 +296,7 @@ def test_an_unforeseen_error_does_not_quote_a_row(survey, command, monkeypatch):
     def fails(*_: object) -> None:
         raise KeyError("ann, who answered ants")
 
-    monkeypatch.setattr("hushrank.pipelines.inspect.look.look", fails)
+    monkeypatch.setattr("hushrank.pipelines.inspect.inspect_log.look", fails)
     code, printed = command("inspect", survey.config, YES)
     assert code == 1
     assert "KeyError" in printed

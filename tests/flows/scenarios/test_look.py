@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import noisy_votes
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.confidential_area import read_tally, read_votes
+from hushrank.pipelines.reduce.reduction_job import read_tally, read_votes
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
@@ -163,6 +164,23 @@ def test_a_night_that_stops_keeps_no_other_from_being_ranked(worded, command):
     before = worded.ledger.read_bytes()
     assert command("backfill", worded.config, *nights)[0] == 4
     assert worded.ledger.read_bytes() == before
+
+
+def test_a_night_of_bad_data_ends_a_schedule_with_the_code_of_bad_data(worded, command):
+    today = datetime.now(UTC).date()
+    before, last = today - timedelta(days=2), today - timedelta(days=1)
+    bad = worded.folder / "answers.parquet"
+    bad.rename(worded.folder / f"{last}.parquet")
+    words = np.where(np.asarray(answers(PEOPLE)["outcome"]) > 0, "first", "second")
+    good = answers(PEOPLE).set_column(3, "outcome", pa.array(words))
+    pq.write_table(good, worded.folder / f"{before}.parquet")
+    worded.set(input__paths=["{date}.parquet"])
+    assert command("run", worded.config, "--date", before, "--direct")[0] == 0
+    for _ in range(2):
+        code, printed = command("catch-up", worded.config, "--direct")
+        assert code == 4, printed
+    kinds = [event["event"] for event in events(worded)]
+    assert kinds == ["open", "reserve", "draw", "commit", "reserve", "stop"]
 
 
 def test_a_seeded_run_stops_as_well_and_counts_nothing(worded, command):

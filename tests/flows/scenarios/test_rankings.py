@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.rankings.consensus import borda_scores, kemeny
-from hushrank.estimation.rankings.ranking_pairs import pair_counts
+from hushrank.estimation.rankings.ranking_counts import pair_counts
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 from tests.flows.conftest import Survey

@@ -17,9 +17,8 @@ from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import reduce
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce.confidential_area import is_reduced
 from hushrank.pipelines.reduce.execution import execute
-from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, TALLY_FILE
+from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, TALLY_FILE, is_reduced
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.flows.conftest import InProcessReducer

@@ -268,6 +268,8 @@ def test_rows_that_come_late_are_not_read(stream, command):
     code, printed = run(command, stream, 0)
     assert code == 0, printed
     assert "nothing was spent now" in printed
+    assert f"Night {DAYS[0]} changed after its release" in printed
+    assert "a night of a stream is drawn once, and rows that came late are not read" in printed
     assert drawn_of(stream, 0) == first
     assert drawn(stream) == 1
 

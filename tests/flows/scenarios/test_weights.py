@@ -16,7 +16,7 @@ from hushrank.privacy.audit import audit_epsilon, one_by_one
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.row_weights import FACTOR_BITS
-from hushrank.transforms.common.survey_weights import weights_of
+from hushrank.transforms.common.encode import weights_of
 from tests.flows.conftest import ITEMS, Survey, answers
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_gaussian_pmf, law_p_value
 

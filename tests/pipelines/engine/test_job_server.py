@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from hushrank.pipelines.engine import job_server
-from hushrank.pipelines.engine.job_server import reachable
+from hushrank.pipelines.engine import options as job_server
+from hushrank.pipelines.engine.options import reachable
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 from hushrank.transforms.common.schema import InputError
 

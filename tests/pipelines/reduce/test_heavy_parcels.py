@@ -18,12 +18,17 @@ from hypothesis import strategies as st
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.engine.options import pipeline_options
-from hushrank.pipelines.reduce import heavy_parcels, reduce
-from hushrank.pipelines.reduce.heavy_parcels import SMALL_BYTES, TIMES, lightened
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.reduce import SMALL_BYTES, TIMES, lightened
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.owned_rows import OwnedRows
-from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import (
+    OwnedParcel,
+    OwnedRows,
+    Partitioning,
+    pack,
+    unpack,
+)
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.storage.spill_file import SpillFolder, fetch
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
@@ -126,7 +131,7 @@ def test_rows_of_a_heavy_person_do_not_travel_and_results_are_the_same(
     travelled.clear()
     shuffle = "hushrank.transforms.comparisons.shuffle"
     monkeypatch.setattr(reduce, "CHUNK_ROWS", 64)
-    monkeypatch.setattr(heavy_parcels, "SMALL_BYTES", MOST_SMALL)
+    monkeypatch.setattr(reduce, "SMALL_BYTES", MOST_SMALL)
     monkeypatch.setattr(MemoryPlan, "of", lambda _: MemoryPlan(1 << 14, rows_at_once=100))
     monkeypatch.setattr(f"{shuffle}.BUCKET_ROWS", 50)
     monkeypatch.setattr(f"{shuffle}.MAX_LOCAL_PARTITION_BITS", 4)

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.confidential_area import read_tally, read_votes
 from hushrank.pipelines.reduce.rankings_job import CountRankings
-from hushrank.pipelines.reduce.reduction_job import Reduction
+from hushrank.pipelines.reduce.reduction_job import Reduction, read_tally, read_votes
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.look import votes_sensitivity
@@ -27,7 +26,7 @@ from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.rankings.ranking_columns import RankColumns, WideRankColumns
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.storage.files import list_files
 
 FITS, UNFIT, SILENT = "fits", "unfit", "silent"  # kinds of one row; silent: an empty cell

@@ -23,9 +23,9 @@ from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.responses.answer_counts import PARTS
 from hushrank.transforms.responses.answer_sheets import REPEATED, Duplicates
-from hushrank.transforms.responses.randomized_answers import PARTS
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.storage.files import list_files
 
 N_ITEMS, N_PEOPLE, K = 7, 60, 4

@@ -121,7 +121,7 @@ def test_copies_of_an_event_with_other_weights_contradict_each_other(tmp_path):
 @pytest.mark.parametrize("name", ["counts", "squares"])
 def test_lost_weights_stop_the_run(tmp_path, name, monkeypatch):
     write(log_with_weights(), tmp_path / "one", 1, 10_000, 0)
-    whole = "hushrank.transforms.comparisons.weighted_counts._WeightedFn.extract_output"
+    whole = "hushrank.transforms.comparisons.aggregate._WeightedFn.extract_output"
 
     def short(self, sums):
         found = {"counts": sums[:-1].reshape(self.counts_shape), "squares": sums[-1:]}

@@ -31,8 +31,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import write
 from hushrank.transforms.streams.people_files import carry_people
-from hushrank.transforms.streams.released_files import draw_night, drawn_night
-from hushrank.transforms.streams.shown_files import shown_of
+from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_of
 from hushrank.transforms.streams.stream_folder import begin
 from tests.pipelines.reduce.test_reduce_comparisons import N_ITEMS, a_job
 from tests.pipelines.reduce.test_reduce_stream import ALL, a_night, expected_wins

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrank.pipelines.inspect.look import look
+from hushrank.pipelines.inspect.inspect_log import look
 from hushrank.pipelines.reduce import reduce, reduce_rankings
 from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.privacy.keyed_hash import SecretKey

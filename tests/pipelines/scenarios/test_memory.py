@@ -22,7 +22,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.storage.cells import MOST_TEXT_BYTES
+from hushrank.transforms.storage.read import MOST_TEXT_BYTES
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX
 from tests.loaded_process import LoadedProcess, loaded_process
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons

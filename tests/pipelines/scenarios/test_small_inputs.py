@@ -26,7 +26,7 @@ from hushrank.pipelines.reduce.reduction_job import NightOfStream, Statistic
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import InputError, Ties
-from hushrank.transforms.responses.response_columns import WideColumns
+from hushrank.transforms.responses.responses import WideColumns
 from hushrank.transforms.storage.files import list_files
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private

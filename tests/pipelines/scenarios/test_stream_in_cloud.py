@@ -14,8 +14,7 @@ from hushrank.pipelines.reduce.stream_nights import count_empty_night, count_nig
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.streams.people_files import open_people
-from hushrank.transforms.streams.released_files import draw_night, drawn_night
-from hushrank.transforms.streams.shown_files import shown_of
+from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_of
 from hushrank.transforms.streams.stream_folder import begin
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.pipelines.reduce.test_reduce_comparisons import N_ITEMS, a_job

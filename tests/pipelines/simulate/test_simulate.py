@@ -15,8 +15,7 @@ import pytest
 from hushrank.flows.methods.registry import load_config
 from hushrank.pipelines.simulate import simulated_rows
 from hushrank.pipelines.simulate.simulate import simulate_comparisons
-from hushrank.pipelines.simulate.simulated_rows import comparison_blocks
-from hushrank.pipelines.simulate.simulation_spec import SimulationSpec
+from hushrank.pipelines.simulate.simulated_rows import SimulationSpec, comparison_blocks
 from hushrank.transforms.storage.files import FileFormat, check_files, list_files
 
 SPEC = SimulationSpec(items=8, people=3000, comparisons=10, ties=0.1, seed=4)

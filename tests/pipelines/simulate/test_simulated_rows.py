@@ -11,13 +11,13 @@ import pytest
 from hushrank.pipelines.simulate import simulated_rows
 from hushrank.pipelines.simulate.simulated_rows import (
     BLOCK_ROWS,
+    SimulationSpec,
     comparison_blocks,
     draw_distinct,
     n_blocks,
     pair_items,
     rows_per_person,
 )
-from hushrank.pipelines.simulate.simulation_spec import SimulationSpec
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value, cells_p_value, uniform_p_value
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushrank.pipelines.simulate.simulation_spec import SimulationSpec
+from hushrank.pipelines.simulate.simulated_rows import SimulationSpec
 
 
 @pytest.mark.parametrize(

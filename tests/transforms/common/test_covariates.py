@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from hushrank.estimation.common.covariates import LEVELS, MOST, STEPS, pack, turned, unpack
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.covariates import (
+from hushrank.transforms.common.schema import ComparisonColumns, Feature, InputError, check_schema
+from hushrank.transforms.comparisons.covariate_counts import (
     NOT_A_NUMBER,
     NOT_SHOWN,
     clipped,
     covariates_of,
 )
-from hushrank.transforms.common.schema import ComparisonColumns, Feature, InputError, check_schema
 
 CATALOGUE = Catalogue(("ants", "bees", "cats"))
 

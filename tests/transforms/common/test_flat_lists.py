@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.transforms.common.flat_lists import any_in_list, repeats_item, take_lists
+from hushrank.transforms.common.schema import any_in_list, repeats_item, take_lists
 
 LISTS = st.lists(st.lists(st.integers(0, 69), max_size=5), min_size=1, max_size=8)
 

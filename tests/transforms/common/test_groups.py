@@ -16,7 +16,7 @@ from hushrank.transforms.common.schema import ComparisonColumns, InputError, Tie
 from hushrank.transforms.comparisons.aggregate import PairCountsFn, WinCountsFn
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.crowded import bound_crowded
-from hushrank.transforms.comparisons.owned_rows import Carried, own
+from hushrank.transforms.comparisons.shuffle import Carried, own
 
 HASH = KeyedHash(bytes(range(32)))
 COLUMNS = ComparisonColumns(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.slices import InSlices, hold
+from hushrank.transforms.common.sorting import InSlices, hold
 
 
 @dataclass(frozen=True)

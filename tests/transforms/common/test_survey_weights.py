@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from hushrank.transforms.common.survey_weights import BAD_WEIGHT, weights_of
+from hushrank.transforms.common.encode import BAD_WEIGHT, weights_of
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.string()])

@@ -9,8 +9,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import BAD_OUTCOME, encode_comparisons, values_of_words
 from hushrank.transforms.common.schema import ComparisonColumns, Words
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_responses
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
 
 ARENA = Words((("model_a", 1), ("model_b", -1), ("tie", 0), ("Tie (bothbad)", 0)))
 NUMBERS = Words((("1", 1), ("2", -1)))

@@ -16,8 +16,7 @@ from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.owned_rows import own
-from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, own, pack, unpack
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value, uniform_p_value
 from tests.strategies import comparison_logs
 

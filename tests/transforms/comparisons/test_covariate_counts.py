@@ -14,7 +14,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, count_rows
 from hushrank.transforms.comparisons.crowded import bound_crowded
-from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
+from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, own
 
 N_ITEMS, Q = 4, 2
 HASH = KeyedHash(bytes(range(32)))

@@ -17,8 +17,14 @@ from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.crowded import bound_crowded
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
-from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import (
+    OwnedParcel,
+    OwnedRows,
+    Partitioning,
+    own,
+    pack,
+    unpack,
+)
 from hushrank.transforms.storage.spill_file import SpillFile
 
 N_ITEMS, KEY = 5, bytes(range(32))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
+from hushrank.transforms.comparisons.shuffle import OwnedRows, own
 
 HASH = KeyedHash(bytes(range(32)))
 CODES = st.sampled_from([0, 1, 2, 46_341, 2**26, 2**27 - 1])  # codes of 27 bits

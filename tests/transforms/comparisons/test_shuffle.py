@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.transforms.comparisons.owned_rows import OwnedRows
-from hushrank.transforms.comparisons.shuffle import BUCKET_ROWS, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import (
+    BUCKET_ROWS,
+    OwnedRows,
+    Partitioning,
+    pack,
+    unpack,
+)
 from hushrank.transforms.storage.spill_file import SpillFile
 
 OWNERS = st.sampled_from([0, 1, 1 << 61, 1 << 62, (1 << 62) + 1, 3 << 62, 2**64 - 1])

@@ -16,7 +16,7 @@ from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import encode_comparisons
 from hushrank.transforms.common.schema import ComparisonColumns, Ties
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
+from hushrank.transforms.comparisons.shuffle import OwnedRows, own
 from hushrank.transforms.comparisons.votes import (
     Votes,
     refusals,

@@ -23,9 +23,9 @@ from hushrank.privacy.sensitivity import (
 from hushrank.privacy.units import UNITS, Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.comparisons.aggregate import add_weighted
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.owned_rows import Carried, own
-from hushrank.transforms.comparisons.weighted_counts import add_weighted
+from hushrank.transforms.comparisons.shuffle import Carried, own
 
 ITEMS, KEY = 3, KeyedHash(bytes(range(32)))
 PAIRS = list(combinations(range(ITEMS), 2))
@@ -257,7 +257,7 @@ def no_factor(factors, rows):
 
 
 BUGS = {
-    "rounded up": (Counted.PAIRS, "hushrank.transforms.comparisons.weights.multiplied", rounded_up),
+    "rounded up": (Counted.PAIRS, "hushrank.transforms.comparisons.bound.multiplied", rounded_up),
     "rows counted": (Counted.WINS, "hushrank.privacy.row_weights.RowFactors.of", by_rows),
     "no factor": (Counted.PAIRS, "hushrank.privacy.row_weights.RowFactors.of", no_factor),
 }

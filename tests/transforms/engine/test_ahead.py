@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hushrank.transforms.engine.ahead import ahead
+from hushrank.transforms.engine.in_process import ahead
 
 LONGEST = 600  # seconds
 

@@ -7,9 +7,13 @@ import pytest
 
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.slices import InSlices
-from hushrank.transforms.rankings.bound_rankings import bound_rankings, ranking_numbers
-from hushrank.transforms.rankings.ranking_blobs import blob_of_pieces, pieces_of_blob
+from hushrank.transforms.common.sorting import InSlices
+from hushrank.transforms.rankings.bound_rankings import (
+    blob_of_pieces,
+    bound_rankings,
+    pieces_of_blob,
+    ranking_numbers,
+)
 from hushrank.transforms.rankings.rankings import Pieces, Rankings
 from tests.statistics import FALSE_POSITIVE_RATE, uniform_p_value
 

@@ -17,15 +17,22 @@ from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable
-from hushrank.transforms.rankings.bound_rankings import bound_rankings
-from hushrank.transforms.rankings.ranking_blobs import (
+from hushrank.transforms.rankings.bound_rankings import (
     blob_of_pieces,
     blob_of_rankings,
+    bound_rankings,
     has_copies,
     pieces_of_blob,
     rankings_of_blob,
 )
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
+from hushrank.transforms.rankings.ranking_columns import (
+    ListColumns,
+    RankColumns,
+    RankReading,
+    of_contest,
+    ranked_rows,
+    ranks_of,
+)
 from hushrank.transforms.rankings.rankings import (
     Pieces,
     Rankings,
@@ -35,7 +42,6 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
-from hushrank.transforms.rankings.ranks import RankReading, ranked_rows, ranks_of
 
 NAMES = ("ants", "bees", "cats", "dogs")
 CATALOGUE = Catalogue(NAMES)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.rankings.ranking_columns import RankColumns
+from hushrank.transforms.rankings.ranking_columns import RankColumns, ranks_of, words_of_ranks
 from hushrank.transforms.rankings.rankings import assemble, encode_ranks
-from hushrank.transforms.rankings.ranks import ranks_of, words_of_ranks
 
 TYPES = {pa.int64(): (-(2**63), 2**63 - 1), pa.uint64(): (0, 2**64 - 1)}
 

@@ -9,10 +9,8 @@ import pytest
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.rankings.ranking_columns import WideRankColumns
-from hushrank.transforms.rankings.rankings import TIED, TOO_LONG
-from hushrank.transforms.rankings.ranks import AS_GIVEN, RankReading
-from hushrank.transforms.rankings.wide import encode_wide
+from hushrank.transforms.rankings.ranking_columns import AS_GIVEN, RankReading, WideRankColumns
+from hushrank.transforms.rankings.rankings import TIED, TOO_LONG, encode_wide
 
 ITEMS = ("London", "Paris", "Rome")
 COLUMNS = WideRankColumns(items=(("c", "Rome"), ("a", "London"), ("b", "Paris")), user="who")

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.slices import InSlices
+from hushrank.transforms.common.sorting import InSlices
 from hushrank.transforms.responses.answer_sheets import (
     MAX_ITEMS,
     Duplicates,

@@ -11,8 +11,7 @@ import pytest
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import InputError, check_schema
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_responses
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
 
 HASH = KeyedHash(bytes(32))
 ITEMS = Catalogue(("add", "divide", "root"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.slices import InSlices
+from hushrank.transforms.common.sorting import InSlices
 from hushrank.transforms.responses.answer_sheets import (
     Duplicates,
     answers_in,
@@ -22,8 +22,7 @@ from hushrank.transforms.responses.answer_sheets import (
     item_numbers,
     responses_of_blob,
 )
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_responses
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
 from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 
 NAMES = ("a", "b", "c", "d")

@@ -28,7 +28,7 @@ from hushrank.transforms.comparisons import true_answers as answers
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks
 from hushrank.transforms.responses import responses
-from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.storage.files import check_files, list_files
 from hushrank.transforms.storage.read import plan_files, read_batches
 

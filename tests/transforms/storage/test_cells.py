@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.transforms.storage.cells import (
+from hushrank.transforms.storage.read import (
     MOST_TEXT_BYTES,
     NOT_A_NAME,
     NOT_UTF8,

@@ -16,7 +16,6 @@ import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.rankings.ranking_columns import ListColumns
-from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -29,6 +28,7 @@ from hushrank.transforms.storage.files import (
     reads_only_text,
 )
 from hushrank.transforms.storage.read import plan_files, read_batches, read_heads
+from hushrank.transforms.storage.text_lines import HEADER_BYTES
 from hushrank.transforms.storage.window import Window
 
 COLUMNS = ComparisonColumns(user="user", left="a", right="b", outcome="y", winner=None, event=None)

@@ -18,10 +18,9 @@ import pytest
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
 from hushrank.transforms.common.encode import pseudonyms
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
-from hushrank.transforms.storage.csv_header import HEADER_BYTES
-from hushrank.transforms.storage.files import InputFile, check_files, list_files
-from hushrank.transforms.storage.partitions import partitions_of
+from hushrank.transforms.storage.files import InputFile, check_files, list_files, partitions_of
 from hushrank.transforms.storage.read import plan_files, read_batches
+from hushrank.transforms.storage.text_lines import HEADER_BYTES
 from tests.written_files import BINARY, WRITERS, write_avro, zstd
 
 COLUMNS = ComparisonColumns(

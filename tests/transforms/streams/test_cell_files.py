@@ -10,8 +10,8 @@ import pytest
 from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
 from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.streams.cell_files import forget_cells, keep_cells, recent_cells
 from hushrank.transforms.streams.people_files import carry_people
+from hushrank.transforms.streams.released_files import forget_cells, keep_cells, recent_cells
 from hushrank.transforms.streams.stream_folder import begin, end, stream_key, stream_naming
 
 STREAM = "a stream"

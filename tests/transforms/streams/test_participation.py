@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.privacy.stream_encoder import Terms
-from hushrank.transforms.streams.participation import (
+from hushrank.transforms.streams.people_files import (
     BYTES_A_PERSON,
     People,
     distinct,

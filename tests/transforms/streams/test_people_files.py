@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.streams.participation import People
 from hushrank.transforms.streams.people_files import (
+    People,
     PeopleOfNight,
     Shard,
     carry_people,

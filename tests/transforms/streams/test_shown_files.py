@@ -15,11 +15,15 @@ from hushrank.privacy.stream import Stream, shown_night, stream_of
 from hushrank.privacy.stream_encoder import Terms, Workload
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.streams import released_files, shown_files
-from hushrank.transforms.streams.cell_files import keep_cells
+from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.people_files import carry_people
-from hushrank.transforms.streams.released_files import Drawn, draw_night
-from hushrank.transforms.streams.shown_files import forget_shown, shown_of
+from hushrank.transforms.streams.released_files import (
+    Drawn,
+    draw_night,
+    forget_shown,
+    keep_cells,
+    shown_of,
+)
 from hushrank.transforms.streams.stream_folder import SHOWN, nights_of
 from tests.flows.damages import replace_by_folder
 
@@ -97,9 +101,8 @@ def test_a_night_reads_as_many_files_as_its_window_has_nights_each_once(
     stream = a_stream(window, 5, NoiseKind.GAUSSIAN)
     drawn = draw(tmp_path, stream, 19, nights_drawn(tmp_path, stream, 19)[-1].people)
     read: list[str] = []
-    for module in (released_files, shown_files):
-        whole = module.read_kept
-        monkeypatch.setattr(module, "read_kept", lambda path, f=whole: read.append(path) or f(path))
+    whole = released_files.read_kept
+    monkeypatch.setattr(released_files, "read_kept", lambda path: read.append(path) or whole(path))
     shown_of(str(tmp_path), NAME, 19, stream, drawn, pairs=True)
     assert len(read) == len(set(read))
     names = sorted(str(Path(path).relative_to(tmp_path)) for path in read)

@@ -24,9 +24,14 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, encoded_night, stream_of
 from hushrank.privacy.stream_encoder import Terms, Workload, square_root
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
-from hushrank.transforms.streams.cell_files import forget_cells, keep_cells, recent_cells
-from hushrank.transforms.streams.participation import People, take_part
-from hushrank.transforms.streams.people_files import finish_people, open_people, write_shard
+from hushrank.transforms.streams.people_files import (
+    People,
+    finish_people,
+    open_people,
+    take_part,
+    write_shard,
+)
+from hushrank.transforms.streams.released_files import forget_cells, keep_cells, recent_cells
 from tests.statistics import FALSE_POSITIVE_RATE
 
 TERMS = Terms(nights=6, participations=2, gap=3)

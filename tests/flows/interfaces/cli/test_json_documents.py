@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from hushrank.flows import reading
 from hushrank.flows.config.reference import sections_of
+from hushrank.flows.errors import ConfigError, EstimateError, HushrankError, Problem
 from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.interfaces.documents import histories, plans, runs
+from hushrank.transforms.common.schema import InputError
 
 Ask = Callable[..., tuple[int, Any, str]]
 
@@ -116,13 +119,68 @@ def test_a_mistake_is_a_document_and_a_text(survey, ask, command):
     assert error["kind"] == "ConfigError"
     assert "privacy.epsilom: unknown key" in error["message"]
     assert error["message"] in told
+    line = 1 + survey.config.read_text().splitlines().index("  epsilom: 1.0")
+    first = {
+        "place": f"{survey.config}: privacy.epsilom",
+        "line": line,
+        "rule": "unknown key",
+        "fix": "Did you mean epsilon?",
+    }
+    assert {**error, **first, "spent": "nothing", "problems": [first]} == error
 
 
-def test_a_refused_budget_is_exit_code_3(survey, ask):
-    survey.set(privacy__epsilon=9.0)
-    code, found, told = ask("run", survey.config, "--direct")
-    assert (code, found["error"]["exit_code"], found["error"]["kind"]) == (3, 3, "BudgetRefused")
-    assert found["error"]["message"] in told
+def fail_with(error: Exception):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+BAD_ROWS = {"privacy__look": 0.2, "input__words": {"left": ["no such"], "right": ["word"]}}
+ENDS = {
+    "a file that breaks a rule": (2, {"input__paths": ["gone.parquet"]}, None, "nothing"),
+    "budget": (3, {"privacy__epsilon": 9.0}, None, "nothing"),
+    "pilot query": (4, BAD_ROWS, None, "epsilon 1.00"),
+    "before the draw": (1, {}, ("reduce", HushrankError("broken")), "nothing"),
+    "after the draw": (1, {}, ("estimate", EstimateError("no fit")), "epsilon 5.00"),
+    "interrupted": (130, {}, ("reduce", KeyboardInterrupt()), "nothing"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_every_exit_code_is_a_document_with_fields(survey, ask, monkeypatch, end):
+    code, changes, step, spent = ENDS[end]
+    survey.set(**{"privacy__epsilon": 5.0, **changes})
+    if step is not None:
+        monkeypatch.setattr(f"hushrank.flows.run.run.{step[0]}", fail_with(step[1]))
+    got, found, told = ask("run", survey.config, "--direct")
+    runs.ErrorDocument.model_validate_json(json.dumps(found), strict=False)
+    error = found["error"]
+    assert (got, error["exit_code"], error["spent"]) == (code, code, spent)
+    assert error["message"] in told
+    assert error["problems"][0]["rule"] == error["rule"]
+    places = {
+        "a file that breaks a rule": f"{survey.folder}/gone.parquet",
+        "budget": "budget of zoo",
+    }
+    assert error["place"] == places.get(end)
+
+
+def test_the_parts_of_an_error_come_from_the_process_that_reads():
+    sent: list[Any] = []
+    reading._answer(lambda *what: sent.append(what), fail_with(InputError("a.csv: bad.")), ())
+    with pytest.raises(ConfigError, match=r"a\.csv: bad\.") as caught:
+        reading.result_of(sent[0], reading._Files())
+    assert caught.value.problems == (Problem("a.csv", "bad."),)
+
+
+def test_a_missing_extra_names_what_needs_it(survey, ask, monkeypatch):
+    monkeypatch.setattr("hushrank.transforms.common.extras.is_installed", lambda _: False)
+    code, found, _ = ask("run", survey.config, "--prefect")
+    assert code == 2
+    assert found["error"]["place"] == "--prefect (--direct does without)"
+    assert found["error"]["rule"] == "needs Prefect"
+    assert found["error"]["fix"] == "Run: pip install 'hushrank[prefect]'"
 
 
 @pytest.mark.parametrize("words", [("run",), ("run", "a.yaml", "--dance"), ("dance",)])

@@ -26,7 +26,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.interfaces.python.configuration import Keywords
 from hushrank.flows.release.release import Release as Record
-from hushrank.pipelines.inspect.look import Look
+from hushrank.pipelines.inspect.inspect_log import Look
 from hushrank.transforms.common.plain_text import MOST_CHARACTERS, MOST_LINES
 
 NAN, INFINITY = float("nan"), float("inf")

@@ -1,11 +1,11 @@
-"""How often items, or pairs of items, are compared, as a public CSV file says.
+"""Public CSV file of the number of comparisons of each item, or of each pair of items.
 
     item,exposure            in how many comparisons each item takes part
-    left,right,comparisons   how often each pair is compared; pairs that are not there: never
+    left,right,comparisons   how often each pair is compared; other pairs: never
     left,right               which pairs people are asked about; the others: never
 
-Numbers are public: of a schedule or of questions asked, never counted in the answers. Messages may
-show them.
+The numbers are public: they come from a schedule or from the questions asked, never from the
+answers. Messages may show them.
 """
 
 from __future__ import annotations

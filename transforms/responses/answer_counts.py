@@ -1,8 +1,8 @@
-"""Randomise test answers where a person's answers have met, and sum what they say of each pair.
+"""Sum test answers into pairwise differential measurements, exact or of randomised answers.
 
-The sums are kept apart for `PARTS` sets of people, chosen by the run's secret pseudonyms: leaving
-one out at a time shows how much the estimate varies.
-"""
+The sums are integers, so every order of merging agrees. Answers are randomised where all answers of
+their person have met. Sums of randomised answers are kept apart for `PARTS` sets of people, chosen
+by the run's secret pseudonyms: leaving one out at a time shows how much the estimate varies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.responses.measurements import Counts, item_tiles, measurements_of_answers
 from hushrank.estimation.responses.randomized_measurements import (
     RandomizedMeasurements,
     merge_measurements,
@@ -20,11 +21,38 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomized_measurements,
 )
 from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.common.dense_sums import DenseFn, Integers, in_a_row, shaped_like
+from hushrank.transforms.common.dense_sums import (
+    ArraySumFn,
+    DenseFn,
+    Integers,
+    in_a_row,
+    shaped_like,
+)
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Responses
 
 PARTS = 16
+
+
+class MeasurementsFn(ArraySumFn):
+    """PCollection[Responses] -> Y, shape (m, m), int64: people right on i and wrong on j.
+
+    An element holds all answers of its people. One matrix product each, in tiles where there are
+    many items.
+    """
+
+    def __init__(self, n_items: int) -> None:
+        self._n_items = n_items
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._n_items, self._n_items)
+
+    def add_input(self, y: Counts, sheets: Responses) -> Counts:
+        columns = (sheets.person, sheets.item, sheets.correct)
+        for tile in item_tiles(self._n_items):
+            y[tile] += measurements_of_answers(*columns, self._n_items, *tile)
+        return y
 
 
 @dataclass(frozen=True, slots=True)
