@@ -235,7 +235,7 @@ def _spent_by(job: Job) -> str | None:
         return None
     if attempt is None or attempt.drawn_at is None:
         return NOTHING
-    cost = attempt.spend if job.config.schedule.stream is None else job.cost
+    cost = job.cost if attempt.of else attempt.spend
     return NOTHING if cost == FREE else spend_text(cost)
 
 

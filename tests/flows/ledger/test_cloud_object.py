@@ -53,7 +53,9 @@ def backend(store) -> LedgerObject:
 
 
 def add(backend: LedgerObject, lines: bytes) -> None:
-    assert backend.append(backend.read().token, lines)
+    written = backend.append(backend.read().token, lines)
+    assert written is not None
+    assert written == backend.read()
 
 
 def message(call, *arguments) -> str:

@@ -26,7 +26,9 @@ def file(path) -> LedgerFile:
 
 
 def add(file: LedgerFile, lines: bytes) -> None:
-    assert file.append(file.read().token, lines)
+    written = file.append(file.read().token, lines)
+    assert written is not None
+    assert written == file.read()
 
 
 def message(call, *arguments) -> str:
