@@ -61,10 +61,6 @@ CODES_NOT_CHECKED = (
     "No data was read. A whole number in place of an item's name counts from 0, so 0 is {}. If"
     " 1 is, write items.first_code: 1."
 )
-RANKS_NOT_CHECKED = (
-    "No data was read. The {} number of a ranking is its best item's (input.best){}. An item is"
-    " not ranked only if {}."
-)
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
     " were not checked. hushrank validate --date checks another night's files."
@@ -208,21 +204,12 @@ def check_notes(job: Job) -> tuple[str, ...]:
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
     if isinstance(rows, RankingsConfig) and rows.has_numbers:
-        notes.append(_ranks_note(rows))
+        notes.append(f"No data was read. {rows.ranks_in_words}")
     in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
     if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
         notes.append(CODES_NOT_CHECKED.format(names[0]))
     columns = column_notes(job.config, job.files, job.heads)
     return *notes, *engine_notes(job), *look_notes(job), *columns, *input_notes(job)
-
-
-def _ranks_note(rows: RankingsConfig) -> str:
-    """What numbers and words of rankings mean by their settings."""
-    zero = "" if "0" in rows.not_ranked else ", and 0 is a number too"
-    unranked = ("empty", "NA", *rows.not_ranked)
-    cell = f"its cell is {', '.join(unranked[:-1])} or {unranked[-1]}"
-    without = "it has no row, or " if rows.layout == "long" else ""
-    return RANKS_NOT_CHECKED.format(rows.best, zero, without + cell)
 
 
 def show_balance(console: Console, balance: Balance) -> None:

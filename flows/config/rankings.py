@@ -222,6 +222,18 @@ class RankingsConfig(RowFiles):
         return self.layout in ("long", "wide")
 
     @property
+    def ranks_in_words(self) -> str:
+        """Meaning of the numbers and words of rankings by `best` and `not_ranked`."""
+        zero = "" if "0" in self.not_ranked else ", and 0 is a number too"
+        unranked = ("empty", "NA", *self.not_ranked)
+        cell = f"its cell is {', '.join(unranked[:-1])} or {unranked[-1]}"
+        without = "it has no row, or " if self.layout == "long" else ""
+        return (
+            f"The {self.best} number of a ranking is its best item's (input.best){zero}. An item is"
+            f" not ranked only if {without}{cell}."
+        )
+
+    @property
     def tie_rule(self) -> str:
         """Words for what becomes of items that a ranking puts at one rank; empty: it cannot."""
         if not self.has_numbers:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import NOTHING, HushrankError, MethodRefused, RunInProgress
@@ -89,6 +90,14 @@ def look_notes(job: Job) -> tuple[str, ...]:
     privacy, stream = job.config.privacy, job.config.schedule.stream
     could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
+
+
+def rank_notes(job: Job) -> tuple[str, ...]:
+    """Meaning of the numbers of rankings where the configuration does not choose it."""
+    rows = job.config.input
+    chosen = {"best", "not_ranked"} <= rows.model_fields_set
+    numbers = isinstance(rows, RankingsConfig) and rows.has_numbers
+    return (rows.ranks_in_words,) if numbers and not chosen else ()
 
 
 def drawn_before(job: Job) -> Attempt | None:
@@ -246,6 +255,7 @@ def _run_steps(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) 
     for note in (
         *engine_notes(job),
         *look_notes(job),
+        *rank_notes(job),
         *column_notes(job.config, job.files, job.heads),
         *input_notes(job, if_drawn=False),
         *people_notes(job),

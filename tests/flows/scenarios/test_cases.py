@@ -193,6 +193,18 @@ def test_validate_says_which_cells_are_not_ranked(command, given, told):
     assert told in " ".join(printed.split())
 
 
+def test_a_run_says_what_numbers_mean_where_the_file_does_not_choose(command):
+    Path("b.csv").write_text("\n".join([",".join(NAMES), *zeros()]) + "\n")
+    ranked(command, "b.csv", best="lowest", not_ranked="0", unlisted="below")
+    survey = Path("survey.yaml")
+    told = "0 is a number too. An item is not ranked only if its cell is empty or NA."
+    assert told not in " ".join(command("run", "--direct", "survey.yaml")[1].split())
+    lines = survey.read_text().splitlines()
+    kept = [line for line in lines if not line.strip().startswith(("best:", "not_ranked:"))]
+    survey.write_text("\n".join(kept) + "\n")
+    assert told in " ".join(command("run", "--direct", "survey.yaml")[1].split())
+
+
 def test_the_highest_rank_may_be_best_beside_not_ranked_and_overvotes(command):
     """Points: Dan has most. A 0 is no points; a tie ends the ballot before it."""
     ballots = ["1,2,3,4"] * 150 + ["0,0,1,2"] * 60 + ["2,2,3,4"] * 60
