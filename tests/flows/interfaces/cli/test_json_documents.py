@@ -195,7 +195,7 @@ def test_of_an_unforeseen_error_the_document_tells_nothing(survey, capsys, monke
     def fail(*_: object) -> None:
         raise ZeroDivisionError("ants won 475 times")
 
-    monkeypatch.setattr("hushrank.flows.run.budget.ledger_of", fail)
+    monkeypatch.setattr("hushrank.flows.run.context.ledger_of", fail)
     with pytest.raises(ZeroDivisionError):
         main(["validate", str(survey.config), "--json"])
     printed = capsys.readouterr().out
