@@ -95,9 +95,9 @@ def look_notes(job: Job) -> tuple[str, ...]:
 def rank_notes(job: Job) -> tuple[str, ...]:
     """Meaning of the numbers of rankings where the configuration does not choose it."""
     rows = job.config.input
-    chosen = {"best", "not_ranked"} <= rows.model_fields_set
-    numbers = isinstance(rows, RankingsConfig) and rows.has_numbers
-    return (rows.ranks_in_words,) if numbers and not chosen else ()
+    if not (isinstance(rows, RankingsConfig) and rows.has_numbers):
+        return ()
+    return () if {"best", "not_ranked"} <= rows.model_fields_set else (rows.ranks_in_words,)
 
 
 def drawn_before(job: Job) -> Attempt | None:

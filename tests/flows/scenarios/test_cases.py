@@ -200,8 +200,10 @@ def test_a_run_says_what_numbers_mean_where_the_file_does_not_choose(command):
     told = "0 is a number too. An item is not ranked only if its cell is empty or NA."
     assert told not in " ".join(command("run", "--direct", "survey.yaml")[1].split())
     lines = survey.read_text().splitlines()
-    kept = [line for line in lines if not line.strip().startswith(("best:", "not_ranked:"))]
-    survey.write_text("\n".join(kept) + "\n")
+    kept = [
+        line for line in lines if not line.strip().startswith(("best:", "not_ranked:", "output:"))
+    ]
+    survey.write_text("\n".join([*kept, "output: again"]) + "\n")
     assert told in " ".join(command("run", "--direct", "survey.yaml")[1].split())
 
 
