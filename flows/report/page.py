@@ -269,6 +269,7 @@ def _of_kind(release: Release, words: str) -> str:
     counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces, ReleasedPairAnswers)
     if not isinstance(release.released, counted):
         return words
+    words = words.replace("answered", "ranked")
     return words.replace("answer", "ranking").replace("Answer", "Ranking")
 
 

@@ -205,6 +205,7 @@ def test_a_run_says_what_numbers_mean_where_the_file_does_not_choose(command):
     ]
     survey.write_text("\n".join([*kept, "output: again"]) + "\n")
     assert told in " ".join(command("run", "--direct", "survey.yaml")[1].split())
+    assert "what that person ranked is then exposed" in Path("again", "report.html").read_text()
 
 
 def test_the_highest_rank_may_be_best_beside_not_ranked_and_overvotes(command):
