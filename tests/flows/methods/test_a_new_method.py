@@ -282,8 +282,8 @@ def test_no_other_room_knows_a_method_by_its_name():
     """But for examples and defaults: of `init`, of the reference, and of calls from Python."""
     (folder,) = hushrank.flows.__path__
     examples = {
-        *("plan/guarantees.py", "propose/sections.py"),
-        "python/configuration.py",
+        *("planning/plan/guarantees.py", "planning/propose/sections.py"),
+        "interfaces/python/configuration.py",
     }
     found = {
         str(path.relative_to(folder))
