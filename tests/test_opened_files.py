@@ -30,7 +30,8 @@ EXCEPTIONS = {
     "transforms.tables.objects: _store(url).open": AN_OBJECT,
     "flows.certificate.software: path.read_bytes": OWN_RESOURCE,
     "flows.certificate.software: (folders[PACKAGE] / COMMIT).read_text": OWN_RESOURCE,
-    "flows.report.svg: files('hushrank.flows.report').joinpath('figure.css').read_text": OWN_RESOURCE,
+    "flows.report.svg: files('hushrank.flows.report')"
+    ".joinpath('figure.css').read_text": OWN_RESOURCE,
     "flows.report.page: files('hushrank.flows.report').joinpath(name).read_text": OWN_RESOURCE,
     "flows.collecting.survey.site: "
     "files('hushrank.flows.collecting.survey').joinpath('files', name).read_bytes": OWN_RESOURCE,
