@@ -80,9 +80,9 @@ def test_the_report_shows_the_matrix_for_eyes_and_for_readers(pairs, command):
     page = (pairs.output / "report.html").read_text()
     assert "Who beat whom, with noise" in page
     assert "Heatmap of the matrix of wins, best first: how often the item of the row" in page
-    svg = re.search(r'aria-labelledby="matrix".*?</svg>', page, re.DOTALL)[0]
+    figure = re.search(r'aria-labelledby="matrix".*?</section>', page, re.DOTALL)[0]
     noisy = np.array(published(pairs)["released"]["wins"])
-    shown = re.findall(r">(-?[\d,]+)</text>", svg)
+    shown = re.findall(r'class="mid[^"]*">(-?[\d,]+)</text></g>', figure)
     assert sorted(map(int, shown)) == sorted(noisy[~np.eye(N, dtype=bool)].tolist())
 
 
