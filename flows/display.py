@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -41,7 +42,7 @@ from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import engine_notes, input_notes, look_notes
+from hushrank.flows.run.run import CODES, engine_notes, input_notes, is_preflib, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console
@@ -56,10 +57,6 @@ WORDS_NOT_CHECKED = "No data was read. {}."
 SIGNS_NOT_CHECKED = (
     "No data was read. Column {} should hold 1 (left won), -1 (right won) or 0 (a tie). Rows with"
     " any other number are excluded, so convert a column of scores to these numbers first."
-)
-CODES_NOT_CHECKED = (
-    "No data was read. A whole number in place of an item's name counts from 0, so 0 is {}. If"
-    " 1 is, write items.first_code: 1."
 )
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
@@ -203,11 +200,13 @@ def check_notes(job: Job) -> tuple[str, ...]:
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
-    if isinstance(rows, RankingsConfig) and rows.has_numbers:
+    if isinstance(rows, ResponsesConfig) and rows.words is None:
+        notes.append(f"No data was read. {rows.answers_in_words}")
+    if isinstance(rows, RankingsConfig) and rows.has_numbers and not is_preflib(job):
         notes.append(f"No data was read. {rows.ranks_in_words}")
     in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
     if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
-        notes.append(CODES_NOT_CHECKED.format(names[0]))
+        notes.append(f"No data was read. {CODES.format(names[0])}")
     columns = column_notes(job.config, job.files, job.heads)
     return *notes, *engine_notes(job), *look_notes(job), *columns, *input_notes(job)
 

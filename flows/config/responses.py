@@ -199,6 +199,15 @@ class ResponsesConfig(RowFiles):
         booklets = (self.booklets or {}).values()
         return tuple(tuple(sorted(code[item] for item in items)) for items in booklets)
 
+    @property
+    def answers_in_words(self) -> str:
+        """Meaning of an answer where no words are stated."""
+        where = "Each item's column" if self.layout == "wide" else f"Column {self.columns.correct}"
+        return (
+            f"{where} should hold 1 (right) or 0 (wrong). Anything else, such as 2 points, is"
+            " excluded unless input.words says what it means."
+        )
+
     def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
         """The columns to read."""
         columns = self.columns

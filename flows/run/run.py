@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import NOTHING, HushrankError, MethodRefused, RunInProgress
@@ -65,7 +66,13 @@ from hushrank.flows.run.stream_night import forget_counted
 from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.units import Unit
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.storage.files import FileFormat
 
+CODES = (
+    "A whole number in place of an item's name counts from 0, so 0 is {}. If 1 is, write"
+    " items.first_code: 1."
+)
 NO_LOOK = (
     "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
     " meant, before most of epsilon is spent. Adding one changes the job."
@@ -92,12 +99,28 @@ def look_notes(job: Job) -> tuple[str, ...]:
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
 
 
-def rank_notes(job: Job) -> tuple[str, ...]:
-    """Meaning of the numbers of rankings where the configuration does not choose it."""
-    rows = job.config.input
-    if not (isinstance(rows, RankingsConfig) and rows.has_numbers):
-        return ()
-    return () if {"best", "not_ranked"} <= rows.model_fields_set else (rows.ranks_in_words,)
+def meaning_notes(job: Job) -> Iterator[str]:
+    """Meaning of values in the rows where the configuration leaves it to a default."""
+    rows, items = job.config.input, job.config.items
+    names = items.catalogue().names
+    if isinstance(rows, ResponsesConfig):
+        if rows.words is None:
+            yield rows.answers_in_words
+    elif isinstance(rows, InputConfig):
+        if rows.ties is not Ties.DROP and rows.told is None and (words := rows.spelled_out(names)):
+            yield (
+                f"{words[0].upper()}{words[1:]}, an empty cell too: input.words can call it a tie."
+            )
+    elif not is_preflib(job):
+        if rows.has_numbers and not {"best", "not_ranked"} <= rows.model_fields_set:
+            yield rows.ranks_in_words
+        if items.codes_unclear and rows.layout != "wide":
+            yield CODES.format(names[0])
+
+
+def is_preflib(job: Job) -> bool:
+    """Whether the rows are PrefLib's, whose header says what numbers mean."""
+    return any(file.format is FileFormat.PREFLIB for file in job.files)
 
 
 def drawn_before(job: Job) -> Attempt | None:
@@ -255,7 +278,7 @@ def _run_steps(job: Job, read: Read, perform: Perform, tell: Tell, wait: float) 
     for note in (
         *engine_notes(job),
         *look_notes(job),
-        *rank_notes(job),
+        *meaning_notes(job),
         *column_notes(job.config, job.files, job.heads),
         *input_notes(job, if_drawn=False),
         *people_notes(job),

@@ -208,6 +208,53 @@ def test_a_run_says_what_numbers_mean_where_the_file_does_not_choose(command):
     assert "what that person ranked is then exposed" in Path("again", "report.html").read_text()
 
 
+POINTS = {"kind": "responses", "columns": {"user": "id", "item": "item", "correct": "resp"}}
+VOTES = {
+    "kind": "comparisons",
+    "columns": {"user": "id", "left": "a", "right": "b", "winner": "chosen"},
+    "design": "random",
+    "ties": "split",
+}
+RANKS = {"kind": "rankings", "columns": {"user": "id", "item": "item", "rank": "rank"}}
+NOT_CHOSEN = [
+    (
+        POINTS,
+        {"words": {"right": [1, 2], "wrong": [0]}},
+        "spectral",
+        "such as 2 points, is",
+    ),
+    (VOTES, {"words": {"tie": ["", "tie"]}}, "win-loss", "an empty cell too: input.words can call"),
+    (RANKS, {"best": "lowest", "not_ranked": ["0"]}, "kemeny", "0 is a number too"),
+]
+
+
+@pytest.mark.parametrize(("rows", "chosen", "method", "told"), NOT_CHOSEN)
+def test_a_run_says_what_it_takes_values_for_where_nobody_chose(
+    command, rows, chosen, method, told
+):
+    lines = ["id,item,resp,a,b,chosen,rank"]
+    for person in range(60):
+        lines += [f"{person},A,1,A,B,A,1", f"{person},B,0,A,B,B,2", f"{person},C,1,B,C,,3"]
+    Path("rows.csv").write_text("\n".join(lines) + "\n")
+    for words in ({}, chosen):
+        job = {
+            "name": "people",
+            "input": {"paths": ["rows.csv"], **rows, **words},
+            "items": {"names": ["A", "B", "C"]},
+            "privacy": {"unit": "user", "epsilon": 8, "max_contributions": 3},
+            "method": method,
+            "output": f"out/{len(words)}",
+            "confidential": ".hushrank/work",
+            "ledger": {"path": ".hushrank/ledger.jsonl", "epsilon": 100},
+        }
+        if rows is RANKS:
+            job["privacy"]["max_contributions"] = 1
+        Path("job.yaml").write_text(yaml.safe_dump(job))
+        code, printed = command("run", "--direct", "--anyway", "job.yaml")
+        assert code == 0, printed
+        assert (told in " ".join(printed.split())) == (not words)
+
+
 def test_the_highest_rank_may_be_best_beside_not_ranked_and_overvotes(command):
     """Points: Dan has most. A 0 is no points; a tie ends the ballot before it."""
     ballots = ["1,2,3,4"] * 150 + ["0,0,1,2"] * 60 + ["2,2,3,4"] * 60
