@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.items import COMPLETE_ORDERS
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
@@ -69,6 +70,10 @@ from hushrank.privacy.units import Unit
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.files import FileFormat
 
+UNLISTED = (
+    "Nothing is taken as known of an item that a ranking does not list (input.unlisted: unknown)."
+    " If the unlisted are below the listed, as in elections, write below."
+)
 CODES = (
     "A whole number in place of an item's name counts from 0, so 0 is {}. If 1 is, write"
     " items.first_code: 1."
@@ -111,7 +116,12 @@ def meaning_notes(job: Job) -> Iterator[str]:
             yield (
                 f"{words[0].upper()}{words[1:]}, an empty cell too: input.words can call it a tie."
             )
-    elif not is_preflib(job):
+    elif rows.layout != "pairs":
+        partial = any(not file.path.endswith(COMPLETE_ORDERS) for file in job.files)
+        if partial and "unlisted" not in rows.model_fields_set:
+            yield UNLISTED
+        if is_preflib(job):
+            return
         if rows.has_numbers and not {"best", "not_ranked"} <= rows.model_fields_set:
             yield rows.ranks_in_words
         if items.codes_unclear and rows.layout != "wide":

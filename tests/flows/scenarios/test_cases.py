@@ -225,6 +225,7 @@ NOT_CHOSEN = [
     ),
     (VOTES, {"words": {"tie": ["", "tie"]}}, "win-loss", "an empty cell too: input.words can call"),
     (RANKS, {"best": "lowest", "not_ranked": ["0"]}, "kemeny", "0 is a number too"),
+    (RANKS, {"unlisted": "below"}, "borda", "as in elections, write below"),
 ]
 
 
