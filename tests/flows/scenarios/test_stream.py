@@ -414,7 +414,7 @@ def test_a_key_and_a_law_of_earlier_versions_are_taken_as_they_are(stream, comma
 def test_a_mechanism_that_fails_is_counted_and_ends_the_stream(stream, command, monkeypatch):
     assert run(command, stream, 0)[0] == 0
     with monkeypatch.context() as failing:
-        name = "hushrank.transforms.streams.released_files.released_night"
+        name = "hushrank.privacy.stream.released_night"
         failing.setattr(name, raising(ValueError("counts are too large")))
         with pytest.raises(ValueError, match="too large"):
             run(command, stream, 1)
