@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from hushrank.estimation.responses.public_graph import even_graph_pays
+from hushrank.estimation.responses.item_graph import even_graph_pays
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig

@@ -18,7 +18,7 @@ from hushrank.estimation.common import central_noise
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.fit import many_fits
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import private_measurements
+from hushrank.estimation.responses import measurements
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.audit import audit as whole
 from hushrank.flows.audit import nights
@@ -352,7 +352,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, pairs": Bug("pairs", less_noise(central_noise)),
     "half the noise, ties": Bug("pairs, ties", less_noise(tie_counts)),
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
-    "half the noise, tests": Bug("spectral", less_noise(private_measurements)),
+    "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, borda": Bug("borda", less_noise(noisy_rankings)),
     "half the noise, kemeny": Bug("kemeny", less_noise(noisy_rankings)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(noisy_rankings)),
