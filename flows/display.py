@@ -15,7 +15,9 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget_text import (
+from hushrank.flows.ledger.forecast import yearly_text
+from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.ledger.texts import (
     alert_sentence,
     day_text,
     left_text,
@@ -23,8 +25,6 @@ from hushrank.flows.ledger.budget_text import (
     since_first_text,
     spend_text,
 )
-from hushrank.flows.ledger.forecast import yearly_text
-from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.planning.plan.worth import worth_note
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem

@@ -35,8 +35,7 @@ from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.methods.base import Arrays, Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.planning.plan.worth import Worth, worth_of
-from hushrank.flows.release.input_contents import Contents
-from hushrank.flows.release.input_names import input_names
+from hushrank.flows.release.identity import Contents, input_names
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
@@ -198,7 +197,7 @@ class Job:
 
     @cached_property
     def release_id(self) -> str:
-        """The id of the release (`flows.release.release_id`).
+        """The id of the release (`flows.release.identity`).
 
         This call makes the ledger's secret if there is none, and reads the files unless their
         digests are remembered.
