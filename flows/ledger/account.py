@@ -45,7 +45,7 @@ from hushrank.flows.ledger.entries import (
     StreamSpan,
     Unsafe,
 )
-from hushrank.flows.ledger.period import Period
+from hushrank.flows.ledger.budget import Period
 from hushrank.privacy.accounting import Spend
 
 

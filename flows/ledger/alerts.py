@@ -13,7 +13,7 @@ from __future__ import annotations
 from hushrank.flows.ledger.account import Account, ReleaseState
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.entries import Alert
-from hushrank.flows.ledger.period import ALWAYS, Period
+from hushrank.flows.ledger.budget import ALWAYS, Period
 from hushrank.privacy.filters import adaptive_total, fits
 
 ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding

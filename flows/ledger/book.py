@@ -12,7 +12,7 @@ from hushrank.flows.ledger.backend import Snapshot
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.entries import Chain, Reserve, StreamSpan
 from hushrank.flows.ledger.key import InputNames
-from hushrank.flows.ledger.period import Period
+from hushrank.flows.ledger.budget import Period
 from hushrank.privacy.accounting import Spend
 
 

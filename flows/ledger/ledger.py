@@ -52,7 +52,7 @@ from hushrank.flows.ledger.entries import (
 from hushrank.flows.ledger.history import HistoryRow, history_of
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.period import ALWAYS, Period, period_at
+from hushrank.flows.ledger.budget import ALWAYS, Period, period_at
 from hushrank.flows.ledger.rules import (
     attempt_for,
     given_back_with,

@@ -15,7 +15,7 @@ from hushrank.flows.errors import NOTHING_SPENT, LedgerError
 from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
 from hushrank.flows.ledger.budget import BudgetTerms, SharedInput, Statement
 from hushrank.flows.ledger.entries import Entry, Reserve
-from hushrank.flows.ledger.period import Period
+from hushrank.flows.ledger.budget import Period
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
 from hushrank.flows.ledger.book import Book
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.period import ALWAYS, Period, period_at
+from hushrank.flows.ledger.budget import ALWAYS, Period, period_at
 from hushrank.flows.release.archive import RELEASE, archived
 from hushrank.flows.release.release import Release, load_release
 from hushrank.flows.statement.record import Record

@@ -20,7 +20,7 @@ from hushrank.flows.ledger.budget_text import shared_text
 from hushrank.flows.ledger.entries import Open, read_chain
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.ledger import Ledger as Books
-from hushrank.flows.ledger.period import Refresh
+from hushrank.flows.ledger.budget import Refresh
 from hushrank.flows.ledger.signing import load_signer
 from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud

@@ -11,7 +11,7 @@ from hushrank.flows.interfaces.documents.runs import Budget
 from hushrank.flows.ledger.budget_text import needed_text, rule_text
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.period import ALWAYS, period_at
+from hushrank.flows.ledger.budget import ALWAYS, period_at
 from hushrank.flows.ledger.sharing import sharing_of, together_with
 from hushrank.privacy.accounting import Spend, composed_epsilon, rho_for
 from hushrank.privacy.filters import Rule, adaptive_total
