@@ -19,34 +19,49 @@ count beside it. An attempt whose noise was never drawn counts in every period u
 cancelled. In whatever order steps come, the draws of a period never exceed its total. If an
 operator corrected a wrong date (`Accept`), attempts with a later date count in the period of that
 correction.
+
+When people are warned that a budget runs out. Pure: an account in, fractions out.
+
+A fraction below 1 is reached when the composed epsilon of the period's attempts is that share of
+the total; 1 is reached when one more release like the last one does not fit, in the period or in
+all periods together, but not while the last one is a stream, whose nights to come are paid for. An
+alert is an entry
+of the ledger, so people get each alert once a period, whichever run or machine notices it first. A
+raised total starts the alerts again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from datetime import date
+from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
-
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.entries import (
-    RESTORE,
-    Accept,
-    Alert,
-    Cancel,
-    ChangeTerms,
-    Commit,
-    Draw,
-    Entry,
-    Open,
-    Reserve,
-    Stop,
-    StreamSpan,
-    Unsafe,
-)
+from hushrank.flows.ledger.budget import ALWAYS
+from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.budget import Period
+from hushrank.flows.ledger.entries import Accept
+from hushrank.flows.ledger.entries import Alert
+from hushrank.flows.ledger.entries import Cancel
+from hushrank.flows.ledger.entries import ChangeTerms
+from hushrank.flows.ledger.entries import Commit
+from hushrank.flows.ledger.entries import Draw
+from hushrank.flows.ledger.entries import Entry
+from hushrank.flows.ledger.entries import Open
+from hushrank.flows.ledger.entries import RESTORE
+from hushrank.flows.ledger.entries import Reserve
+from hushrank.flows.ledger.entries import Stop
+from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.flows.ledger.entries import Unsafe
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import adaptive_total
+from hushrank.privacy.filters import fits
+from typing import NamedTuple
 
 
 class ReleaseState(StrEnum):
@@ -387,3 +402,38 @@ def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime
     if isinstance(what, Commit):
         return replace(attempt, state=ReleaseState.COMMITTED)
     return replace(attempt, state=ReleaseState.CANCELLED)
+
+
+ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding
+
+
+def reached(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
+    """The fractions of `terms.alerts` that what counts in `period` has reached, ascending."""
+    counted = account.counted(period)
+    if not (terms.alerts and counted):
+        return ()
+    spends, first = account.costs(period)
+    spent = adaptive_total(spends, terms.delta, first).epsilon
+    more, limit, ever = spends[-1], terms.lifetime_epsilon, account.costs(ALWAYS)
+    fit = fits(spends, more, terms.epsilon, terms.delta, first) and (
+        limit is None or fits(ever.spends, more, limit, terms.delta, ever.first)
+    )
+    used_up = counted[-1].state is not ReleaseState.RUNNING and not fit
+    return tuple(
+        fraction
+        for fraction in sorted(set(terms.alerts))
+        if spent >= fraction * terms.epsilon * (1 - ROUNDING) or (fraction == 1 and used_up)
+    )
+
+
+def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
+    """The reached fractions that nobody was told about in this period at this total."""
+    told = {
+        note.what.fraction
+        for note in account.notes
+        if isinstance(note.what, Alert)
+        and note.what.epsilon == terms.epsilon
+        and (period.start is None or note.time >= period.start)
+    }
+    found = reached(terms, account, period)
+    return tuple(fraction for fraction in found if fraction not in told)

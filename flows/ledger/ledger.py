@@ -30,7 +30,7 @@ from typing import TypeVar
 
 from hushrank.flows.errors import HushrankError, LedgerError
 from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
-from hushrank.flows.ledger.alerts import new_alerts, reached
+from hushrank.flows.ledger.account import new_alerts, reached
 from hushrank.flows.ledger.backend import LedgerBackend, Snapshot, held
 from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
 from hushrank.flows.ledger.budget import Balance, BudgetTerms, Lifetime, Reservation
