@@ -15,7 +15,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget_text import (
+from hushrank.flows.ledger.texts import (
     alert_sentence,
     day_text,
     left_text,

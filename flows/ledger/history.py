@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hushrank.flows.ledger.account import Account, Attempt, Note, ReleaseState
-from hushrank.flows.ledger.budget_text import spend_text
+from hushrank.flows.ledger.texts import spend_text
 from hushrank.flows.ledger.entries import Accept, Alert, Unsafe
 from hushrank.flows.ledger.budget import Period
 from hushrank.privacy.accounting import Spend

@@ -16,7 +16,7 @@ from hushrank.flows.ledger.account import (
     night_is_next,
 )
 from hushrank.flows.ledger.budget import BudgetTerms, Reservation
-from hushrank.flows.ledger.budget_text import day_text, lifetime_refusal_text, refusal_text
+from hushrank.flows.ledger.texts import day_text, lifetime_refusal_text, refusal_text
 from hushrank.flows.ledger.entries import Cancel, Chain, Commit, Draw, Seal, Stop
 from hushrank.flows.ledger.budget import ALWAYS, Period
 from hushrank.flows.ledger.texts import (

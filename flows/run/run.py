@@ -19,7 +19,7 @@ from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import NOTHING, HushrankError, MethodRefused, RunInProgress
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
-from hushrank.flows.ledger.budget_text import spend_text
+from hushrank.flows.ledger.texts import spend_text
 from hushrank.flows.ledger.entries import Cancel
 from hushrank.flows.ledger.key import find_key
 from hushrank.flows.ledger.ledger import Ledger

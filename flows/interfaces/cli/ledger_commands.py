@@ -40,7 +40,7 @@ KeyOut = Annotated[
 def show(config: ConfigPath, as_json: AsJson = False) -> None:
     """Show what a population has spent, on what, and what is left."""
     from hushrank.flows.display import show_balance
-    from hushrank.flows.ledger.budget_text import needed_text, rule_text
+    from hushrank.flows.ledger.texts import needed_text, rule_text
     from hushrank.flows.ledger.guards import Guards
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
     from hushrank.flows.ledger.inspection import guard_texts
@@ -184,7 +184,7 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
 
 def _of_stream(config: SurveyConfig, ledger: Ledger, spend: Spend) -> tuple[StreamForecast, str]:
     """Until when the nights of a stream are paid for, and in words."""
-    from hushrank.flows.ledger.budget_text import spend_text
+    from hushrank.flows.ledger.texts import spend_text
     from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
     from hushrank.flows.run.stream_turns import has_closed, span_of, standing_of
 
@@ -208,7 +208,7 @@ def _of_nights(
     config: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance
 ) -> tuple[Forecast, str]:
     """How many nights that each cost as much fit into the budget, and in words."""
-    from hushrank.flows.ledger.budget_text import spend_text
+    from hushrank.flows.ledger.texts import spend_text
     from hushrank.flows.ledger.forecast import (
         ONE_A_DAY,
         demand_by_day,

@@ -8,7 +8,7 @@ import pytest
 
 from hushrank.flows.errors import BudgetRefused
 from hushrank.flows.interfaces.documents.runs import Budget
-from hushrank.flows.ledger.budget_text import needed_text, rule_text
+from hushrank.flows.ledger.texts import needed_text, rule_text
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.budget import ALWAYS, period_at

@@ -11,7 +11,7 @@ import pytest
 
 from hushrank.flows.display import balance_text
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.ledger.budget_text import since_first_text
+from hushrank.flows.ledger.texts import since_first_text
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.forecast import (
     demand_by_day,
