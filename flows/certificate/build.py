@@ -59,7 +59,7 @@ from hushrank.flows.ledger.account import Attempt, Costs, account_of
 from hushrank.flows.ledger.entries import Chain
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.budget import ALWAYS, period_at
-from hushrank.flows.ledger.sharing import Sharing, sharing_of, together_with
+from hushrank.flows.ledger.rules import Sharing, sharing_of, together_with
 from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism

@@ -67,7 +67,7 @@ from hushrank.flows.ledger.rules import (
     require_same_guarantee,
     require_seal,
 )
-from hushrank.flows.ledger.sharing import (
+from hushrank.flows.ledger.rules import (
     Sharing,
     require_own_people,
     sharing_of,
