@@ -41,7 +41,7 @@ EXCEPTIONS = {
     "flows.ledger.object_anchor: path.read_bytes": AN_OBJECT,
     "flows.ledger.git_command: (process / 'comm').read_text": "a name in /proc",
     "flows.release.archive: path.read_bytes": AN_OBJECT,
-    "flows.ledger.private_files: os.open": FOLDER,
+    "flows.ledger.local_file: os.open": FOLDER,
     "flows.interfaces.cli.survey_command: webbrowser.open": AN_OBJECT,
     "flows.watching.open_lineage: _OPENER.open": AN_OBJECT,
     "flows.reading: os.open": "the null device, on purpose",

@@ -20,7 +20,7 @@ from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.key import key_path
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.private_files import create_private
+from hushrank.flows.ledger.local_file import create_private
 from hushrank.flows.recovery.witness import WITNESS_FILE, add_witnesses, forgotten
 from hushrank.flows.release.archive import RELEASES, SUMS, archived, make_whole
 from hushrank.flows.release.publish import check_output, show

@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hushrank.flows.ledger.anchor import conflict, damaged, unreachable
-from hushrank.flows.ledger.private_files import sync_folder, write_all
+from hushrank.flows.ledger.local_file import sync_folder, write_all
 from hushrank.flows.ledger.signed_head import Anchored, Head
 from hushrank.flows.signals import signals_held
 from hushrank.transforms.common.local_files import (

@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
-from hushrank.flows.ledger.private_files import OPEN_TO_READ, create_private
+from hushrank.flows.ledger.local_file import OPEN_TO_READ, create_private
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 

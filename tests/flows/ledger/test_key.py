@@ -28,7 +28,7 @@ from hushrank.flows.ledger.key import (
     ledger_key,
 )
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.private_files import create_private
+from hushrank.flows.ledger.local_file import create_private
 from hushrank.flows.release.release_id import described, ids_of_old
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import prepare_job, read_survey
