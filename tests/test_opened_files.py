@@ -39,7 +39,7 @@ EXCEPTIONS = {
     "flows.ledger.object_anchor: (self._folder / name).read_bytes": AN_OBJECT,
     "flows.ledger.object_anchor: (self._folder / found.head.name).read_bytes": AN_OBJECT,
     "flows.ledger.object_anchor: path.read_bytes": AN_OBJECT,
-    "flows.ledger.git_command: (process / 'comm').read_text": "a name in /proc",
+    "flows.ledger.git_anchor: (process / 'comm').read_text": "a name in /proc",
     "flows.release.archive: path.read_bytes": AN_OBJECT,
     "flows.ledger.local_file: os.open": FOLDER,
     "flows.interfaces.cli.survey_command: webbrowser.open": AN_OBJECT,
