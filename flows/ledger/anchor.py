@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.signed_head import Anchored, Head
+from hushrank.flows.ledger.signing import Anchored, Head
 
 
 class Anchor(Protocol):

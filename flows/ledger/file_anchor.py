@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from hushrank.flows.ledger.anchor import conflict, damaged, unreachable
 from hushrank.flows.ledger.local_file import sync_folder, write_all
-from hushrank.flows.ledger.signed_head import Anchored, Head
+from hushrank.flows.ledger.signing import Anchored, Head
 from hushrank.flows.signals import signals_held
 from hushrank.transforms.common.local_files import (
     MostBytes,

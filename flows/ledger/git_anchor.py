@@ -27,8 +27,8 @@ from hushrank.flows.ledger.anchor import unreachable
 from hushrank.flows.ledger.file_anchor import LOCK_TIMEOUT
 from hushrank.flows.ledger.file_anchor import is_newer
 from hushrank.flows.ledger.file_anchor import last_record
-from hushrank.flows.ledger.signed_head import Anchored
-from hushrank.flows.ledger.signed_head import Head
+from hushrank.flows.ledger.signing import Anchored
+from hushrank.flows.ledger.signing import Head
 from hushrank.flows.signals import signals_held
 from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.storage.write import STALE_SECONDS

@@ -19,7 +19,7 @@ from hushrank.flows.ledger.guarded import GuardedLedger
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.ledger.object_anchor import ObjectAnchor
-from hushrank.flows.ledger.signatures import Signer, Verifier, sealed
+from hushrank.flows.ledger.signing import Signer, Verifier, sealed
 from hushrank.flows.ledger.signing import load_public_key, load_signer
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 

@@ -8,7 +8,7 @@ policy may lock them. Their names sort as the heads do.
 from __future__ import annotations
 
 from hushrank.flows.ledger.anchor import conflict, damaged, unreachable
-from hushrank.flows.ledger.signed_head import Anchored, Head
+from hushrank.flows.ledger.signing import Anchored, Head
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged
 
 
