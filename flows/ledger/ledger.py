@@ -18,64 +18,140 @@ once: nothing is left when that period comes. The ledger also notices a wrong cl
 renews, `reserve` refuses while this machine's clock is far behind the ledger. If the clock is more
 than a year ahead of the last entry, the ledger writes nothing until an operator says that the clock
 is right. `rules` has these rules and others.
+
+A ledger at one moment, what may be entered in it, and by whose clock and account.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, date, datetime
-from pathlib import Path
-from typing import TypeVar
-
-from hushrank.flows.errors import HushrankError, LedgerError
-from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
-from hushrank.flows.ledger.account import new_alerts, reached
-from hushrank.flows.ledger.backend import LedgerBackend, Snapshot, held
-from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
-from hushrank.flows.ledger.budget import Balance, BudgetTerms, Lifetime, Reservation
-from hushrank.flows.ledger.entries import (
-    Alert,
-    Cancel,
-    Chain,
-    ChangeTerms,
-    Commit,
-    Draw,
-    Event,
-    Open,
-    Seal,
-    Stop,
-    Unsafe,
-    read_chain,
-    write_lines,
-)
-from hushrank.flows.ledger.history import HistoryRow, history_of
+from dataclasses import dataclass
+from datetime import UTC
+from datetime import date
+from datetime import datetime
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.account import Account
+from hushrank.flows.ledger.account import Attempt
+from hushrank.flows.ledger.account import Costs
+from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.ledger.account import account_of
+from hushrank.flows.ledger.account import new_alerts
+from hushrank.flows.ledger.account import reached
+from hushrank.flows.ledger.backend import LedgerBackend
+from hushrank.flows.ledger.backend import Snapshot
+from hushrank.flows.ledger.backend import held
+from hushrank.flows.ledger.budget import ALWAYS
+from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.budget import Lifetime
+from hushrank.flows.ledger.budget import Period
+from hushrank.flows.ledger.budget import Reservation
+from hushrank.flows.ledger.budget import period_at
+from hushrank.flows.ledger.entries import Alert
+from hushrank.flows.ledger.entries import Cancel
+from hushrank.flows.ledger.entries import Chain
+from hushrank.flows.ledger.entries import ChangeTerms
+from hushrank.flows.ledger.entries import Commit
+from hushrank.flows.ledger.entries import Draw
+from hushrank.flows.ledger.entries import Event
+from hushrank.flows.ledger.entries import Open
+from hushrank.flows.ledger.entries import Reserve
+from hushrank.flows.ledger.entries import Seal
+from hushrank.flows.ledger.entries import Stop
+from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.flows.ledger.entries import Unsafe
+from hushrank.flows.ledger.entries import read_chain
+from hushrank.flows.ledger.entries import write_lines
+from hushrank.flows.ledger.history import HistoryRow
+from hushrank.flows.ledger.history import history_of
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.budget import ALWAYS, Period, period_at
-from hushrank.flows.ledger.rules import (
-    attempt_for,
-    given_back_with,
-    repeated,
-    require_clock,
-    require_fit,
-    require_key,
-    require_near_year,
-    require_no_lead,
-    require_part,
-    require_release_id,
-    require_same_guarantee,
-    require_seal,
-)
-from hushrank.flows.ledger.rules import (
-    Sharing,
-    require_own_people,
-    sharing_of,
-    together_with,
-)
+from hushrank.flows.ledger.rules import Sharing
+from hushrank.flows.ledger.rules import attempt_for
+from hushrank.flows.ledger.rules import given_back_with
+from hushrank.flows.ledger.rules import repeated
+from hushrank.flows.ledger.rules import require_clock
+from hushrank.flows.ledger.rules import require_fit
+from hushrank.flows.ledger.rules import require_key
+from hushrank.flows.ledger.rules import require_near_year
+from hushrank.flows.ledger.rules import require_no_lead
+from hushrank.flows.ledger.rules import require_own_people
+from hushrank.flows.ledger.rules import require_part
+from hushrank.flows.ledger.rules import require_release_id
+from hushrank.flows.ledger.rules import require_same_guarantee
+from hushrank.flows.ledger.rules import require_seal
+from hushrank.flows.ledger.rules import sharing_of
+from hushrank.flows.ledger.rules import together_with
 from hushrank.flows.ledger.texts import drawn_before_text
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.filters import adaptive_total, remaining_epsilon
+from hushrank.privacy.filters import adaptive_total
+from hushrank.privacy.filters import remaining_epsilon
+from pathlib import Path
+from typing import TypeVar
+import getpass
+import os
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The ledger at one moment. `now` is never before its last entry."""
+
+    snapshot: Snapshot
+    chain: Chain
+    account: Account
+    now: datetime
+    period: Period
+
+    @property
+    def last(self) -> datetime | None:
+        """When the last entry was made; None if there is none."""
+        return self.chain.entries[-1].time if self.chain.entries else None
+
+
+def reserving(
+    book: Book,
+    terms: BudgetTerms,
+    release_id: str,
+    spend: Spend,
+    *,
+    config_hash: str = "",
+    night: date | None = None,
+    inputs: InputNames | None = None,
+    stream: StreamSpan | None = None,
+    of: str = "",
+) -> Reserve:
+    """The entry of one more attempt at a release, at a stream or at a night of one."""
+    latest = book.account.attempt(release_id)
+    return Reserve(
+        release_id=release_id,
+        attempt=1 if latest is None else latest.number + 1,
+        spend=spend,
+        config_hash=config_hash,
+        night=night,
+        key="" if inputs is None else inputs.key,
+        inputs=() if inputs is None else inputs.names,
+        others=terms.other_people,
+        stream=stream,
+        of=of,
+    )
+
+
+def utc_now() -> datetime:
+    """The machine's clock."""
+    return datetime.now(UTC)
+
+
+def operator_name() -> str:
+    """The account that runs this process, for the audit trail."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        return f"uid {os.getuid()}"
+
 
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 

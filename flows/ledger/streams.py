@@ -12,7 +12,7 @@ from datetime import date, timedelta
 
 from hushrank.flows.errors import NOTHING_SPENT, LedgerError, NightOutOfTurn
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
-from hushrank.flows.ledger.book import Book, reserving
+from hushrank.flows.ledger.ledger import Book, reserving
 from hushrank.flows.ledger.budget import Reservation
 from hushrank.flows.ledger.entries import Event, StreamSpan
 from hushrank.flows.ledger.key import InputNames

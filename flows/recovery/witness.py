@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
 from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
-from hushrank.flows.ledger.book import Book
+from hushrank.flows.ledger.ledger import Book
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.budget import ALWAYS, Period, period_at

@@ -126,7 +126,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Guarded:
     survey = guarded(folder / "job", "noisy-counts, rho", str(folder / "far" / "anchor.jsonl"))
     made = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hushrank.flows.ledger.book.datetime", Then)
+        patch.setattr("hushrank.flows.ledger.ledger.datetime", Then)
         patch.setattr("hushrank.flows.run.steps.datetime", Then)
         run(survey)
         made.append(Forger.of(survey))
