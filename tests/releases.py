@@ -23,7 +23,7 @@ from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.flows.release.provenance import Provenance
+from hushrank.flows.release.release import Provenance
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,

@@ -23,7 +23,7 @@ from hushrank.flows.certificate.numbers import exact
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, ReductionJob
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.release import json_text
 from hushrank.flows.run.drawn import noisy_votes
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import Extended, Record

@@ -19,7 +19,7 @@ from pydantic import AwareDatetime, Field, JsonValue
 
 from hushrank.flows.certificate.draws import Cost, Draw, Part
 from hushrank.flows.certificate.numbers import Count, Digest, Rational
-from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.release import json_text
 
 FORMAT: Literal[1] = 1
 OPTIONAL_IN_LEDGER = ("lifetime_epsilon", "stated_by", "stated_at", "together")

@@ -18,7 +18,7 @@ from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of, round_marks
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.effects import ReleasedEffects
-from hushrank.flows.release.exact import exact_text
+from hushrank.flows.release.release import exact_text
 from hushrank.flows.release.private_sums import (
     ChosenEpsilons,
     ReleasedPairAnswers,

@@ -27,7 +27,7 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
 from hushrank.flows.release.archive import find_archived, nights_before, release_before
-from hushrank.flows.release.provenance import Provenance
+from hushrank.flows.release.release import Provenance
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale

@@ -12,7 +12,7 @@ import pytest
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release import archive, release
 from hushrank.flows.release.archive import release_before
-from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.release import json_text
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, load_head, load_release
 from hushrank.flows.report import downloads, rows
