@@ -51,9 +51,9 @@ from hushrank.flows.release.scale import log_odds_of
 from hushrank.flows.release.scale import published
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.release.sure import ReleasedErrors
-from hushrank.flows.release.sure import chances_of
-from hushrank.flows.release.sure import number_of_best
+from hushrank.flows.release.boards import ReleasedErrors
+from hushrank.flows.release.boards import chances_of
+from hushrank.flows.release.boards import number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.look import LookRecord
 from hushrank.flows.statement.record import PrivacyRecord

@@ -24,7 +24,7 @@ from hushrank.flows.prefect.artifacts import summary
 from hushrank.flows.release.boards import GroupRanking, RankedItem
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sure import better_lines
+from hushrank.flows.release.boards import better_lines
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,
