@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from hushrank.flows.ledger.key import MOST_FILES, InputNames, LedgerKey, Purpose
-from hushrank.flows.release.input_contents import is_plain
+from hushrank.flows.release.identity import is_plain
 from hushrank.transforms.storage.files import FileFormat, InputFile, is_remote
 from hushrank.transforms.storage.matches import part_id
 

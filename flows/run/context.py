@@ -35,7 +35,7 @@ from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.methods.base import Arrays, Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.planning.plan.worth import Worth, worth_of
-from hushrank.flows.release.input_contents import Contents
+from hushrank.flows.release.identity import Contents
 from hushrank.flows.release.input_names import input_names
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.budget import ledger_of

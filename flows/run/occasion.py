@@ -17,7 +17,7 @@ from hushrank.flows.errors import DrawError, PredictableBits
 from hushrank.flows.ledger.account import Attempt
 from hushrank.flows.ledger.key import Purpose as Named
 from hushrank.flows.methods.base import Arrays, ReductionJob
-from hushrank.flows.release.input_contents import meant_by
+from hushrank.flows.release.identity import meant_by
 from hushrank.flows.release.release_id import described, ids_of_old, known_or_new
 from hushrank.flows.run.confidential_folder import FAILED_FILE, Exact, forget_exact
 from hushrank.flows.run.context import Job, Noisy, Read
