@@ -41,7 +41,6 @@ EXTRAS: Mapping[str, Extra] = {
         "the OpenTelemetry exporter",
         ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     ),
-    "preflib": Extra("preflibtools", ("preflibtools",)),
     "prefect": Extra("Prefect", ("prefect",)),
     "report": Extra("resvg-py", ("resvg_py",)),
     "reproduce": Extra("matplotlib", ("matplotlib",)),
