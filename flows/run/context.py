@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hushrank.flows.certificate.audited import audited_pairs
 from hushrank.flows.certificate.model import AuditedPair
-from hushrank.flows.certificate.software import full_version
+from hushrank.flows.release.software import full_version
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.ledger.account import Attempt

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.certificate.build import certifier, ledger_part
 from hushrank.flows.certificate.model import Software
-from hushrank.flows.certificate.software import software
+from hushrank.flows.release.software import software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import EstimateError, LedgerError, RunInProgress
 from hushrank.flows.ledger.account import Attempt

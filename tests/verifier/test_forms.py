@@ -27,7 +27,7 @@ from hushrank.flows.certificate.build import (
     WEIGHED,
 )
 from hushrank.flows.certificate.model import Certificate
-from hushrank.flows.certificate.software import LIBRARIES
+from hushrank.flows.release.software import LIBRARIES
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.certificate import software as own
+from hushrank.flows.release import software as own
 from hushrank.flows.certificate.model import Software
 
 
