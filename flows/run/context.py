@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.certificate.audited import audited_pairs
+from hushrank.flows.release.audited import audited_pairs
 from hushrank.flows.certificate.model import AuditedPair
 from hushrank.flows.release.software import full_version
 from hushrank.flows.config.survey import SurveyConfig
