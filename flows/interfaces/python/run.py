@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 from rich.text import Text
 
+from hushrank.flows.assembly import run_job
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
@@ -31,8 +32,8 @@ from hushrank.flows.ledger.key import LedgerKey, ledger_key
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, prepare_job, read_survey
 from hushrank.flows.run.nights import run_night
+from hushrank.flows.run.notes import log_note
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.run import log_note, run_job
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
 

@@ -101,8 +101,8 @@ def test_a_run_that_is_killed_and_taken_up_again_publishes_the_same_certificate(
 ):
     survey, made = survey_of("noisy-counts", tmp_path), []
 
-    def killed(folder, contents, certify):
-        made.append(certify(contents)["certificate.json"])
+    def killed(folder, contents, report, certify):
+        made.append(certify({**contents, **report(contents)})["certificate.json"])
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
