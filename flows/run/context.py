@@ -35,7 +35,7 @@ from hushrank.flows.release.audited import AuditedPair, audited_pairs
 from hushrank.flows.release.identity import Contents, input_names
 from hushrank.flows.release.software import full_version
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.budget import ledger_of, ledger_terms
 from hushrank.flows.run.confidential_folder import (
     Exact,
 )
@@ -356,6 +356,16 @@ class Survey:
         except ConfigError as error:
             lines = (f"{self.path}: {line}" for line in str(error).splitlines())
             raise MethodRefused("\n".join(lines)) from None
+
+    def settle(self, config: SurveyConfig) -> None:
+        """Take what its ledger or its mechanism has decided; neither is made again.
+
+        Args:
+            config: with another total of the budget, or, before there is a mechanism, without a
+                pilot query.
+        """
+        self.config = config
+        self.ledger.terms = ledger_terms(config)
 
 
 def unnamed_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:

@@ -18,7 +18,6 @@ from hushrank.flows.display import StepDisplay, show_alerts
 from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
 from hushrank.flows.interfaces.python.arguments import plain_argument, releasing
 from hushrank.flows.interfaces.python.configuration import (
-    LABEL,
     UNSAFE_WITHOUT_REASON,
     Keywords,
     PathLike,
@@ -87,13 +86,10 @@ def rank(
         HushrankError: anything else; the text says whether budget was spent.
     """
     paths, day = paths_of(answers), _day(night)
-    job = asked_of(asked, paths, unsafe=unsafe)
-    check_keyword_deltas(job.config, anyway=anyway)
-    private = job.config.privacy.private
-    _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
-    survey = Survey(LABEL, job.config, counted=job.counted, anyway=anyway)
-    if job.calibrated is not None:
-        survey.calibrated = job.calibrated
+    survey = asked_of(asked, paths, unsafe=unsafe, anyway=anyway)
+    check_keyword_deltas(survey.config, anyway=anyway)
+    private = survey.config.privacy.private
+    _check_unsafe(private=private, counted=survey.counted, seed=seed, unsafe=unsafe)
     check_places(survey.config, unsafe=_uncounted(survey, seed))
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
     with running(progress, wait) as execute, held(survey, answers, paths) as ready:
