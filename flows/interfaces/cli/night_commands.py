@@ -97,7 +97,7 @@ def execution(
         as_json: standard output is for a document, so progress goes to standard error.
 
     Raises:
-        ConfigError: the process may use too little memory, or Prefect is not installed.
+        ConfigError: the process may use too little memory.
         HushrankError: Prefect's settings cannot be read.
     """
     console = Console(stderr=as_json)
@@ -107,9 +107,6 @@ def execution(
 
     with Reducer() as reducer:  # started first: it loads its libraries beside this process
         _load_scipy()
-        from hushrank.flows.prefect.server import check_prefect
-
-        check_prefect(prefect)
         run = _runner(console, prefect)
 
         def execute(job: Job) -> Outcome:
