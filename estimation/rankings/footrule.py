@@ -68,7 +68,8 @@ def footrule_estimate(evidence: NoisyPlaces) -> tuple[Estimate, FootruleOrder]:
     """The order, and the ranks that items may have.
 
     Scores are places above the middle, (n + 1) / 2 - rank. An item is surely ahead of another where
-    the order says so and its mean place is better beyond chance.
+    the order says so and its mean place is better beyond chance. The place of an item that nobody
+    may have ranked is open.
     """
     found = footrule_order(evidence.counts, evidence.spots)
     place = np.argsort(found.order)
@@ -76,6 +77,7 @@ def footrule_estimate(evidence: NoisyPlaces) -> tuple[Estimate, FootruleOrder]:
     margins = np.subtract.outer(evidence.sums, evidence.sums)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray((margins > evidence.reach(tail)) & ahead & evidence.informative)
+        better = (margins > evidence.reach(tail)) & ahead & evidence.informative
+        return np.asarray(better & evidence.ranked[:, np.newaxis] & evidence.ranked)
 
     return order_estimate(found.order, better_at, informative=evidence.informative), found
