@@ -29,7 +29,6 @@ from hushrank.flows.certificate.counts import (
     noise_of_measurements,
     noise_of_rankings,
 )
-from hushrank.flows.certificate.draws import Cost, Draw, Unexplained
 from hushrank.flows.certificate.local import draw_of_answers, draw_of_rankings, draw_of_responses
 from hushrank.flows.certificate.model import (
     AuditedPair,
@@ -49,7 +48,6 @@ from hushrank.flows.certificate.model import (
     Spends,
     Total,
 )
-from hushrank.flows.certificate.numbers import INFINITE, as_shown, exact, text_of
 from hushrank.flows.certificate.objective import draws_of_effects, draws_of_scores
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
@@ -62,9 +60,10 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import Sharing, sharing_of, together_with
 from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.base import Arrays, Calibrated
-from hushrank.flows.methods.one_shot import OneShotMechanism
-from hushrank.flows.methods.spectral import MeasurementMechanism
-from hushrank.flows.methods.spectral_rr import ResponseMechanism
+from hushrank.flows.methods.counts.one_shot import OneShotMechanism
+from hushrank.flows.methods.draws import INFINITE, Cost, Draw, Unexplained, as_shown, exact, text_of
+from hushrank.flows.methods.responses.spectral import MeasurementMechanism
+from hushrank.flows.methods.responses.spectral_rr import ResponseMechanism
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Certify, Contents
 from hushrank.flows.release.release import Release
 from hushrank.flows.statement.effect_mechanism import EffectMechanism

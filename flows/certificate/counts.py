@@ -7,13 +7,18 @@ from fractions import Fraction
 from typing import Literal
 
 from hushrank.estimation.common.central_noise import Calibration
-from hushrank.flows.certificate.draws import (
+from hushrank.flows.methods.base import Arrays
+from hushrank.flows.methods.counts.one_shot import OneShotMechanism
+from hushrank.flows.methods.draws import (
     Cost,
     CountNoise,
     IntegerSensitivity,
     Law,
+    at_most,
+    exact,
+    text_of,
 )
-from hushrank.flows.certificate.formulas import (
+from hushrank.flows.methods.formulas import (
     LINES,
     OF_COUNTED,
     Formula,
@@ -25,10 +30,7 @@ from hushrank.flows.certificate.formulas import (
     stream_formula,
     weighted_formula,
 )
-from hushrank.flows.certificate.numbers import at_most, exact, text_of
-from hushrank.flows.methods.base import Arrays
-from hushrank.flows.methods.one_shot import OneShotMechanism
-from hushrank.flows.methods.spectral import MeasurementMechanism
+from hushrank.flows.methods.responses.spectral import MeasurementMechanism
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.privacy.accounting import Spend

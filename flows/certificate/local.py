@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from hushrank.flows.certificate.counts import cost_of
-from hushrank.flows.certificate.draws import (
+from hushrank.flows.config.privacy import Budget
+from hushrank.flows.methods.draws import (
     Draw,
     FlippedAnswers,
     Insertions,
@@ -23,10 +24,10 @@ from hushrank.flows.certificate.draws import (
     RandomPairAnswers,
     SyntheticRankings,
     Threshold,
+    at_most,
+    exact,
 )
-from hushrank.flows.certificate.numbers import at_most, exact
-from hushrank.flows.config.privacy import Budget
-from hushrank.flows.methods.spectral_rr import ResponseMechanism
+from hushrank.flows.methods.responses.spectral_rr import ResponseMechanism
 from hushrank.flows.statement.local import AnswerMechanism, LocalGuarantee
 from hushrank.flows.statement.rankings import RankingGuarantee, SyntheticMechanism
 from hushrank.privacy import laplace_ranks

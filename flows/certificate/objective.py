@@ -10,14 +10,22 @@ from hushrank.estimation.common.covariates import STEPS
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, H, InformationNoise
 from hushrank.flows.certificate.counts import WHAT, cost_of, count_noise, law_of
-from hushrank.flows.certificate.draws import CountNoise, Cover, Law, Loss, ObjectiveNoise
-from hushrank.flows.certificate.formulas import (
+from hushrank.flows.methods.draws import (
+    INFINITE,
+    CountNoise,
+    Cover,
+    Law,
+    Loss,
+    ObjectiveNoise,
+    exact,
+    text_of,
+)
+from hushrank.flows.methods.formulas import (
     Inputs,
     bounds_of,
     counts_formula,
     plain_formula,
 )
-from hushrank.flows.certificate.numbers import INFINITE, exact, text_of
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism
 from hushrank.privacy.accounting import Spend

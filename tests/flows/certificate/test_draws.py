@@ -11,7 +11,7 @@ import mpmath
 import pytest
 
 from hushrank.flows.certificate.build import draws_of
-from hushrank.flows.certificate.draws import (
+from hushrank.flows.methods.draws import (
     CountNoise,
     Draw,
     FlippedAnswers,
@@ -20,8 +20,8 @@ from hushrank.flows.certificate.draws import (
     ObjectiveNoise,
     RandomPairAnswers,
     SyntheticRankings,
+    as_shown,
 )
-from hushrank.flows.certificate.numbers import as_shown
 from hushrank.flows.run.job import read_survey
 from tests.flows.certificate.formulas import evaluated, number
 from tests.flows.every_method import COMPARISONS, PER_PERSON, VARIANTS, survey_of

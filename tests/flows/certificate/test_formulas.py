@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from hushrank.flows.certificate.formulas import (
+from hushrank.flows.methods.formulas import (
     LINES,
     Formula,
     bounds_of,

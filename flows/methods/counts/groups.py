@@ -23,8 +23,8 @@ from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion
+from hushrank.flows.methods.counts.streams import drawn_of_all, drawn_of_group, invented_night
 from hushrank.flows.methods.reductions import CountedMethod
-from hushrank.flows.methods.streams import drawn_of_all, drawn_of_group, invented_night
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.statement.counts import CountWords

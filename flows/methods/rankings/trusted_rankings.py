@@ -35,7 +35,6 @@ from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods import private_rankings as private
 from hushrank.flows.methods.base import (
     Arrays,
     Choice,
@@ -45,7 +44,8 @@ from hushrank.flows.methods.base import (
     RankingMethod,
     Terms,
 )
-from hushrank.flows.methods.private_rankings import (
+from hushrank.flows.methods.rankings import private_rankings as private
+from hushrank.flows.methods.rankings.private_rankings import (
     HARDLY_DRAWN,
     MOST_KEMENY_ITEMS,
     NO_RANKINGS,

@@ -14,7 +14,7 @@ from hushrank.estimation.ties.tie_counts import (
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion
-from hushrank.flows.methods.groups import groups_of
+from hushrank.flows.methods.counts.groups import groups_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released

@@ -1,6 +1,6 @@
 """Method `spectral-rr`: difficulties from test answers that are randomised before they are counted.
 
-The baseline of Nguyen and Zhang. As in `flows.methods.local_responses`, what the reduction leaves
+The baseline of Nguyen and Zhang. As in `local_answers.local_responses`, what the reduction leaves
 is private already and waits in the confidential area until the ledger has recorded the release.
 """
 
@@ -26,7 +26,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.reductions import reduce_test
-from hushrank.flows.methods.spectral import GraphChoice, graph_choice
+from hushrank.flows.methods.responses.spectral import GraphChoice, graph_choice
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRandomized
 from hushrank.flows.statement.local import SHUFFLE_DELTA, WARNER

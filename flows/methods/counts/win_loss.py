@@ -18,15 +18,15 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
-from hushrank.flows.methods.weighted_counts import (
+from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.counts.weighted_counts import (
     WEIGHT_KEYS,
     drawn_squares,
     ranking_weight,
     weight_parameters,
     weighted_mechanism,
 )
+from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.win_loss import ReleasedWinLoss

@@ -31,8 +31,8 @@ from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods import order_effects
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.likelihood import order_effects
 from hushrank.flows.methods.reductions import CountedMethod, warnings_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
@@ -70,7 +70,7 @@ _REFUSED_LINK = (
 class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.comparisons.perturbed_mle`.
 
-    Where the job names covariates: see `flows.methods.order_effects`.
+    Where the job names covariates: see `flows.methods.likelihood.order_effects`.
     """
 
     facts: MethodFacts

@@ -1,6 +1,6 @@
 """Methods on rankings that are privatised one by one: unit `local`.
 
-As in `flows.methods.local_responses`, what the reduction leaves is private already and waits in the
+As in `local_answers.local_responses`, what the reduction leaves is private already and waits in the
 confidential area until the ledger has recorded the release.
 """
 
@@ -27,7 +27,7 @@ from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
-from hushrank.flows.methods.undone_rankings import Counts, impossible, nets_of, pairs_of
+from hushrank.flows.methods.rankings.undone_rankings import Counts, impossible, nets_of, pairs_of
 from hushrank.flows.release.private_sums import ReleasedPairAnswers
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings

@@ -32,17 +32,17 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods import tie_outcomes
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.streams import (
+from hushrank.flows.methods.counts import tie_outcomes
+from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.counts.streams import (
     calibrate_stream,
     invented_night,
     shown_cells,
     terms_of,
     without_diagonal,
 )
-from hushrank.flows.methods.weighted_counts import (
+from hushrank.flows.methods.counts.weighted_counts import (
     WEIGHT_KEYS,
     drawn_squares,
     ranking_weight,
