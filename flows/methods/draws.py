@@ -6,14 +6,18 @@ Numbers that a checker computes with are exact: integers, or fractions as text.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.decimals import decimal_value, smaller_reading
+from hushrank.transforms.common.randomisation import LocalLaw
 
 INFINITE = "inf"
+MOST_LISTED = 1_000  # numbers of answers of a person whose thresholds are listed
 
 # A fraction that is at least 0, in lowest terms, such as `7/10` or `2/1`; or `inf`.
 Rational = Annotated[str, Field(pattern=r"^(inf|(0|[1-9][0-9]*)/[1-9][0-9]*)$")]
@@ -354,3 +358,43 @@ Draw = Annotated[
     | Unexplained,
     Field(discriminator="mechanism"),
 ]
+
+
+def cost_of(spend: Spend, read: Callable[[float], str] = at_most) -> Cost:
+    """What a draw costs, by default in the readings that noise is calibrated to."""
+    return Cost(
+        epsilon=read(spend.epsilon),
+        delta=read(spend.delta),
+        rho=None if spend.rho is None else read(spend.rho),
+        l2_squared=spend.l2_squared,
+    )
+
+
+class _Range(Protocol):
+    """A guarantee whose epsilons have a range."""
+
+    @property
+    def low(self) -> float:
+        """The smallest epsilon."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """The largest epsilon."""
+        ...
+
+
+def ends(guarantee: _Range) -> tuple[float, ...]:
+    """The smallest and the largest epsilon; once where they are equal."""
+    low, high = guarantee.low, guarantee.high
+    return (low,) if low == high else (low, high)
+
+
+def ends_of_law(law: LocalLaw) -> list[tuple[float, int | float]]:
+    """Each epsilon with its number; once where both are equal."""
+    return list(dict(zip(law.epsilons, law.numbers, strict=True)).items())
+
+
+def laplace_laws(law: LocalLaw) -> tuple[Law, ...]:
+    """Laws of noise, of a law whose numbers are scales."""
+    return tuple(Law(kind="laplace", scale=exact(scale)) for _, scale in ends_of_law(law))

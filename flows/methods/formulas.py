@@ -2,7 +2,8 @@
 
 A formula is written in Python's notation and needs `min`, `max`, `sum`, `len`, `range` and `isqrt`
 only. It restates what a function of `hushrank.privacy` computes; that function's text proves it.
-Names that formulas share:
+A method restates its own sensitivities; what several of them share is here. Names that formulas
+share:
 
     n            items of the catalogue
     L            the most rows of a unit
@@ -17,36 +18,49 @@ Names that formulas share:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
 
-from hushrank.privacy.ranking_sensitivity import Part, Weights
+from hushrank.estimation.common.central_noise import Calibration
+from hushrank.flows.methods.draws import (
+    CountNoise,
+    IntegerSensitivity,
+    Law,
+    cost_of,
+    exact,
+    text_of,
+)
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
-from hushrank.privacy.sensitivity import searched_win_loss
 from hushrank.privacy.stream import Stream
+from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams
 
 Inputs = dict[str, int | tuple[int, ...]]
 
 ROWS = "rows = min(L, n * c // 2, n * (n - 1) // 2 if distinct else L)"
-_CELLS = ("cell = min(c, 1 if distinct else rows)",)
-_PAIRS = (
+ONE_CELL = ("cell = min(c, 1 if distinct else rows)",)
+CELLS_OF_PAIRS = (
     ROWS,
-    *_CELLS,
+    *ONE_CELL,
     "l1 = sides * row_weight * rows",
     "l2_squared = sides * row_weight ** 2 * rows * cell",
 )
-_WON = (
+WON = (
     "won = [min(rows, k * c, k * n - k * (k + 1) // 2 if distinct else rows)"
     " for k in range(n + 1)]",
     "winners = [n] if sides == 1 else [n, n] if groups > 1 else [n - n // 2, n // 2]",
     "squares = sum((won[k] - won[k - 1]) ** 2 for w in winners for k in range(1, w + 1))",
 )
-_EXPOSED = (
+EXPOSED = (
     "degrees = min(2 * rows ** 2, 2 * rows * c)",
     "star = rows * (2 * rows + (n - 2) * (n - 1)) // (n - 1)",
     "degrees = min(degrees, rows * (rows + 1), star) if distinct else degrees",
 )
-_TURNED = "distinct and sides == 2 and groups == 1"
+TURNED = "distinct and sides == 2 and groups == 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,133 +78,97 @@ class Formula:
     inputs: Inputs
 
 
-LINES: dict[str, tuple[str, ...]] = {
-    "win_counts_sensitivity": (
-        ROWS,
-        *_WON,
-        "l1 = row_weight * sum(won[w] for w in winners)",
-        "l2_squared = row_weight ** 2 * squares",
-    ),
-    "pair_counts_sensitivity": _PAIRS,
-    "tie_counts_sensitivity": _PAIRS,
-    "outcomes_sensitivity": (
-        ROWS,
-        *_CELLS,
-        "l1 = row_weight * rows",
-        "l2_squared = row_weight ** 2 * rows * cell",
-    ),
-    "exposures_sensitivity": (
-        ROWS,
-        *_EXPOSED,
-        "most = [min(L, k * c // 2, k * (k - 1) // 2 if distinct or k < 2 else L)"
-        " for k in range(n + 1)]",
-        "apart = max(most[k] + most[n - k] for k in range(n + 1)) if sides == 2 else rows",
-        "l1 = row_weight * 2 * apart",
-        "l2_squared = sides * row_weight ** 2 * degrees",
-    ),
-    "win_loss_sensitivity": (
-        ROWS,
-        *_WON,
-        *_EXPOSED,
-        f"l1 = min(sides * 2 * rows, 4 * (n * n // 4) if {_TURNED} else sides * 2 * rows)",
-        "alone = min(degrees, searched[0]) if searched else degrees",
-        "between = min(2 * n * rows, 2 * n * (n * n - 1) // 3)",
-        "between = searched[1] if searched else between",
-        "l2_squared = min(sides * alone, 2 * squares)",
-        f"l2_squared = min(l2_squared, between if {_TURNED} else l2_squared)",
-        "l1 = row_weight * l1",
-        "l2_squared = row_weight ** 2 * l2_squared",
-    ),
-    "one_shot_sensitivity": (
-        ROWS,
-        *_WON,
-        "most = min(L, c, n - 1 if distinct else L)",
-        "l1 = row_weight * min(sides * k * most, sum(won[w] for w in winners))",
-        "l2_squared = l1 ** 2",
-    ),
-    "votes_sensitivity": ("l1 = sides", "l2_squared = sides"),
-    "measurement_sensitivity": (
-        "answers = min(L, n)",
-        "moved = min(answers ** 2 // 4, edges, answers // 2 * degree)",
-        "l1 = sides * moved",
-        "l2_squared = sides * moved",
-    ),
-    "ranking_sensitivity": (
-        "pairs = longest * (longest - 1) // 2",
-        "second = longest * (longest ** 2 - 1) // 3",
-        "fourth = longest * (longest ** 2 - 1) * (3 * longest ** 2 - 7) // 15",
-        "once = above * pairs + places * longest + squares * second + nets * (longest ** 2 // 2)",
-        "plain = above ** 2 * pairs + places ** 2 * longest + squares ** 2 * fourth",
-        "signed = nets ** 2 * second",
-        "l1 = L * (once + rankings)",
-        "l1 = max(l1, 2 * L * once) if sides == 2 else l1",
-        "l2_squared = L ** 2 * (plain + signed + rankings ** 2)",
-        "l2_squared = max(l2_squared, 2 * L ** 2 * plain + 4 * L ** 2 * signed)"
-        " if sides == 2 else l2_squared",
-    ),
-    "ranking_below_sensitivity": (
-        "after = n - longest",
-        "told = n * (n - 1) // 2 - after * (after - 1) // 2",
-        "net = [n - 1 - 2 * p if p < longest else -longest for p in range(n)]",
-        "first = sum(max(x, -x) for x in net)",
-        "second = sum(x ** 2 for x in net)",
-        "fourth = sum(x ** 4 for x in net)",
-        "turned = [net[p] - net[n - 1 - p] for p in range(n)]",
-        "plain1 = above * told + places * n + squares * second",
-        "plain2 = above ** 2 * told + places ** 2 * n + squares ** 2 * fourth",
-        "l1 = L * (plain1 + nets * first + rankings)",
-        "change = L * (2 * plain1 + nets * sum(max(x, -x) for x in turned))",
-        "l1 = max(l1, change) if sides == 2 else l1",
-        "l2_squared = L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
-        "change = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
-        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
-    ),
-    "gradient_sensitivity": (
-        ROWS,
-        "across = min(rows, c * (n // 2), n * n // 4 if distinct else rows)",
-        "each = min(rows, c, n - 1 if distinct else rows)",
-        "l1 = 2 * (kappa1 if public else sides * slope) * across",
-        "l1 = min(l1, 2 * kappa1 * (n * n // 4)) if distinct and not public else l1",
-        "l2_squared = 2 * across * each * (kappa1 if public else sides * slope) ** 2",
-        "term = slope ** 2 * (2 if sides == 1 else 6 if even_curvature else 8)",
-        "l2_squared = l2_squared if public else min(l2_squared, rows ** 2 * term)",
-    ),
-    "calibrate_covariates": (
-        ROWS,
-        "l1 = sides * rows * (2 + share * effects)",
-    ),
-    "calibrate_covariate_mle": (
-        ROWS,
-        "l1 = sides * rows * row_weight * units * moved",
-        "l2_squared = l1 ** 2",
-    ),
-}
-HOMES = {
-    "privacy.sensitivity": (
-        "win_counts_sensitivity",
-        "pair_counts_sensitivity",
-        "tie_counts_sensitivity",
-        "outcomes_sensitivity",
-        "exposures_sensitivity",
-        "win_loss_sensitivity",
-    ),
-    "privacy.look": ("votes_sensitivity",),
-    "privacy.measurement_sensitivity": ("measurement_sensitivity",),
-    "privacy.ranking_sensitivity": ("ranking_sensitivity", "ranking_below_sensitivity"),
-    "privacy.row_weights": ("weighted_sensitivity",),
-    "privacy.stream": ("stream_sensitivity",),
-    "privacy.gradient_sensitivity": ("gradient_sensitivity",),
-    "privacy.covariate_perturbation": ("calibrate_covariates",),
-    "estimation.comparisons.covariate_mle": ("calibrate_covariate_mle",),
-    "estimation.comparisons.one_shot": ("one_shot_sensitivity",),
-}
-_HOME = {name: f"hushrank.{home}.{name}" for home, names in HOMES.items() for name in names}
-OF_COUNTED = {
-    Counted.WINS: "win_counts_sensitivity",
-    Counted.PAIRS: "pair_counts_sensitivity",
-    Counted.WIN_LOSS: "win_loss_sensitivity",
-}
-_WEIGHTED = (
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restated:
+    """A function that proves a sensitivity, restated as assignments.
+
+    Attributes:
+        proof: its dotted name in hushrank.
+        lines: as of `Formula`.
+        what: the vector that gets noise, in words.
+        entries: how many counts the vector has, by the number of items; None: that is not public.
+        searched: what is found by a search, not by a formula; None: nothing is.
+    """
+
+    proof: str
+    lines: tuple[str, ...]
+    what: str = ""
+    entries: Callable[[int], int] | None = None
+    searched: Callable[[PrivacyParams, int], tuple[int, ...] | None] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the function, as calibrations store it."""
+        return self.proof.rpartition(".")[2]
+
+    def formula(self, inputs: Inputs) -> Formula:
+        """The formula with these inputs."""
+        return Formula(f"hushrank.{self.proof}", self.lines, inputs)
+
+    def of_counts(
+        self, params: PrivacyParams, n_items: int, row_weight: int, groups: int
+    ) -> Formula:
+        """The formula of counts of comparisons."""
+        own: Inputs = {"row_weight": row_weight, "groups": groups}
+        return self.formula(
+            {**bounds_of(params, n_items), **own, **self._searched(params, n_items)}
+        )
+
+    def of_weighted_rows(
+        self, counted: Counted, params: PrivacyParams, n_items: int, row_weight: int
+    ) -> Formula:
+        """The formula of counts of weighted rows and their sum of squares."""
+        before: tuple[str, ...] = (*self.lines, "bundle = L")
+        of_row: Inputs = {"row_weight": row_weight}
+        if params.bounding is Bounding.WEIGHTS:
+            cells = 2 if counted is Counted.WIN_LOSS else 1
+            before = (
+                *self.lines,
+                "bundle = l2_squared",
+                f"l1 = both * {cells} * weight * (1 + isqrt(bundle * (n * (n - 1) // 2)))",
+                "l2_squared = both * weight ** 2 * bundle",
+            )
+            of_row = {"sides": 1, "both": sides_of(params), "row_weight": 1, "weight": row_weight}
+        own: Inputs = {
+            **of_row,
+            "groups": 1,
+            "most_units": params.most_units,
+            "share": SHARE,
+            "laplace": int(params.noise is NoiseKind.LAPLACE),
+            "add_up": int(norms_add_up(params, counted, n_items)),
+            **self._searched(params, n_items),
+        }
+        inputs = {**bounds_of(params, n_items), **own}
+        derivation = "hushrank.privacy.row_weights.weighted_sensitivity"
+        return Formula(derivation, (*before, *WEIGHTED_ROWS), inputs)
+
+    def of_nights(
+        self, params: PrivacyParams, n_items: int, row_weight: int, stream: Stream
+    ) -> Formula:
+        """The formula of a stream: one night under add-remove, times what its encoder carries."""
+        terms = stream.terms
+        own: Inputs = {
+            "sides": 1,
+            "row_weight": row_weight,
+            "groups": 1,
+            "both": sides_of(params),
+            "nights": terms.nights,
+            "participations": terms.participations,
+            "gap": terms.gap,
+            "coefficients": stream.encoder.coefficients,
+        }
+        inputs = {**bounds_of(params, n_items), **own}
+        derivation = "hushrank.privacy.stream.stream_sensitivity"
+        return Formula(derivation, (*self.lines, *ALL_NIGHTS), inputs)
+
+    def _searched(self, params: PrivacyParams, n_items: int) -> Inputs:
+        if self.searched is None:
+            return {}
+        plain = replace(params, bounding=Bounding.LEAVE_OUT, max_weight=None)
+        return {"searched": self.searched(plain, n_items) or ()}
+
+
+WEIGHTED_ROWS = (
     "l1 = most_units * l1",
     "l2_squared = most_units ** 2 * l2_squared",
     "total = most_units ** 2 * bundle",
@@ -203,11 +181,19 @@ _WEIGHTED = (
     "l1 = l1 + moved",
     "l2_squared = l2_squared + moved ** 2",
 )
-_STREAM = (
+ALL_NIGHTS = (
     "ends = [min(len(coefficients), nights - j * gap)"
     " for j in range(participations) if j * gap < nights]",
     "l1 = both * l1 * sum(sum(coefficients[:e]) for e in ends)",
     "l2_squared = both * l2_squared * sum(sum(x * x for x in coefficients[:e]) for e in ends)",
+)
+
+
+VOTES = Restated(
+    proof="privacy.look.votes_sensitivity",
+    what="how many say that rows fit, and how many that they do not",
+    entries=lambda _: 2,
+    lines=("l1 = sides", "l2_squared = sides"),
 )
 
 
@@ -228,90 +214,68 @@ def sides_of(params: PrivacyParams) -> int:
     return 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
 
 
-def plain_formula(derivation: str, inputs: Inputs) -> Formula:
-    """A formula of `LINES`.
+def law_of(law: NoiseLaw, step: Fraction | int = 1) -> Law:
+    """A law of integers, each worth `step`."""
+    return Law(kind=law.kind.value, scale=exact(law.scale), step=text_of(step))
 
-    Raises:
-        KeyError: no formula restates that derivation.
+
+def count_noise(
+    what: str,
+    entries: int | None,
+    formula: Formula,
+    calibration: Calibration,
+    step: Fraction | int = 1,
+) -> CountNoise:
+    """Noise that was calibrated to the sensitivity that `formula` comes to."""
+    law, sensitivity = calibration.law, calibration.sensitivity
+    kind: Literal["discrete-laplace", "discrete-gaussian", "none"] = "none"
+    if law.scale > 0:
+        kind = "discrete-laplace" if law.kind is NoiseKind.LAPLACE else "discrete-gaussian"
+    return CountNoise(
+        mechanism=kind,
+        what=what,
+        entries=entries,
+        derivation=formula.derivation,
+        formula=formula.lines,
+        inputs=formula.inputs,
+        sensitivity=IntegerSensitivity(l1=sensitivity.l1, l2_squared=sensitivity.l2_squared),
+        law=law_of(law, step),
+        cost=cost_of(calibration.spend),
+    )
+
+
+def noise_of_look(calibration: Calibration, params: PrivacyParams) -> CountNoise:
+    """Noise of the look at the rows that comes before the rest."""
+    return count_noise(VOTES.what, 2, VOTES.formula({"sides": sides_of(params)}), calibration)
+
+
+def noise_of_counts(
+    mechanism: CountMechanism, restated: Sequence[Restated], counted: Counted | None = None
+) -> CountNoise | None:
+    """Noise on counts of comparisons; None: nothing here restates what it is calibrated to.
+
+    Args:
+        mechanism: what drew.
+        restated: the sensitivities of its method, first that of weighted rows and of streams.
+        counted: which counts, of weighted rows and of a stream; None: of others.
     """
-    return Formula(_HOME[derivation], LINES[derivation], inputs)
-
-
-def counts_formula(
-    derivation: str, params: PrivacyParams, n_items: int, row_weight: int, groups: int
-) -> Formula:
-    """Of counts of comparisons."""
-    own: Inputs = {"row_weight": row_weight, "groups": groups}
-    own |= _searched(derivation, params, n_items)
-    return plain_formula(derivation, {**bounds_of(params, n_items), **own})
-
-
-def _searched(derivation: str, params: PrivacyParams, n_items: int) -> Inputs:
-    """What is found by a search, not by a formula."""
-    if derivation != "win_loss_sensitivity":
-        return {}
-    plain = replace(params, bounding=Bounding.LEAVE_OUT, max_weight=None)
-    return {"searched": searched_win_loss(plain, n_items) or ()}
-
-
-def weighted_formula(
-    counted: Counted, params: PrivacyParams, n_items: int, row_weight: int
-) -> Formula:
-    """Of counts of weighted rows and their sum of squares."""
-    base = LINES[OF_COUNTED[counted]]
-    before: tuple[str, ...] = (*base, "bundle = L")
-    of_row: Inputs = {"row_weight": row_weight}
-    if params.bounding is Bounding.WEIGHTS:
-        cells = 2 if counted is Counted.WIN_LOSS else 1
-        before = (
-            *base,
-            "bundle = l2_squared",
-            f"l1 = both * {cells} * weight * (1 + isqrt(bundle * (n * (n - 1) // 2)))",
-            "l2_squared = both * weight ** 2 * bundle",
-        )
-        of_row = {"sides": 1, "both": sides_of(params), "row_weight": 1, "weight": row_weight}
-    own: Inputs = {
-        **of_row,
-        "groups": 1,
-        "most_units": params.most_units,
-        "share": SHARE,
-        "laplace": int(params.noise is NoiseKind.LAPLACE),
-        "add_up": int(norms_add_up(params, counted, n_items)),
-    }
-    own |= _searched(OF_COUNTED[counted], params, n_items)
-    inputs = {**bounds_of(params, n_items), **own}
-    return Formula(_HOME["weighted_sensitivity"], (*before, *_WEIGHTED), inputs)
-
-
-def stream_formula(
-    derivation: str, params: PrivacyParams, n_items: int, row_weight: int, stream: Stream
-) -> Formula:
-    """Of all nights of a stream: of one night under add-remove, times what C carries."""
-    terms = stream.terms
-    own: Inputs = {
-        "sides": 1,
-        "row_weight": row_weight,
-        "groups": 1,
-        "both": sides_of(params),
-        "nights": terms.nights,
-        "participations": terms.participations,
-        "gap": terms.gap,
-        "coefficients": stream.encoder.coefficients,
-    }
-    inputs = {**bounds_of(params, n_items), **own}
-    return Formula(_HOME["stream_sensitivity"], (*LINES[derivation], *_STREAM), inputs)
-
-
-def rankings_formula(
-    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
-) -> Formula:
-    """Of counts of true rankings; `below`: as for `ranking_sensitivity`."""
-    inputs: Inputs = {
-        "L": params.max_contributions,
-        "sides": sides_of(params),
-        "longest": longest,
-        **{str(part): weights.get(part, 0) for part in Part},
-    }
-    if below is None:
-        return plain_formula("ranking_sensitivity", inputs)
-    return plain_formula("ranking_below_sensitivity", {"n": below, **inputs})
+    n_items, calibration, params = mechanism.n_items, mechanism.calibration, mechanism.params
+    row_weight = 1 if mechanism.ties is None else mechanism.ties.row_weight
+    n_groups = 1 if mechanism.groups is None else len(mechanism.groups)
+    if counted is not None and mechanism.stream is not None:
+        formula = restated[0].of_nights(params, n_items, row_weight, mechanism.stream)
+        entries = n_items if counted is Counted.WINS else n_items**2
+        return count_noise(restated[0].what, entries, formula, calibration, Fraction(1, ONE))
+    if counted is not None and mechanism.squares_divisor is not None:
+        formula = restated[0].of_weighted_rows(counted, params, n_items, row_weight)
+        what = f"{restated[0].what}, in thousandths, and the sum of squared weights"
+        size = restated[0].entries
+        return count_noise(what, 1 + (0 if size is None else size(n_items)), formula, calibration)
+    own = next((each for each in restated if each.name == calibration.derivation), None)
+    if own is None:
+        return None
+    formula = own.of_counts(params, n_items, row_weight, n_groups)
+    drawn = None if own.entries is None else n_groups * own.entries(n_items)
+    if mechanism.asked is not None:
+        drawn = 2 * len(mechanism.asked)
+    return count_noise(own.what, drawn, formula, calibration)

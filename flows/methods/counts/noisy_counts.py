@@ -31,6 +31,7 @@ from hushrank.flows.methods.counts.weighted_counts import (
     weight_parameters,
     weighted_mechanism,
 )
+from hushrank.flows.methods.formulas import ROWS, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unbalanced
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
@@ -46,6 +47,19 @@ from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Unit
 
 MOST_COUNTS = 2_000_000  # of items and groups: 20 to 30 MB of JSON
+
+
+RESTATED = Restated(
+    proof="privacy.sensitivity.win_counts_sensitivity",
+    what="wins of each item",
+    entries=lambda n_items: n_items,
+    lines=(
+        ROWS,
+        *WON,
+        "l1 = row_weight * sum(won[w] for w in winners)",
+        "l2_squared = row_weight ** 2 * squares",
+    ),
+)
 
 
 class NoisyCounts(GroupedMethod):
@@ -65,6 +79,7 @@ class NoisyCounts(GroupedMethod):
     statistic = Statistic.WIN_COUNTS
     words, unit, reach = WIN_COUNTS, 0.25, 0.5  # of shares won, which differ by 1 at most
     counted = Counted.WINS
+    restated = (RESTATED,)
     plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:

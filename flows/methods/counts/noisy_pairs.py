@@ -49,6 +49,7 @@ from hushrank.flows.methods.counts.weighted_counts import (
     weight_parameters,
     weighted_mechanism,
 )
+from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Restated
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
@@ -77,6 +78,24 @@ NOT_CONVEX = (
 )
 
 
+OF_PAIRS = Restated(
+    proof="privacy.sensitivity.pair_counts_sensitivity",
+    what="the matrix of wins, item against item",
+    entries=lambda n_items: n_items * (n_items - 1),
+    lines=CELLS_OF_PAIRS,
+)
+OF_OUTCOMES = Restated(
+    proof="privacy.sensitivity.outcomes_sensitivity",
+    what="wins of one item of each pair that was compared",
+    lines=(
+        ROWS,
+        *ONE_CELL,
+        "l1 = row_weight * rows",
+        "l2_squared = row_weight ** 2 * rows * cell",
+    ),
+)
+
+
 class NoisyPairs(GroupedMethod):
     """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
 
@@ -92,6 +111,7 @@ class NoisyPairs(GroupedMethod):
     statistic = Statistic.PAIR_COUNTS
     words = PAIR_COUNTS
     counted = Counted.PAIRS
+    restated = (OF_PAIRS, OF_OUTCOMES, tie_outcomes.RESTATED)
     plan_order = 3
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:

@@ -10,7 +10,6 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from hushrank.flows.certificate.build import draws_of
 from hushrank.flows.methods.draws import (
     CountNoise,
     Draw,
@@ -69,7 +68,7 @@ def draws_and_epsilon(name: str, folder: Path) -> tuple[tuple[Draw, ...], float]
     for key, value in MORE.get(name, {}).items():
         survey.set(**{key: value})
     calibrated = read_survey(survey.config, no_privacy=name == "no privacy").calibrated
-    return draws_of(calibrated, {}), calibrated.spend.epsilon
+    return calibrated.certified({}), calibrated.spend.epsilon
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, *MORE])
