@@ -31,9 +31,9 @@ from hushrank.flows.config.method import GraphKind
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, Calibrated
-from hushrank.flows.methods.one_shot import OneShotMechanism
+from hushrank.flows.methods.counts.one_shot import OneShotMechanism
 from hushrank.flows.methods.registry import METHODS, calibrate
-from hushrank.flows.methods.spectral import MeasurementMechanism
+from hushrank.flows.methods.responses.spectral import MeasurementMechanism
 from hushrank.flows.run.confidential_folder import Exact, load_arrays
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism

@@ -30,7 +30,7 @@ from hushrank.estimation.fit import covariate_fit
 from hushrank.estimation.fit.many_fits import Likelihood
 from hushrank.flows.audit.result import Draws, as_row
 from hushrank.flows.errors import AuditStopped
-from hushrank.flows.methods.perturbed_mle import PerturbedLikelihood
+from hushrank.flows.methods.likelihood.perturbed_mle import PerturbedLikelihood
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism

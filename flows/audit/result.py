@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pydantic import AwareDatetime
 
 from hushrank.estimation.common.central_noise import Calibration
-from hushrank.flows.certificate.numbers import exact
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, ReductionJob
+from hushrank.flows.methods.draws import exact
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.audited import AuditedPair
 from hushrank.flows.release.release import json_text

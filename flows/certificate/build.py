@@ -20,17 +20,6 @@ from fractions import Fraction
 from itertools import repeat
 from typing import Any
 
-from hushrank.flows.certificate.counts import (
-    cost_of,
-    is_explained,
-    look_noise,
-    noise_of_best,
-    noise_of_counts,
-    noise_of_measurements,
-    noise_of_rankings,
-)
-from hushrank.flows.certificate.draws import Cost, Draw, Unexplained
-from hushrank.flows.certificate.local import draw_of_answers, draw_of_rankings, draw_of_responses
 from hushrank.flows.certificate.model import (
     Bounds,
     Budget,
@@ -47,8 +36,6 @@ from hushrank.flows.certificate.model import (
     Spends,
     Total,
 )
-from hushrank.flows.certificate.numbers import INFINITE, as_shown, exact, text_of
-from hushrank.flows.certificate.objective import draws_of_effects, draws_of_scores
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.section import BadRows
@@ -60,63 +47,15 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import Sharing, sharing_of, together_with
 from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.base import Arrays, Calibrated
-from hushrank.flows.methods.one_shot import OneShotMechanism
-from hushrank.flows.methods.spectral import MeasurementMechanism
-from hushrank.flows.methods.spectral_rr import ResponseMechanism
+from hushrank.flows.methods.draws import INFINITE, Cost, as_shown, cost_of, exact, text_of
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Contents
 from hushrank.flows.release.audited import AuditedPair
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.software import Software
-from hushrank.flows.statement.effect_mechanism import EffectMechanism
-from hushrank.flows.statement.local import AnswerMechanism
-from hushrank.flows.statement.mechanism import CountMechanism
-from hushrank.flows.statement.perturbed_mle import ScoreMechanism
-from hushrank.flows.statement.rankings import RankingCountMechanism, SyntheticMechanism
 from hushrank.privacy.accounting import Spend, composed_epsilon
 from hushrank.privacy.decimals import decimal_value
 from hushrank.privacy.filters import adaptive_total
 from hushrank.privacy.units import Adjacency, Unit
-
-
-def draws_of(calibrated: Calibrated, drawn: Arrays) -> tuple[Draw, ...]:
-    """Every draw of a release, a look at its rows first.
-
-    Args:
-        calibrated: what drew.
-        drawn: what was stored of it, the public graph that it was drawn on among it.
-    """
-    own = _own_draws(calibrated, drawn)
-    if calibrated.look is None:
-        return own
-    return look_noise(calibrated.look, calibrated.params), *own
-
-
-def _own_draws(calibrated: Calibrated, drawn: Arrays) -> tuple[Draw, ...]:
-    counted = getattr(calibrated.method, "counted", None)
-    match calibrated.mechanism:
-        case RankingCountMechanism() as mechanism:
-            return (noise_of_rankings(mechanism),)
-        case CountMechanism() as mechanism if is_explained(mechanism, counted):
-            return (noise_of_counts(mechanism, counted),)
-        case OneShotMechanism() as mechanism:
-            return (noise_of_best(mechanism),)
-        case MeasurementMechanism() as mechanism:
-            return (noise_of_measurements(mechanism, drawn),)
-        case ScoreMechanism() as mechanism:
-            return draws_of_scores(mechanism)
-        case EffectMechanism() as mechanism:
-            return draws_of_effects(mechanism)
-        case AnswerMechanism() as mechanism:
-            return (draw_of_answers(mechanism),)
-        case ResponseMechanism() as mechanism:
-            return (draw_of_responses(mechanism),)
-        case SyntheticMechanism() as mechanism:
-            return (draw_of_rankings(mechanism),)
-        case other:
-            what = f"what method {calibrated.method.facts.name} releases"
-            derivation = f"{type(other).__module__}.{type(other).__qualname__}"
-            cost = cost_of(other.spend)
-            return (Unexplained(mechanism="other", what=what, derivation=derivation, cost=cost),)
 
 
 def ledger_part(ledger: Ledger, release_id: str) -> LedgerPart | None:
@@ -494,7 +433,7 @@ def certificate_of(
         domain=domain_of(config, release),
         rows=rows_of(config),
         public_facts=tuple(public_facts_of(config)),
-        draws=draws_of(drawn_by, drawn),
+        draws=drawn_by.certified(drawn),
         bits=release.privacy.bits,
         reconstructed=release.privacy.reconstructed,
         ledger=ledger,

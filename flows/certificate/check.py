@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from hushrank.flows.certificate.draws import CountNoise
 from hushrank.flows.certificate.model import Certificate
-from hushrank.flows.certificate.numbers import as_shown
 from hushrank.flows.errors import ArchiveError
+from hushrank.flows.methods.draws import CountNoise, as_shown
 from hushrank.flows.release.archive import CERTIFICATE, RELEASE, SIGNATURE, files_of
 from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.common.local_files import MostBytes

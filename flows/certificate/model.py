@@ -17,8 +17,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field, JsonValue
 
-from hushrank.flows.certificate.draws import Cost, Draw, Part
-from hushrank.flows.certificate.numbers import Count, Digest, Rational
+from hushrank.flows.methods.draws import Cost, Count, Digest, Draw, Part, Rational
 from hushrank.flows.release.audited import AuditedPair
 from hushrank.flows.release.release import json_text
 from hushrank.flows.release.software import Software

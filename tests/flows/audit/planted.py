@@ -25,8 +25,10 @@ from hushrank.flows.audit import nights
 from hushrank.flows.audit.result import Part
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.methods import spectral, streams, trusted_rankings
+from hushrank.flows.methods.counts import streams
+from hushrank.flows.methods.rankings import trusted_rankings
 from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.responses import spectral
 from hushrank.flows.run import drawn
 from hushrank.flows.run.context import Survey
 from hushrank.flows.run.job import read_survey

@@ -15,10 +15,10 @@ import pytest
 import hushrank
 from hushrank.flows.certificate.build import ledger_part
 from hushrank.flows.certificate.check import load_certificate, problems_of_certificate
-from hushrank.flows.certificate.draws import CountNoise
 from hushrank.flows.certificate.model import Certificate
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.signing import load_signer
+from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.release import publish as publishing
 from hushrank.flows.release.archive import SUMS
 from hushrank.flows.release.release import load_release

@@ -21,7 +21,7 @@ from hushrank.flows.errors import (
     PublishError,
     RunInProgress,
 )
-from hushrank.flows.methods import noisy_counts
+from hushrank.flows.methods.counts import noisy_counts
 from hushrank.flows.release.archive import archived
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential

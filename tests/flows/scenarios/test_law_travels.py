@@ -19,9 +19,9 @@ from hushrank.estimation.responses import measurements
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.ledger.entries import Draw, read_chain, write_lines
-from hushrank.flows.methods import spectral
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS, calibrate
+from hushrank.flows.methods.responses import spectral
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
 from hushrank.flows.run.confidential_folder import load_arrays

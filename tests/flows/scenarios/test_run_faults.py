@@ -75,7 +75,8 @@ def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
 ):
     with monkeypatch.context() as patch:
         patch.setattr(
-            "hushrank.flows.methods.noisy_counts.rank_by_win_counts", raising(KeyboardInterrupt())
+            "hushrank.flows.methods.counts.noisy_counts.rank_by_win_counts",
+            raising(KeyboardInterrupt()),
         )
         assert command("run", survey.config, "--direct")[0] == 130
     assert events(survey) == ["open", "reserve", "draw"]

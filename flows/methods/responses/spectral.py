@@ -32,6 +32,8 @@ from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.draws import CountNoise
+from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
@@ -60,6 +62,18 @@ SYSTEMATIC_GAPS = (
 EDGES = "edges"  # of a sparse graph, beside what was drawn on it
 NO_ANSWERS = (
     "Nothing can be learned from this release: nobody was right on one item and wrong on another."
+)
+
+
+RESTATED = Restated(
+    proof="privacy.measurement_sensitivity.measurement_sensitivity",
+    what="on each pair of a public graph, who was right on one item only",
+    lines=(
+        "answers = min(L, n)",
+        "moved = min(answers ** 2 // 4, edges, answers // 2 * degree)",
+        "l1 = sides * moved",
+        "l2_squared = sides * moved",
+    ),
 )
 
 
@@ -256,6 +270,15 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         """Who was right on one item and wrong on another, in an invented test."""
         booklets = config.responses.booklet_codes(config.items.catalogue())
         return {"y": survey.right_wrong(replicate, booklets)}
+
+    def certified(self, mechanism: MeasurementMechanism, drawn: Arrays) -> tuple[CountNoise]:
+        """Noise on both counts of each pair of the public graph that is in `drawn`."""
+        counts, graph = mechanism.counts, mechanism.graph
+        degree = graph.n_items - 1 if graph.complete else graph.stored(drawn).largest_degree
+        bounds = bounds_of(counts.params, counts.n_items)
+        own = {name: bounds[name] for name in ("n", "L", "sides")}
+        formula = RESTATED.formula({**own, "edges": graph.n_edges, "degree": degree})
+        return (count_noise(RESTATED.what, 2 * graph.n_edges, formula, counts.calibration),)
 
 
 def _problems(config: SurveyConfig) -> Iterator[str]:

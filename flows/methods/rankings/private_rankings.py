@@ -1,12 +1,12 @@
 """Methods on rankings that are privatised one by one: unit `local`.
 
-As in `flows.methods.local_responses`, what the reduction leaves is private already and waits in the
+As in `local_answers.local_responses`, what the reduction leaves is private already and waits in the
 confidential area until the ledger has recorded the release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +27,21 @@ from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
-from hushrank.flows.methods.undone_rankings import (
+from hushrank.flows.methods.draws import (
+    Draw,
+    Insertions,
+    IntegerSensitivity,
+    NoisyRanks,
+    RandomPairAnswers,
+    SyntheticRankings,
+    at_most,
+    cost_of,
+    ends,
+    ends_of_law,
+    exact,
+    laplace_laws,
+)
+from hushrank.flows.methods.rankings.undone_rankings import (
     Counts,
     impossible,
     nets_of,
@@ -46,12 +60,19 @@ from hushrank.flows.statement.rankings import (
 from hushrank.flows.statement.record import Parameter
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.privacy import laplace_ranks
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
+from hushrank.transforms.common.randomisation import (
+    LocalLaw,
+    RankingMechanism,
+    law_of_pairs,
+    law_of_rankings,
+)
 from hushrank.transforms.rankings.pair_answers import answer_rankings
 from hushrank.transforms.rankings.private_rankings import randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
@@ -278,6 +299,10 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             " order, two items can change places by that.",
         )
 
+    def certified(self, mechanism: SyntheticMechanism, drawn: Arrays) -> tuple[Draw, ...]:
+        """Each ranking, before it is counted."""
+        return (_certified(mechanism),)
+
 
 def consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
     """Places above the middle of the true order."""
@@ -342,6 +367,71 @@ def _bradley_terry(counts: Counts, guarantee: RankingGuarantee, config: SurveyCo
     warnings = _drawn(f"fitted with a ridge of {found.ridge:.3g}") if drawn else ()
     parameters: dict[str, Parameter] = {"ridge": found.ridge}
     return _Ranked(found.estimate, Scale.LOG_ODDS, not reason, reason, parameters, warnings)
+
+
+def _certified(mechanism: SyntheticMechanism) -> Draw:
+    """Certificate entry of whole rankings, by the mechanism that privatised them."""
+    law = mechanism.guarantee.pairs
+    if law is not None:
+        return RandomPairAnswers(
+            mechanism="random-pairs",
+            what="each ranking, before it is counted",
+            derivation="hushrank.privacy.random_pairs.law_of_epsilon",
+            at_source=mechanism.guarantee.already_private,
+            hide=law.hide.value,
+            pairs=law.pairs,
+            epsilon=at_most(law.epsilon),
+            threshold=law.threshold,
+            most_rankings=mechanism.guarantee.max_rankings,
+            cost=cost_of(mechanism.spend),
+        )
+    if mechanism.guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
+        return _noisy_ranks(mechanism)
+    return _synthetic(mechanism)
+
+
+def _noisy_ranks(mechanism: SyntheticMechanism) -> NoisyRanks:
+    guarantee = mechanism.guarantee
+    moved = laplace_ranks.rank_sensitivity(guarantee.max_length)
+    return NoisyRanks(
+        mechanism="laplace-ranks",
+        what="each ranking, before it is counted",
+        derivation="hushrank.privacy.laplace_ranks.rank_sensitivity",
+        at_source=guarantee.already_private,
+        longest=guarantee.max_length,
+        grid=laplace_ranks.GRID,
+        sensitivity=IntegerSensitivity(l1=moved.l1, l2_squared=moved.l2_squared),
+        epsilons=tuple(at_most(each) for each in ends(guarantee)),
+        laws=laplace_laws(mechanism.law),
+        whole_ranking=exact(guarantee.whole_ranking),
+        most_rankings=guarantee.max_rankings,
+        cost=cost_of(mechanism.spend),
+    )
+
+
+def _synthetic(mechanism: SyntheticMechanism) -> SyntheticRankings:
+    guarantee = mechanism.guarantee
+    longest = min(guarantee.max_length, MOST_ITEMS)
+    return SyntheticRankings(
+        mechanism="mallows",
+        what="each ranking, before it is counted",
+        derivation="hushrank.privacy.mallows.insertion_weights",
+        at_source=guarantee.already_private,
+        longest=longest,
+        tables=tuple(_tables(mechanism.law, longest)),
+        whole_ranking=exact(guarantee.whole_ranking),
+        most_rankings=guarantee.max_rankings,
+        cost=cost_of(mechanism.spend),
+    )
+
+
+def _tables(law: LocalLaw, longest: int) -> Iterator[Insertions]:
+    """Weights of rankings of `longest` items."""
+    for epsilon, least in ends_of_law(law):
+        weights = insertion_weights(np.array([epsilon]), longest)[:, 0].tolist()
+        if weights[-1] != least:
+            return
+        yield Insertions(epsilon=at_most(epsilon), weights=tuple(weights))
 
 
 def _drawn(how: str) -> tuple[str, ...]:

@@ -17,16 +17,22 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.reductions import problems_of_unbalanced
-from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
-from hushrank.flows.methods.weighted_counts import (
+from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.counts.streams import (
+    calibrate_stream,
+    invented_night,
+    shown_cells,
+    terms_of,
+)
+from hushrank.flows.methods.counts.weighted_counts import (
     WEIGHT_KEYS,
     drawn_squares,
     ranking_weight,
     weight_parameters,
     weighted_mechanism,
 )
+from hushrank.flows.methods.formulas import ROWS, WON, Restated
+from hushrank.flows.methods.reductions import problems_of_unbalanced
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released, ReleasedCounts
@@ -41,6 +47,19 @@ from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Unit
 
 MOST_COUNTS = 2_000_000  # of items and groups: 20 to 30 MB of JSON
+
+
+RESTATED = Restated(
+    proof="privacy.sensitivity.win_counts_sensitivity",
+    what="wins of each item",
+    entries=lambda n_items: n_items,
+    lines=(
+        ROWS,
+        *WON,
+        "l1 = row_weight * sum(won[w] for w in winners)",
+        "l2_squared = row_weight ** 2 * squares",
+    ),
+)
 
 
 class NoisyCounts(GroupedMethod):
@@ -60,6 +79,7 @@ class NoisyCounts(GroupedMethod):
     statistic = Statistic.WIN_COUNTS
     words, unit, reach = WIN_COUNTS, 0.25, 0.5  # of shares won, which differ by 1 at most
     counted = Counted.WINS
+    restated = (RESTATED,)
     plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:

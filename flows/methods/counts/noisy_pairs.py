@@ -32,23 +32,24 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods import tie_outcomes
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.streams import (
+from hushrank.flows.methods.counts import tie_outcomes
+from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.counts.streams import (
     calibrate_stream,
     invented_night,
     shown_cells,
     terms_of,
     without_diagonal,
 )
-from hushrank.flows.methods.weighted_counts import (
+from hushrank.flows.methods.counts.weighted_counts import (
     WEIGHT_KEYS,
     drawn_squares,
     ranking_weight,
     weight_parameters,
     weighted_mechanism,
 )
+from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Restated
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
@@ -77,6 +78,24 @@ NOT_CONVEX = (
 )
 
 
+OF_PAIRS = Restated(
+    proof="privacy.sensitivity.pair_counts_sensitivity",
+    what="the matrix of wins, item against item",
+    entries=lambda n_items: n_items * (n_items - 1),
+    lines=CELLS_OF_PAIRS,
+)
+OF_OUTCOMES = Restated(
+    proof="privacy.sensitivity.outcomes_sensitivity",
+    what="wins of one item of each pair that was compared",
+    lines=(
+        ROWS,
+        *ONE_CELL,
+        "l1 = row_weight * rows",
+        "l2_squared = row_weight ** 2 * rows * cell",
+    ),
+)
+
+
 class NoisyPairs(GroupedMethod):
     """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
 
@@ -92,6 +111,7 @@ class NoisyPairs(GroupedMethod):
     statistic = Statistic.PAIR_COUNTS
     words = PAIR_COUNTS
     counted = Counted.PAIRS
+    restated = (OF_PAIRS, OF_OUTCOMES, tie_outcomes.RESTATED)
     plan_order = 3
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:

@@ -35,7 +35,6 @@ from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods import private_rankings as private
 from hushrank.flows.methods.base import (
     Arrays,
     Choice,
@@ -45,7 +44,10 @@ from hushrank.flows.methods.base import (
     RankingMethod,
     Terms,
 )
-from hushrank.flows.methods.private_rankings import (
+from hushrank.flows.methods.draws import CountNoise
+from hushrank.flows.methods.formulas import Formula, Inputs, Restated, count_noise, sides_of
+from hushrank.flows.methods.rankings import private_rankings as private
+from hushrank.flows.methods.rankings.private_rankings import (
     HARDLY_DRAWN,
     MOST_KEMENY_ITEMS,
     NO_RANKINGS,
@@ -72,9 +74,48 @@ from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.ranking_sensitivity import Part, spread_weights
+from hushrank.privacy.ranking_sensitivity import Part, Weights, spread_weights
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
+
+RESTATED = Restated(
+    proof="privacy.ranking_sensitivity.ranking_sensitivity",
+    what="counts of rankings",
+    lines=(
+        "pairs = longest * (longest - 1) // 2",
+        "second = longest * (longest ** 2 - 1) // 3",
+        "fourth = longest * (longest ** 2 - 1) * (3 * longest ** 2 - 7) // 15",
+        "once = above * pairs + places * longest + squares * second + nets * (longest ** 2 // 2)",
+        "plain = above ** 2 * pairs + places ** 2 * longest + squares ** 2 * fourth",
+        "signed = nets ** 2 * second",
+        "l1 = L * (once + rankings)",
+        "l1 = max(l1, 2 * L * once) if sides == 2 else l1",
+        "l2_squared = L ** 2 * (plain + signed + rankings ** 2)",
+        "l2_squared = max(l2_squared, 2 * L ** 2 * plain + 4 * L ** 2 * signed)"
+        " if sides == 2 else l2_squared",
+    ),
+)
+RESTATED_BELOW = Restated(
+    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
+    what="counts of rankings",
+    lines=(
+        "after = n - longest",
+        "told = n * (n - 1) // 2 - after * (after - 1) // 2",
+        "net = [n - 1 - 2 * p if p < longest else -longest for p in range(n)]",
+        "first = sum(max(x, -x) for x in net)",
+        "second = sum(x ** 2 for x in net)",
+        "fourth = sum(x ** 4 for x in net)",
+        "turned = [net[p] - net[n - 1 - p] for p in range(n)]",
+        "plain1 = above * told + places * n + squares * second",
+        "plain2 = above ** 2 * told + places ** 2 * n + squares ** 2 * fourth",
+        "l1 = L * (plain1 + nets * first + rankings)",
+        "change = L * (2 * plain1 + nets * sum(max(x, -x) for x in turned))",
+        "l1 = max(l1, change) if sides == 2 else l1",
+        "l2_squared = L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
+        "change = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
+        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +255,28 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             below=_below(config) is not None,
         )
         return {**counts.arrays()}
+
+    def certified(self, mechanism: RankingCountMechanism, drawn: Arrays) -> tuple[CountNoise]:
+        """Noise on counts of true rankings."""
+        below, weights = mechanism.n_items if mechanism.below else None, mechanism.weights
+        formula = rankings_formula(mechanism.params, mechanism.longest, weights, below=below)
+        parts = ", ".join(f"{weight} x {part}" for part, weight in weights.items())
+        return (count_noise(f"{RESTATED.what}: {parts}", None, formula, mechanism.calibration),)
+
+
+def rankings_formula(
+    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
+) -> Formula:
+    """The formula of counts of true rankings; `below`: as for `ranking_sensitivity`."""
+    inputs: Inputs = {
+        "L": params.max_contributions,
+        "sides": sides_of(params),
+        "longest": longest,
+        **{str(part): weights.get(part, 0) for part in Part},
+    }
+    if below is None:
+        return RESTATED.formula(inputs)
+    return RESTATED_BELOW.formula({"n": below, **inputs})
 
 
 def _slope(survey: PlannedSurvey) -> float:

@@ -31,8 +31,10 @@ from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods import order_effects
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.draws import Draw
+from hushrank.flows.methods.likelihood import order_effects
+from hushrank.flows.methods.likelihood.draws import draws_of_effects, draws_of_scores
 from hushrank.flows.methods.reductions import CountedMethod, warnings_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
@@ -70,7 +72,7 @@ _REFUSED_LINK = (
 class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.comparisons.perturbed_mle`.
 
-    Where the job names covariates: see `flows.methods.order_effects`.
+    Where the job names covariates: see `flows.methods.likelihood.order_effects`.
     """
 
     facts: MethodFacts
@@ -170,6 +172,14 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             scale=SCALE_OF_LINK[mechanism.link],
             warnings=said,
         )
+
+    def certified(
+        self, mechanism: ScoreMechanism | EffectMechanism, drawn: Arrays
+    ) -> tuple[Draw, ...]:
+        """Noise inside the optimisation, and on what else is released."""
+        if isinstance(mechanism, EffectMechanism):
+            return draws_of_effects(mechanism)
+        return draws_of_scores(mechanism)
 
     def noise_in_a_pull(self, mechanism: ScoreMechanism | EffectMechanism) -> float:
         """Of the linear term of the likelihood."""

@@ -14,7 +14,8 @@ from hushrank.estimation.ties.tie_counts import (
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion
-from hushrank.flows.methods.groups import groups_of
+from hushrank.flows.methods.counts.groups import groups_of
+from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, Restated
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
@@ -26,6 +27,14 @@ from hushrank.privacy.randomness import RandomBits
 
 MOST_ITEMS = 1_000  # scores, exposures and ties are fitted together: a minute or two
 CELLS = "cells"
+
+
+RESTATED = Restated(
+    proof="privacy.sensitivity.tie_counts_sensitivity",
+    what="three outcomes of each pair: either item won, or they tied",
+    entries=lambda n_items: 3 * (n_items * (n_items - 1) // 2),
+    lines=CELLS_OF_PAIRS,
+)
 
 
 def calibrate(config: SurveyConfig) -> CountMechanism:

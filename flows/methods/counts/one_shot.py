@@ -18,6 +18,8 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.draws import CountNoise
+from hushrank.flows.methods.formulas import ROWS, WON, Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedList
@@ -38,6 +40,19 @@ ONLY_A_LIST = (
 THEOREM = (
     "Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure"
     " differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot."
+)
+
+
+RESTATED = Restated(
+    proof="estimation.comparisons.one_shot.one_shot_sensitivity",
+    what="wins of each item, of which the best are named",
+    lines=(
+        ROWS,
+        *WON,
+        "most = min(L, c, n - 1 if distinct else L)",
+        "l1 = row_weight * min(sides * k * most, sum(won[w] for w in winners))",
+        "l2_squared = l1 ** 2",
+    ),
 )
 
 
@@ -121,6 +136,14 @@ class OneShot(CountedMethod[OneShotMechanism]):
             scale=Scale.PLACE,
             warnings=(ONLY_A_LIST,),
         )
+
+    def certified(self, mechanism: OneShotMechanism, drawn: Arrays) -> tuple[CountNoise]:
+        """Noise on counts that are never released, of which the best items are named."""
+        counts = mechanism.counts
+        row_weight = 1 if counts.ties is None else counts.ties.row_weight
+        own = {**bounds_of(counts.params, counts.n_items), "row_weight": row_weight}
+        formula = RESTATED.formula({**own, "groups": 1, "k": mechanism.k})
+        return (count_noise(RESTATED.what, counts.n_items, formula, counts.calibration),)
 
 
 def _k(config: SurveyConfig) -> int:

@@ -23,8 +23,10 @@ from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion
+from hushrank.flows.methods.counts.streams import drawn_of_all, drawn_of_group, invented_night
+from hushrank.flows.methods.draws import Draw
+from hushrank.flows.methods.formulas import Restated, noise_of_counts
 from hushrank.flows.methods.reductions import CountedMethod
-from hushrank.flows.methods.streams import drawn_of_all, drawn_of_group, invented_night
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.statement.counts import CountWords
@@ -62,10 +64,12 @@ class GroupedMethod(CountedMethod[CountMechanism]):
 
     Attributes:
         words: of the counts, for the statement.
+        restated: sensitivities of the counts, for certificates: see `noise_of_counts`.
         unit, reach: of scores, as in `estimation.common.pooling`.
     """
 
     words: CountWords
+    restated: tuple[Restated, ...] = ()
     unit: float = 1.0
     reach: float = np.inf
 
@@ -113,6 +117,11 @@ class GroupedMethod(CountedMethod[CountMechanism]):
             for k in range(len(groups))
         ]
         return replace(whole, boards=self._boards(groups, parts, whole.estimate.scores))
+
+    def certified(self, mechanism: CountMechanism, drawn: Arrays) -> tuple[Draw, ...]:
+        """Noise on every count, of which groups have their own."""
+        found = noise_of_counts(mechanism, self.restated, self.counted)
+        return super().certified(mechanism, drawn) if found is None else (found,)
 
     def conclude_whole(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig

@@ -18,15 +18,16 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
-from hushrank.flows.methods.weighted_counts import (
+from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.counts.weighted_counts import (
     WEIGHT_KEYS,
     drawn_squares,
     ranking_weight,
     weight_parameters,
     weighted_mechanism,
 )
+from hushrank.flows.methods.formulas import EXPOSED, ROWS, TURNED, WON, Restated
+from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.win_loss import ReleasedWinLoss
@@ -37,7 +38,28 @@ from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
+from hushrank.privacy.sensitivity import searched_win_loss
 from hushrank.privacy.units import Unit
+
+RESTATED = Restated(
+    proof="privacy.sensitivity.win_loss_sensitivity",
+    what="wins and losses of each item",
+    entries=lambda n_items: 2 * n_items,
+    searched=searched_win_loss,
+    lines=(
+        ROWS,
+        *WON,
+        *EXPOSED,
+        f"l1 = min(sides * 2 * rows, 4 * (n * n // 4) if {TURNED} else sides * 2 * rows)",
+        "alone = min(degrees, searched[0]) if searched else degrees",
+        "between = min(2 * n * rows, 2 * n * (n * n - 1) // 3)",
+        "between = searched[1] if searched else between",
+        "l2_squared = min(sides * alone, 2 * squares)",
+        f"l2_squared = min(l2_squared, between if {TURNED} else l2_squared)",
+        "l1 = row_weight * l1",
+        "l2_squared = row_weight ** 2 * l2_squared",
+    ),
+)
 
 
 class WinLoss(GroupedMethod):
@@ -55,6 +77,7 @@ class WinLoss(GroupedMethod):
     statistic = Statistic.PAIR_COUNTS
     words = WIN_LOSS_COUNTS
     counted = Counted.WIN_LOSS
+    restated = (RESTATED,)
     plan_order = 1
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:

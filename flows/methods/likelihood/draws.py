@@ -9,15 +9,26 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.covariates import STEPS
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, H, InformationNoise
-from hushrank.flows.certificate.counts import WHAT, cost_of, count_noise, law_of
-from hushrank.flows.certificate.draws import CountNoise, Cover, Law, Loss, ObjectiveNoise
-from hushrank.flows.certificate.formulas import (
-    Inputs,
-    bounds_of,
-    counts_formula,
-    plain_formula,
+from hushrank.flows.methods.draws import (
+    INFINITE,
+    CountNoise,
+    Cover,
+    Law,
+    Loss,
+    ObjectiveNoise,
+    cost_of,
+    exact,
+    text_of,
 )
-from hushrank.flows.certificate.numbers import INFINITE, exact, text_of
+from hushrank.flows.methods.formulas import (
+    EXPOSED,
+    ROWS,
+    Inputs,
+    Restated,
+    bounds_of,
+    count_noise,
+    law_of,
+)
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism
 from hushrank.privacy.accounting import Spend
@@ -37,15 +48,59 @@ INFORMATION = {
     "of_effects": "how much they tell of each pair of effects",
 }
 
+OF_SCORES = Restated(
+    proof="privacy.gradient_sensitivity.gradient_sensitivity",
+    what="scores",
+    lines=(
+        ROWS,
+        "across = min(rows, c * (n // 2), n * n // 4 if distinct else rows)",
+        "each = min(rows, c, n - 1 if distinct else rows)",
+        "l1 = 2 * (kappa1 if public else sides * slope) * across",
+        "l1 = min(l1, 2 * kappa1 * (n * n // 4)) if distinct and not public else l1",
+        "l2_squared = 2 * across * each * (kappa1 if public else sides * slope) ** 2",
+        "term = slope ** 2 * (2 if sides == 1 else 6 if even_curvature else 8)",
+        "l2_squared = l2_squared if public else min(l2_squared, rows ** 2 * term)",
+    ),
+)
+OF_EXPOSURES = Restated(
+    proof="privacy.sensitivity.exposures_sensitivity",
+    what="how often each item was compared",
+    entries=lambda n_items: n_items,
+    lines=(
+        ROWS,
+        *EXPOSED,
+        "most = [min(L, k * c // 2, k * (k - 1) // 2 if distinct or k < 2 else L)"
+        " for k in range(n + 1)]",
+        "apart = max(most[k] + most[n - k] for k in range(n + 1)) if sides == 2 else rows",
+        "l1 = row_weight * 2 * apart",
+        "l2_squared = sides * row_weight ** 2 * degrees",
+    ),
+)
+OF_EFFECTS = Restated(
+    proof="privacy.covariate_perturbation.calibrate_covariates",
+    lines=(
+        ROWS,
+        "l1 = sides * rows * (2 + share * effects)",
+    ),
+)
+OF_INFORMATION = Restated(
+    proof="estimation.comparisons.covariate_mle.calibrate_covariate_mle",
+    lines=(
+        ROWS,
+        "l1 = sides * rows * row_weight * units * moved",
+        "l2_squared = l1 ** 2",
+    ),
+)
+
 
 def draws_of_scores(mechanism: ScoreMechanism) -> tuple[ObjectiveNoise | CountNoise, ...]:
     """Scores, and how often each item was compared where noise was added to that."""
     objective, params, n_items = mechanism.objective, mechanism.params, mechanism.n_items
     own: Inputs = {**bounds_of(params, n_items), "public": int(mechanism.public_graph)}
-    formula = plain_formula("gradient_sensitivity", own)
+    formula = OF_SCORES.formula(own)
     scores = ObjectiveNoise(
         mechanism=KINDS[objective.kind],
-        what="scores",
+        what=OF_SCORES.what,
         derivation=formula.derivation,
         formula=formula.lines,
         inputs=formula.inputs,
@@ -64,9 +119,8 @@ def draws_of_scores(mechanism: ScoreMechanism) -> tuple[ObjectiveNoise | CountNo
     )
     if mechanism.exposures is None:
         return (scores,)
-    name, row_weight = "exposures_sensitivity", mechanism.ties.row_weight
-    counted = counts_formula(name, params, n_items, row_weight, 1)
-    return scores, count_noise(WHAT[name], n_items, counted, mechanism.exposures)
+    counted = OF_EXPOSURES.of_counts(params, n_items, mechanism.ties.row_weight, 1)
+    return scores, count_noise(OF_EXPOSURES.what, n_items, counted, mechanism.exposures)
 
 
 def draws_of_effects(mechanism: EffectMechanism) -> tuple[ObjectiveNoise | CountNoise, ...]:
@@ -74,7 +128,7 @@ def draws_of_effects(mechanism: EffectMechanism) -> tuple[ObjectiveNoise | Count
     calibrated, params = mechanism.calibrated, mechanism.params
     objective, n_values = calibrated.objective, calibrated.n_items + calibrated.n_effects
     own: Inputs = {**bounds_of(params, calibrated.n_items), "effects": calibrated.n_effects}
-    formula = plain_formula("calibrate_covariates", own)
+    formula = OF_EFFECTS.formula(own)
     return (
         ObjectiveNoise(
             mechanism=KINDS[NoiseKind.LAPLACE],
@@ -134,7 +188,7 @@ def _information(calibrated: CovariateMle, name: str, kind: InformationNoise) ->
     return count_noise(
         INFORMATION[name],
         entries[name],
-        plain_formula("calibrate_covariate_mle", own),
+        OF_INFORMATION.formula(own),
         Calibration(sensitivity, "calibrate_covariate_mle", kind.law, spend),
         Fraction(kind.unit),
     )

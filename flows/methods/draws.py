@@ -1,12 +1,50 @@
-"""What a certificate says of each draw of random numbers: one class for each kind of mechanism."""
+"""What a certificate says of each draw of random numbers: one class for each kind of mechanism.
+
+Numbers that a checker computes with are exact: integers, or fractions as text.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hushrank.flows.certificate.numbers import Count, Rational, Size
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.decimals import decimal_value, smaller_reading
+from hushrank.transforms.common.randomisation import LocalLaw
+
+INFINITE = "inf"
+MOST_LISTED = 1_000  # numbers of answers of a person whose thresholds are listed
+
+# A fraction that is at least 0, in lowest terms, such as `7/10` or `2/1`; or `inf`.
+Rational = Annotated[str, Field(pattern=r"^(inf|(0|[1-9][0-9]*)/[1-9][0-9]*)$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # SHA-256, in hex
+Size = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def text_of(value: Fraction | int) -> str:
+    """The text of a fraction."""
+    exact = Fraction(value)
+    return f"{exact.numerator}/{exact.denominator}"
+
+
+def exact(value: float) -> str:
+    """The exact value of a float."""
+    return INFINITE if math.isinf(value) else text_of(Fraction(value))
+
+
+def as_shown(value: float) -> str:
+    """The exact value of the decimals that a float is shown with: of 0.1 it is 1/10."""
+    return INFINITE if math.isinf(value) else text_of(Fraction(decimal_value(value)))
+
+
+def at_most(value: float) -> str:
+    """The less of `exact` and `as_shown`: noise is calibrated to it, so both hold."""
+    return INFINITE if math.isinf(value) else text_of(smaller_reading(value))
 
 
 class Part(BaseModel):
@@ -320,3 +358,43 @@ Draw = Annotated[
     | Unexplained,
     Field(discriminator="mechanism"),
 ]
+
+
+def cost_of(spend: Spend, read: Callable[[float], str] = at_most) -> Cost:
+    """What a draw costs, by default in the readings that noise is calibrated to."""
+    return Cost(
+        epsilon=read(spend.epsilon),
+        delta=read(spend.delta),
+        rho=None if spend.rho is None else read(spend.rho),
+        l2_squared=spend.l2_squared,
+    )
+
+
+class _Range(Protocol):
+    """A guarantee whose epsilons have a range."""
+
+    @property
+    def low(self) -> float:
+        """The smallest epsilon."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """The largest epsilon."""
+        ...
+
+
+def ends(guarantee: _Range) -> tuple[float, ...]:
+    """The smallest and the largest epsilon; once where they are equal."""
+    low, high = guarantee.low, guarantee.high
+    return (low,) if low == high else (low, high)
+
+
+def ends_of_law(law: LocalLaw) -> list[tuple[float, int | float]]:
+    """Each epsilon with its number; once where both are equal."""
+    return list(dict(zip(law.epsilons, law.numbers, strict=True)).items())
+
+
+def laplace_laws(law: LocalLaw) -> tuple[Law, ...]:
+    """Laws of noise, of a law whose numbers are scales."""
+    return tuple(Law(kind="laplace", scale=exact(scale)) for _, scale in ends_of_law(law))

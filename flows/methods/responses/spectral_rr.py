@@ -1,6 +1,6 @@
 """Method `spectral-rr`: difficulties from test answers that are randomised before they are counted.
 
-The baseline of Nguyen and Zhang. As in `flows.methods.local_responses`, what the reduction leaves
+The baseline of Nguyen and Zhang. As in `local_answers.local_responses`, what the reduction leaves
 is private already and waits in the confidential area until the ledger has recorded the release.
 """
 
@@ -25,8 +25,9 @@ from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.draws import MOST_LISTED, FlippedAnswers, Threshold, cost_of, exact
 from hushrank.flows.methods.reductions import reduce_test
-from hushrank.flows.methods.spectral import GraphChoice, graph_choice
+from hushrank.flows.methods.responses.spectral import GraphChoice, graph_choice
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRandomized
 from hushrank.flows.statement.local import SHUFFLE_DELTA, WARNER
@@ -46,6 +47,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import (
     SplitResponse,
     attenuation,
+    epsilon_of_answer,
     flip_thresholds,
     split_response,
 )
@@ -206,6 +208,30 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
             "sums": np.stack([part.sums for part in parts]),
             "people": np.stack([part.people for part in parts]),
         }
+
+    def certified(self, mechanism: ResponseMechanism, drawn: Arrays) -> tuple[FlippedAnswers]:
+        """Each answer of a person, before it is counted."""
+        response = mechanism.response
+        most = min(response.max_answers, MOST_LISTED)
+        answers = np.arange(1, most + 1)
+        epsilons = epsilon_of_answer(np.full(most, response.epsilon), answers)
+        shares = [exact(each) for each in epsilons.tolist()]
+        listed = zip(shares, answers.tolist(), response.thresholds[1:], strict=False)
+        return (
+            FlippedAnswers(
+                mechanism="randomised-response",
+                what="each answer, before it is counted",
+                derivation="hushrank.privacy.randomized_response.split_response",
+                budget="per_user",
+                at_source=mechanism.already_private,
+                thresholds=tuple(
+                    Threshold(epsilon=share, answers=answers, threshold=threshold)
+                    for share, answers, threshold in listed
+                ),
+                most_answers=response.max_answers,
+                cost=cost_of(mechanism.spend),
+            ),
+        )
 
 
 def _problems(config: SurveyConfig) -> Iterator[str]:

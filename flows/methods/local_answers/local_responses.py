@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -41,6 +42,19 @@ from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.draws import (
+    MOST_LISTED,
+    Draw,
+    FlippedAnswers,
+    NoisyAnswers,
+    Threshold,
+    at_most,
+    cost_of,
+    ends,
+    ends_of_law,
+    exact,
+    laplace_laws,
+)
 from hushrank.flows.release.private_sums import ReleasedSums
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
 from hushrank.flows.release.wording import name_list
@@ -58,10 +72,10 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.noise import NoiseLaw
-from hushrank.privacy.randomized_response import attenuation, flip_thresholds
+from hushrank.privacy.randomized_response import attenuation, epsilon_of_answer, flip_thresholds
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, Unit
-from hushrank.transforms.common.randomisation import Randomisation, law_of_answers
+from hushrank.transforms.common.randomisation import LocalLaw, Randomisation, law_of_answers
 from hushrank.transforms.storage.files import InputFile
 
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers
@@ -223,6 +237,40 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         known |= _state(fit, chosen=config.model.link == "auto")
         return estimate_from(fit), SCALE_OF_LINK[fit.link], known, warnings
 
+    def certified(self, mechanism: AnswerMechanism, drawn: Arrays) -> tuple[Draw, ...]:
+        """Each answer, before it is counted."""
+        guarantee = mechanism.guarantee
+        epsilons = ends(guarantee)
+        split = guarantee.budget is Budget.PER_USER
+        budget: Literal["per_answer", "per_user"] = "per_user" if split else "per_answer"
+        if mechanism.randomisation is Randomisation.LAPLACE:
+            return (
+                NoisyAnswers(
+                    mechanism="laplace-response",
+                    what="each answer, before it is counted",
+                    derivation="hushrank.privacy.laplace_response.response_law",
+                    budget=budget,
+                    at_source=guarantee.already_private,
+                    grid=GRID,
+                    epsilons=tuple(at_most(each) for each in epsilons),
+                    laws=laplace_laws(mechanism.law),
+                    most_answers=guarantee.max_contributions,
+                    cost=cost_of(mechanism.spend),
+                ),
+            )
+        return (
+            FlippedAnswers(
+                mechanism="randomised-response",
+                what="each answer, before it is counted",
+                derivation="hushrank.privacy.randomized_response.flip_thresholds",
+                budget=budget,
+                at_source=guarantee.already_private,
+                thresholds=tuple(_split(mechanism) if split else _whole(mechanism.law)),
+                most_answers=guarantee.max_contributions,
+                cost=cost_of(mechanism.spend),
+            ),
+        )
+
 
 def _epsilon_of_answer(config: SurveyConfig, survey: PlannedSurvey) -> float:
     epsilon = float(config.privacy.epsilon or 0)
@@ -323,6 +371,26 @@ def _state(fit: DebiasedFit, *, chosen: bool) -> dict[str, Parameter]:
         "smallest_curvature": fit.smallest_curvature,
         "is_minimum": fit.is_minimum,
     }
+
+
+def _whole(law: LocalLaw) -> Iterator[Threshold]:
+    """Thresholds of answers that each have an epsilon of their own."""
+    for epsilon, threshold in ends_of_law(law):
+        yield Threshold(epsilon=at_most(epsilon), answers=1, threshold=int(threshold))
+
+
+def _split(mechanism: AnswerMechanism) -> Iterator[Threshold]:
+    """Thresholds of somebody with 1, 2, ... answers, among which their epsilon is split."""
+    guarantee = mechanism.guarantee
+    if law_of_answers(mechanism.randomisation, guarantee.low, guarantee.high) != mechanism.law:
+        return
+    most = min(guarantee.max_contributions or 1, MOST_LISTED)
+    answers = np.arange(1, most + 1)
+    for epsilon in ends(guarantee):
+        shares = epsilon_of_answer(np.full(most, epsilon), answers)
+        thresholds = flip_thresholds(shares).tolist()
+        for share, number, threshold in zip(shares, answers, thresholds, strict=True):
+            yield Threshold(epsilon=exact(float(share)), answers=int(number), threshold=threshold)
 
 
 def _problems_of_laplace(config: Sections) -> Problems:
