@@ -39,7 +39,7 @@ def test_local_answers_are_random_before_they_cross(survey):
     local = {"unit": "local", "epsilon": 1.0}
     survey.set(privacy=local, method="debiased-rr", input__ties="random")
     found = sides(survey)
-    assert found["reduce: ReadEncode"] == "protected; randomises"
+    assert found["reduce: Encode"] == "protected; randomises"
     assert found["draw"] == "crosses: answers are random already"
 
 

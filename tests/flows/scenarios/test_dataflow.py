@@ -166,7 +166,7 @@ def test_what_is_staged_is_the_graph_and_the_image(tmp_path, emulator, anybody):
         CloudPath.parse(options["pipelineUrl"]).read_bytes()
     )
     names = {transform.unique_name for transform in graph.components.transforms.values()}
-    assert {"ReadEncode", "MeetOwners", "Bound", "WriteCounts", "WriteTally"} <= names
+    assert {"Read", "Encode", "Bound", "Count", "Write"} <= names
     staged = [str(found.path) for found in CloudPath.parse("gs://survey").objects()]
     assert not [path for path in staged if "main_session" in path or path.endswith(".tar.gz")]
 
