@@ -28,8 +28,8 @@ EXCEPTIONS = {
     "transforms.storage.cloud_storage: blob.open": AN_OBJECT,
     "transforms.tables.iceberg: table.io.new_input(file.location).open": AN_OBJECT,
     "transforms.tables.objects: _store(url).open": AN_OBJECT,
-    "flows.certificate.software: path.read_bytes": OWN_RESOURCE,
-    "flows.certificate.software: (folders[PACKAGE] / COMMIT).read_text": OWN_RESOURCE,
+    "flows.release.software: path.read_bytes": OWN_RESOURCE,
+    "flows.release.software: (folders[PACKAGE] / COMMIT).read_text": OWN_RESOURCE,
     "flows.report.svg: files('hushrank.flows.report')"
     ".joinpath('figure.css').read_text": OWN_RESOURCE,
     "flows.report.page: files('hushrank.flows.report').joinpath(name).read_text": OWN_RESOURCE,

@@ -80,10 +80,11 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
     else a run would be refused for: key, permissions, clock. With --public-key a copy can be
     checked by somebody who has no more than that.
     """
+    from hushrank.flows.assembly import check_ledger
     from hushrank.flows.ledger.guards import Guards
     from hushrank.flows.ledger.inspection import guard_texts
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import check_ledger, ledger_of
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
 
     checked = load_config(config)
@@ -114,7 +115,7 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.run import cancel as give_back
+    from hushrank.flows.run.cancel import cancel as give_back
 
     checked = load_config(config)
     ledger = ledger_of(checked)
@@ -128,10 +129,11 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     Without --yes this only says what is wrong and what it would do. First put the newest copy of
     the ledger back, if there is one: spends that nobody knows of any more count as not spent.
     """
+    from hushrank.flows.assembly import check_ledger
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.recovery.recovery import findings, recover_ledger
-    from hushrank.flows.run.budget import check_ledger, ledger_of
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.run.job import inputs_of
 

@@ -16,6 +16,7 @@ from hushrank.estimation.common import central_noise, look
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import measurements
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.ledger.entries import Draw, read_chain, write_lines
 from hushrank.flows.methods import spectral
@@ -268,10 +269,10 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))
-    reserve(job)
+    reserve(job, MEMORY)
     change_the_code(monkeypatch)
     with pytest.raises(RuntimeError, match="would randomise by another law than the run states"):
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
     assert not (job.work / "exact.npz").exists()
 
 
