@@ -23,8 +23,8 @@ from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
 from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import PrivacyRecord

@@ -28,7 +28,7 @@ from hushrank.flows.methods.draws import Draw
 from hushrank.flows.methods.formulas import Restated, noise_of_counts
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.boards import Board
-from hushrank.flows.release.statistics import Released
+from hushrank.flows.release.released import Released
 from hushrank.flows.statement.counts import CountWords
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import count_record

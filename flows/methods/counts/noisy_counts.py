@@ -34,8 +34,9 @@ from hushrank.flows.methods.counts.weighted_counts import (
 from hushrank.flows.methods.formulas import ROWS, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unbalanced
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import Released, ReleasedCounts
+from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.flows.statement.counts import WIN_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import count_record

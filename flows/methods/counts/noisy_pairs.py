@@ -52,8 +52,9 @@ from hushrank.flows.methods.counts.weighted_counts import (
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Restated
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.statistics import Released, ReleasedPairs
+from hushrank.flows.release.statistics import ReleasedPairs
 from hushrank.flows.statement.counts import (
     OUTCOME_COUNTS,
     PAIR_COUNTS,

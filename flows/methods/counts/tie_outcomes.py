@@ -17,8 +17,8 @@ from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.methods.counts.groups import groups_of
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, Restated
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.ties import ReleasedTies, TieRecord
 from hushrank.flows.statement.counts import TIE_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism

@@ -28,8 +28,8 @@ from hushrank.flows.methods.counts.weighted_counts import (
 )
 from hushrank.flows.methods.formulas import EXPOSED, ROWS, TURNED, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.flows.statement.counts import WIN_LOSS_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
