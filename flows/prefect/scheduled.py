@@ -15,11 +15,10 @@ from prefect import flow, get_run_logger, runtime
 from prefect.client.schemas.objects import State
 
 from hushrank.flows.config.schedule import day_of
-from hushrank.flows.display import night_text
 from hushrank.flows.prefect.flow import Kept, run_in_flow
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import NightStatus, rank_due, rank_nights
+from hushrank.flows.run.nights import NightStatus, night_text, rank_due, rank_nights
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.signals import stop_as_ctrl_c

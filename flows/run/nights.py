@@ -31,6 +31,9 @@ from hushrank.flows.errors import (
 )
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.ledger.texts import spend_text
+from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.cancel import abandon
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
@@ -388,3 +391,16 @@ def _not_ranked(nights: Sequence[date]) -> str:
     if len(nights) == 1:
         return f"Night {nights[0]} was not ranked."
     return f"{len(nights)} nights were not ranked: {nights[0]} to {nights[-1]}."
+
+
+def night_text(result: NightResult) -> str:
+    """A line about one night, or about a run of a schedule without nights."""
+    name = f"{result.night or 'run'}  {result.status}"
+    if result.outcome is None:
+        return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
+    spent = result.outcome.spent
+    cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
+    if spent == FREE:
+        cost = "paid for with its stream"
+    late = f" {result.outcome.late}".rstrip()
+    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}{late}"

@@ -162,7 +162,8 @@ def _show_step(console: Console, name: str, says: str) -> None:
 
 def show_nights(results: Iterable[NightResult]) -> None:
     """Print the result of each night as soon as it is known."""
-    from hushrank.flows.display import night_text, show_alerts
+    from hushrank.flows.display import show_alerts
+    from hushrank.flows.run.nights import night_text
 
     console = Console()
     done = False

@@ -16,7 +16,7 @@ import pytest
 from hushrank.estimation.common import chances
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import estimate_of
-from hushrank.flows.display import night_text, show_outcome
+from hushrank.flows.display import show_outcome
 from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of
 from hushrank.flows.interfaces.python.release import Release as PythonRelease
@@ -32,7 +32,7 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.report import page
-from hushrank.flows.run.nights import NightResult
+from hushrank.flows.run.nights import NightResult, night_text
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import Console
 from tests.estimation.common.test_all_at_once import normal_separation
