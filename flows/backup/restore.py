@@ -27,7 +27,7 @@ from hushrank.flows.release.publish import check_output, show
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, check_confidential
 from hushrank.flows.run.job import check_places, inputs_of
-from hushrank.flows.run.nights import one_at_a_time
+from hushrank.flows.nights.nights import one_at_a_time
 from hushrank.flows.run.stream_night import LAW_FILE, STREAM_FOLDER
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_whole

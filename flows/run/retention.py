@@ -40,7 +40,7 @@ from hushrank.flows.run.confidential_folder import (
     forget_unmarked,
     release_folders,
 )
-from hushrank.flows.run.nights import one_at_a_time
+from hushrank.flows.nights.nights import one_at_a_time
 from hushrank.flows.run.reader_process import ERROR_FILE
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER, TALLY_FILE

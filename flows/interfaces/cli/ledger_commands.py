@@ -218,7 +218,7 @@ def _of_nights(
     )
     from hushrank.flows.ledger.forecast import forecast as forecast_of
     from hushrank.flows.ledger.texts import spend_text
-    from hushrank.flows.run.nights import due_nights
+    from hushrank.flows.nights.nights import due_nights
 
     now = datetime.now(UTC)
     due = 0

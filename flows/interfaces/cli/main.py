@@ -168,7 +168,7 @@ def validate(
         from hushrank.flows.display import check_notes, show_checks
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.nights import job_to_check
+        from hushrank.flows.nights.nights import job_to_check
         from hushrank.flows.run.notes import check_worth, drawn_before
         from hushrank.flows.run.stream_night import check_turn
 
@@ -227,7 +227,7 @@ def run(
         return
     with execution(config, prefect, as_json=as_json) as execute:
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.nights import run_night
+        from hushrank.flows.nights.nights import run_night
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None or unsafe_seed is not None or no_privacy:

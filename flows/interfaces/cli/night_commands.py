@@ -23,7 +23,7 @@ from hushrank.transforms.common.plain_text import short_message
 
 if TYPE_CHECKING:
     from hushrank.flows.run.context import Job
-    from hushrank.flows.run.nights import NightResult
+    from hushrank.flows.nights.nights import NightResult
     from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome
 
@@ -45,7 +45,7 @@ def backfill(
     """
     from hushrank.flows.config.schedule import day_of
     from hushrank.flows.run.job import read_survey
-    from hushrank.flows.run.nights import rank_nights
+    from hushrank.flows.nights.nights import rank_nights
 
     start, end = day_of(first, "--from"), day_of(last, "--to")
     if end < start:
@@ -62,7 +62,7 @@ def catch_up(config: ConfigPath, prefect: ThroughPrefect = None, anyway: Anyway 
     A schedule runs this command: cron, or a systemd timer, if there is no Prefect server.
     """
     from hushrank.flows.run.job import read_survey
-    from hushrank.flows.run.nights import rank_due
+    from hushrank.flows.nights.nights import rank_due
 
     with execution(config, prefect) as execute:
         show_nights(rank_due(read_survey(config, anyway=anyway), datetime.now(UTC), execute))
@@ -78,7 +78,7 @@ def resume(
     from hushrank.flows.assembly import resume_job
     from hushrank.flows.display import StepDisplay, show_outcome
     from hushrank.flows.run.job import read_survey
-    from hushrank.flows.run.nights import drawn_job
+    from hushrank.flows.nights.nights import drawn_job
 
     job = drawn_job(read_survey(config, anyway=True), release_id)  # it was drawn already
     console = Console()
@@ -163,7 +163,7 @@ def _show_step(console: Console, name: str, says: str) -> None:
 def show_nights(results: Iterable[NightResult]) -> None:
     """Print the result of each night as soon as it is known."""
     from hushrank.flows.display import show_alerts
-    from hushrank.flows.run.nights import night_text
+    from hushrank.flows.nights.nights import night_text
 
     console = Console()
     done = False

@@ -21,7 +21,7 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import lock_of_nights, prepare_night
+from hushrank.flows.nights.nights import lock_of_nights, prepare_night
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.flows.backup.conftest import CLOUD, LOCAL, OTHER_CLOUD, elsewhere, everything
 from tests.flows.conftest import InProcessReducer, Survey

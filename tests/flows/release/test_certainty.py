@@ -32,7 +32,7 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.report import page
-from hushrank.flows.run.nights import NightResult, night_text
+from hushrank.flows.nights.nights import NightResult, night_text
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import Console
 from tests.estimation.common.test_all_at_once import normal_separation

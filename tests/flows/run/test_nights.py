@@ -27,7 +27,7 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.flows.run.context import stated_version
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.nights import (
+from hushrank.flows.nights.nights import (
     due_nights,
     job_to_check,
     one_at_a_time,
