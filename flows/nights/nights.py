@@ -39,7 +39,7 @@ from hushrank.flows.run.cancel import abandon
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
-from hushrank.flows.run.late_files import late_files
+from hushrank.flows.nights.late_files import late_files
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.run.stream_night import refuse_stream_id
 from hushrank.flows.run.stream_turns import (

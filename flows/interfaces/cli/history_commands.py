@@ -132,7 +132,7 @@ def history(
 def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str, str]:
     """Of listed releases whose night has other files now, a sentence; a YAML file names them."""
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.late_files import late_releases
+    from hushrank.flows.nights.late_files import late_releases
     from hushrank.transforms.storage.cloud_storage import is_cloud
 
     listed, found = {release.release_id for release in releases}, dict[str, str]()
