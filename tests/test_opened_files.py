@@ -49,7 +49,7 @@ EXCEPTIONS = {
     "flows.terminal: os.open": "the null device, on purpose",
     "flows.run.confidential_folder: unmarked.read_bytes": AN_OBJECT,
     "flows.run.confidential_folder: drawn.read_bytes": AN_OBJECT,
-    "flows.run.dataflow_template: path.write_bytes": NEW_NAME,
+    "flows.nights.dataflow_template: path.write_bytes": NEW_NAME,
     "flows.audit.small_job: path.write_text": NEW_NAME,
     "pipelines.simulate.simulated_folder: written.survey.write_text": NEW_NAME,
     "pipelines.simulate.simulated_folder: path.open": NEW_NAME,

@@ -32,7 +32,7 @@ from hushrank.transforms.storage.write import read_whole
 def arguments() -> argparse.ArgumentParser:
     """The parameters of the template; all others are Beam's."""
     parser = argparse.ArgumentParser(
-        prog="hushrank.flows.run.dataflow_template", allow_abbrev=False
+        prog="hushrank.flows.nights.dataflow_template", allow_abbrev=False
     )
     parser.add_argument(
         "--survey",
