@@ -35,7 +35,7 @@ from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import spend_text
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.cancel import abandon
+from hushrank.flows.nights.cancel import abandon
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
