@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hushrank.flows.ledger.budget import Balance, Lifetime, SharedInput, Statement
-from hushrank.flows.prefect.artifacts import (
+from hushrank.flows.nights.artifacts import (
     artifact_key,
     picture,
     ranking_rows,

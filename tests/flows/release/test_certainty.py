@@ -20,7 +20,7 @@ from hushrank.flows.display import show_outcome
 from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of
 from hushrank.flows.interfaces.python.release import Release as PythonRelease
-from hushrank.flows.prefect.artifacts import summary
+from hushrank.flows.nights.artifacts import summary
 from hushrank.flows.release.boards import GroupRanking, RankedItem, better_lines
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
