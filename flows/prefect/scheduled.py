@@ -15,7 +15,7 @@ from prefect import flow, get_run_logger, runtime
 from prefect.client.schemas.objects import State
 
 from hushrank.flows.config.schedule import day_of
-from hushrank.flows.prefect.flow import Kept, run_in_flow
+from hushrank.flows.nights.flow import Kept, run_in_flow
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import read_survey
 from hushrank.flows.nights.nights import NightStatus, night_text, rank_due, rank_nights

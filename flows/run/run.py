@@ -1,6 +1,6 @@
 """One run of a job, in order: validate, reserve, reduce, draw, estimate, publish, commit.
 
-The same steps run directly or as the tasks of a Prefect flow (`flows.prefect.flow`); the difference
+The same steps run directly or as the tasks of a Prefect flow (`flows.nights.flow`); the difference
 is one function, `Perform`. What spends budget is never repeated: `draw` has no retries, and a run
 that finds the noise drawn goes on from there. A run that ends before puts back what it has begun.
 """

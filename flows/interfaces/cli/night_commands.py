@@ -150,7 +150,7 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
     if not (has_server if prefect is None else prefect):
         return lambda job, reducer: run_job(job, reducer, StepDisplay(console, job).perform, tell)
     _show_step(console, "prefect", CONFIGURED_SERVER if has_server else OWN_SERVER)
-    from hushrank.flows.prefect.flow import run_in_flow
+    from hushrank.flows.nights.flow import run_in_flow
 
     return lambda job, reducer: run_in_flow(job, reducer, StepDisplay(console, job).perform, tell)
 

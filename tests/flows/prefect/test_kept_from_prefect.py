@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.prefect.flow import Kept, StepFailed
+from hushrank.flows.nights.flow import Kept, StepFailed
 
 PRIVATE = "ants won 475 times"
 

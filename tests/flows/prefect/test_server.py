@@ -121,7 +121,7 @@ def test_options_go_before_settings(
         flows.append(job)
         return run_job(job, reducer, watch, tell)
 
-    monkeypatch.setattr("hushrank.flows.prefect.flow.run_in_flow", in_flow)
+    monkeypatch.setattr("hushrank.flows.nights.flow.run_in_flow", in_flow)
     monkeypatch.setattr("hushrank.flows.prefect.server.server_configured", lambda: configured)
     code, printed = command("run", survey.config, *words)
     assert code == 0, printed
