@@ -146,7 +146,7 @@ def test_a_served_schedule_makes_runs_and_one_of_them_ranks_what_is_due(
         stop(served)
     # Later runs found nothing to do.
     assert sorted(folder.name[:10] for folder in archived(nightly.output)) == due
-    assert deployment_of(server, kind)["entrypoint"] == "hushrank.flows.prefect.scheduled.nights"
+    assert deployment_of(server, kind)["entrypoint"] == "hushrank.flows.nights.scheduled.nights"
 
 
 def deployment_of(url: str, population: str) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def test_a_schedule_that_is_none_is_refused(nightly, command, cron, message):
 def test_a_lost_server_is_waited_for_and_serving_goes_on(nightly, command, monkeypatch):
     """The server is there at the start, is lost while serving, and comes back."""
     from hushrank.flows.interfaces.cli import schedule_commands
-    from hushrank.flows.prefect import scheduled
+    from hushrank.flows.nights import scheduled
 
     problems = iter([None, "gone", "gone", "gone", None])
     waits, served = [], []
@@ -282,7 +282,7 @@ def test_a_lost_server_is_waited_for_and_serving_goes_on(nightly, command, monke
 
 def test_an_error_that_is_not_the_servers_ends_serving(nightly, command, monkeypatch):
     from hushrank.flows.interfaces.cli import schedule_commands
-    from hushrank.flows.prefect import scheduled
+    from hushrank.flows.nights import scheduled
 
     def serve(**_: Any) -> None:
         raise RuntimeError("no such thing")
@@ -301,5 +301,5 @@ def test_the_pool_of_infra_is_the_one_that_deploy_names(checkout: Path):
     names = {entry["work_pool"]["name"] for entry in described["deployments"]}
     assert "hushrank" in names
     assert {entry["entrypoint"] for entry in described["deployments"]} == {
-        "hushrank.flows.prefect.scheduled.nights"
+        "hushrank.flows.nights.scheduled.nights"
     }

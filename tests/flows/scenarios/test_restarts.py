@@ -96,7 +96,7 @@ def test_python_says_it_too(flink, caplog, capsys):
 
 def test_a_scheduled_run_says_it_in_its_log(flink, monkeypatch):
     """Without a server: flow and tasks are functions, and the logger a list."""
-    from hushrank.flows.prefect import scheduled
+    from hushrank.flows.nights import scheduled
 
     monkeypatch.setattr("prefect.flow", lambda **_: lambda function: function)
     monkeypatch.setattr("hushrank.flows.nights.flow.set_defaults", lambda: None)

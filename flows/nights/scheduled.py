@@ -1,6 +1,6 @@
 """The flow that a schedule starts: every night that is due, one after the other.
 
-Prefect finds it under the name `hushrank.flows.prefect.scheduled.nights`, in whatever process or
+Prefect finds it under the name `hushrank.flows.nights.scheduled.nights`, in whatever process or
 container a worker starts, so this module loads Prefect at once; nothing else imports it early.
 """
 
@@ -24,7 +24,7 @@ from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import shown
 
-FLOW, ENTRYPOINT = "nights", "hushrank.flows.prefect.scheduled.nights"
+FLOW, ENTRYPOINT = "nights", "hushrank.flows.nights.scheduled.nights"
 
 
 @flow(name=FLOW, persist_result=False, retries=0)
