@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from hushrank.flows.assembly import run_job
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.nights.artifacts import leave_artifacts
-from hushrank.flows.prefect.server import set_defaults
+from hushrank.flows.nights.server import set_defaults
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.events import epsilon_since_first
 from hushrank.flows.run.reader_process import Reducer

@@ -137,7 +137,7 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
     """The function that runs one job: directly, or as a Prefect flow."""
     from hushrank.flows.assembly import run_job
     from hushrank.flows.display import StepDisplay
-    from hushrank.flows.prefect.server import server_configured
+    from hushrank.flows.nights.server import server_configured
 
     told: set[str] = set()
 

@@ -13,7 +13,7 @@ import pytest
 ASKED = """
 import os, sys
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.prefect.server import server_configured
+from hushrank.flows.nights.server import server_configured
 try:
     found = server_configured()
 except HushrankError as error:
@@ -122,7 +122,7 @@ def test_options_go_before_settings(
         return run_job(job, reducer, watch, tell)
 
     monkeypatch.setattr("hushrank.flows.nights.flow.run_in_flow", in_flow)
-    monkeypatch.setattr("hushrank.flows.prefect.server.server_configured", lambda: configured)
+    monkeypatch.setattr("hushrank.flows.nights.server.server_configured", lambda: configured)
     code, printed = command("run", survey.config, *words)
     assert code == 0, printed
     assert bool(flows) is through_prefect
