@@ -26,7 +26,7 @@ from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.notes import advise, log_note
-from hushrank.flows.run.observer import observer_of
+from hushrank.flows.watching.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import publish_drawn, run_release
 from hushrank.flows.run.stages import Memory, Outcome, Perform, Services, Tell, directly

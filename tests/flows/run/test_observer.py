@@ -69,7 +69,7 @@ def test_the_vocabulary_is_closed():
 
 def test_of_two_inputs_the_same_is_told(survey, command, monkeypatch):
     """All but ids and times: nothing tells how many rows there were, or what they said."""
-    monkeypatch.setattr("hushrank.flows.run.observer.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("hushrank.flows.watching.observer.time.monotonic", lambda: 0.0)
     survey.set(observability={"log": "run.jsonl"})
     told = []
     for people in (200, 37):
