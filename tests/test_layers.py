@@ -242,8 +242,8 @@ def test_no_modules_import_each_other_in_a_circle():
 def test_a_planted_circle_is_found():
     planted = {
         "hushrank.flows.run.run": "def f():\n    from hushrank.flows.watching.observer import observe",
-        "hushrank.flows.watching.observer": "from hushrank.flows.run.events import Event",
-        "hushrank.flows.run.events": "from hushrank.flows.run import run",
+        "hushrank.flows.watching.observer": "from hushrank.flows.watching.events import Event",
+        "hushrank.flows.watching.events": "from hushrank.flows.run import run",
     }
     assert circles(planted) == [sorted(planted)]
 

@@ -1,6 +1,6 @@
 """Destinations for events of runs: a log file, metrics, OpenTelemetry spans, OpenLineage events.
 
-A destination gets only public facts (`flows.run.events`). Opening a destination checks it.
+A destination gets only public facts (`flows.watching.events`). Opening a destination checks it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hushrank.flows.config.runner import LineageConfig
 from hushrank.flows.errors import ConfigError, HushrankError, require
 from hushrank.flows.release.archive import find_archived, load_archived
 from hushrank.flows.run.context import Job, code_version
-from hushrank.flows.run.events import RunEvent
+from hushrank.flows.watching.events import RunEvent
 from hushrank.flows.watching.open_lineage import (
     AppendedFile,
     EventType,

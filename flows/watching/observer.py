@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from hushrank.flows.run.events import RunEvent, RunFacts
+from hushrank.flows.watching.events import RunEvent, RunFacts
 
 if TYPE_CHECKING:
     from hushrank.flows.run.context import Job

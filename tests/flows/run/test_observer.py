@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hushrank.flows.errors import BudgetRefused
 from hushrank.flows.run.destinations import Traces
-from hushrank.flows.run.events import RunEvent
+from hushrank.flows.watching.events import RunEvent
 from tests.flows.conftest import answers
 
 STEPS = ["reserve", "reduce", "draw", "estimate", "publish", "commit"]
