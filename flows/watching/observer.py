@@ -107,15 +107,15 @@ def destinations_of(job: Job) -> tuple[Destination, ...]:
     config = job.config.observability
     found: list[Destination] = []
     if config.log is not None:
-        from hushrank.flows.run.destinations import LogFile
+        from hushrank.flows.watching.destinations import LogFile
 
         found.append(LogFile(config.log, config.log_format))
     if config.metrics is not None:
-        from hushrank.flows.run.destinations import MetricsFile
+        from hushrank.flows.watching.destinations import MetricsFile
 
         found.append(MetricsFile(config.metrics))
     if config.traces:
-        from hushrank.flows.run.destinations import Traces
+        from hushrank.flows.watching.destinations import Traces
 
         found.append(Traces())
     if config.support is not None:
@@ -123,7 +123,7 @@ def destinations_of(job: Job) -> tuple[Destination, ...]:
 
         found.append(SupportFolder(config.support, job.config))
     if config.lineage is not None:
-        from hushrank.flows.run.destinations import LineageFeed
+        from hushrank.flows.watching.destinations import LineageFeed
 
         found += LineageFeed.of(config.lineage, job)
     return tuple(found)

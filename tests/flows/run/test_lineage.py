@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.run.destinations import CERTIFICATE
+from hushrank.flows.watching.destinations import CERTIFICATE
 from hushrank.flows.watching.open_lineage import dataset
 from tests.flows.conftest import ITEMS, answers
 

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.run.destinations import Traces
+from hushrank.flows.watching.destinations import Traces
 from hushrank.flows.watching.events import RunEvent
 from tests.flows.conftest import answers
 
@@ -130,7 +130,7 @@ def test_a_destination_that_cannot_be_written_is_refused_before_anything_is_spen
 
 
 def test_a_destination_that_fails_later_does_not_stop_the_run(survey, command, caplog, monkeypatch):
-    from hushrank.flows.run.destinations import LogFile
+    from hushrank.flows.watching.destinations import LogFile
 
     def full(self, event):
         raise OSError(28, "No space left on device")
@@ -147,7 +147,7 @@ def test_a_destination_that_fails_later_does_not_stop_the_run(survey, command, c
 
 def test_spans_of_a_run_have_its_steps_below_it(survey, command, monkeypatch):
     exporter = InMemorySpanExporter()
-    monkeypatch.setattr("hushrank.flows.run.destinations.Traces", lambda: Traces(exporter))
+    monkeypatch.setattr("hushrank.flows.watching.destinations.Traces", lambda: Traces(exporter))
     survey.set(observability={"traces": True})
     assert command("run", survey.config, "--direct")[0] == 0
     *steps, run = exporter.get_finished_spans()
@@ -178,7 +178,7 @@ def test_spans_arrive_at_a_collector(survey, command, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # seconds, on a busy machine
-    monkeypatch.setattr("hushrank.flows.run.destinations.FLUSH_MILLISECONDS", 600_000)
+    monkeypatch.setattr("hushrank.flows.watching.destinations.FLUSH_MILLISECONDS", 600_000)
     survey.set(observability={"traces": True})
     assert command("run", survey.config, "--direct")[0] == 0
     server.shutdown()
