@@ -119,7 +119,7 @@ def destinations_of(job: Job) -> tuple[Destination, ...]:
 
         found.append(Traces())
     if config.support is not None:
-        from hushrank.flows.run.support import SupportFolder
+        from hushrank.flows.watching.support import SupportFolder
 
         found.append(SupportFolder(config.support, job.config))
     if config.lineage is not None:

@@ -77,7 +77,7 @@ def support(
     to: Annotated[Path | None, typer.Option(help="The zip file to write.")] = None,
 ) -> None:
     """Write a support bundle: versions, configuration, ledger, log; no data. Spends nothing."""
-    from hushrank.flows.run.support import bundle_name, write_bundle
+    from hushrank.flows.watching.support import bundle_name, write_bundle
 
     path = to or Path(bundle_name(datetime.now(UTC)))
     write_bundle(config, path)
