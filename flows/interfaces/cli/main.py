@@ -259,7 +259,7 @@ def _show_stages(
 
         print_document(stages_document(job))
         return
-    from hushrank.flows.run.stage_table import show_stages
+    from hushrank.flows.interfaces.documents.stage_table import show_stages
 
     show_stages(Console(), job)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.stage_table import stage_rows
+from hushrank.flows.interfaces.documents.stage_table import stage_rows
 
 
 def sides(survey) -> dict[str, str]:
