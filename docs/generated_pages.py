@@ -15,7 +15,7 @@ from notebook_pages import notebooks_page
 from pydantic import BaseModel
 from python_reference import python_reference
 
-from hushrank.flows.certificate.model import schema as certificate_schema
+from hushrank.flows.trust.certificate.model import schema as certificate_schema
 from hushrank.flows.config.reference import config_reference, sections_of
 from hushrank.flows.interfaces.documents import histories, plans, runs
 from hushrank.flows.methods.registry import facts_of_methods

@@ -6,7 +6,7 @@ ledgers nor whoever watches. Each is handed to them here, as a part of `Services
 
 from __future__ import annotations
 
-from hushrank.flows.certificate.build import certified, ledger_part
+from hushrank.flows.trust.certificate.build import certified, ledger_part
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.key import InputNames

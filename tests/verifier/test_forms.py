@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from hushrank.flows.certificate.build import (
+from hushrank.flows.trust.certificate.build import (
     BOUNDED,
     BUDGET_BEFORE,
     FAILS,
@@ -26,7 +26,7 @@ from hushrank.flows.certificate.build import (
     SPANS_LINES,
     WEIGHED,
 )
-from hushrank.flows.certificate.model import Certificate
+from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig

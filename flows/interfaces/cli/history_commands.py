@@ -143,7 +143,7 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
 
 
 def _verify(outputs: list[Place], as_json: bool) -> None:
-    from hushrank.flows.certificate.check import problems_of_certificate
+    from hushrank.flows.trust.certificate.check import problems_of_certificate
     from hushrank.flows.release.history import problems_of, read_history
 
     if problems := problems_of(outputs, problems_of_certificate):

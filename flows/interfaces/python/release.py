@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushrank.flows.certificate.check import load_certificate, problems_of_certificate
-from hushrank.flows.certificate.model import Certificate
+from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
+from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.flows.display import ranking_table
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.arguments import plainly

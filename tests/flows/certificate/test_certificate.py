@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import hushrank
-from hushrank.flows.certificate.build import ledger_part
-from hushrank.flows.certificate.check import load_certificate, problems_of_certificate
-from hushrank.flows.certificate.model import Certificate
+from hushrank.flows.trust.certificate.build import ledger_part
+from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
+from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.draws import CountNoise

@@ -20,7 +20,7 @@ from fractions import Fraction
 from itertools import repeat
 from typing import Any
 
-from hushrank.flows.certificate.model import (
+from hushrank.flows.trust.certificate.model import (
     Bounds,
     Budget,
     Certificate,

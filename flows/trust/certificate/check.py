@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from hushrank.flows.certificate.model import Certificate
+from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.flows.errors import ArchiveError
 from hushrank.flows.methods.draws import CountNoise, as_shown
 from hushrank.flows.release.archive import CERTIFICATE, RELEASE, SIGNATURE, files_of
