@@ -50,7 +50,7 @@ EXCEPTIONS = {
     "flows.run.confidential_folder: unmarked.read_bytes": AN_OBJECT,
     "flows.run.confidential_folder: drawn.read_bytes": AN_OBJECT,
     "flows.nights.dataflow_template: path.write_bytes": NEW_NAME,
-    "flows.audit.small_job: path.write_text": NEW_NAME,
+    "flows.trust.audit.small_job: path.write_text": NEW_NAME,
     "pipelines.simulate.simulated_folder: written.survey.write_text": NEW_NAME,
     "pipelines.simulate.simulated_folder: path.open": NEW_NAME,
     "pipelines.simulate.row_files: part.open": NEW_NAME,

@@ -20,9 +20,9 @@ from hushrank.estimation.fit import many_fits
 from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import measurements
 from hushrank.estimation.ties import tie_counts
-from hushrank.flows.audit import audit as whole
-from hushrank.flows.audit import nights
-from hushrank.flows.audit.result import Part
+from hushrank.flows.trust.audit import audit as whole
+from hushrank.flows.trust.audit import nights
+from hushrank.flows.trust.audit.result import Part
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.counts import streams

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushrank.flows.audit import audit as whole
-from hushrank.flows.audit.central import counts_of
-from hushrank.flows.audit.drawing import Workers
-from hushrank.flows.audit.nights import Nights
-from hushrank.flows.audit.result import AuditFound, Draws, Looks, Part
+from hushrank.flows.trust.audit import audit as whole
+from hushrank.flows.trust.audit.central import counts_of
+from hushrank.flows.trust.audit.drawing import Workers
+from hushrank.flows.trust.audit.nights import Nights
+from hushrank.flows.trust.audit.result import AuditFound, Draws, Looks, Part
 from hushrank.flows.errors import AuditStopped
 from hushrank.flows.methods.registry import METHODS
 from hushrank.privacy.audit_law import epsilon_of_shift

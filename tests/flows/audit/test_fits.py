@@ -8,7 +8,7 @@ from scipy.integrate import quad
 
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.fit.many_fits import Likelihood
-from hushrank.flows.audit.fits import FitLikelihood, log_shifted
+from hushrank.flows.trust.audit.fits import FitLikelihood, log_shifted
 from hushrank.privacy.units import NoiseKind
 
 

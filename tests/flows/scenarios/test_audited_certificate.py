@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from hushrank.flows.assembly import MEMORY
-from hushrank.flows.audit import audit
-from hushrank.flows.audit.result import ASSUMPTIONS
+from hushrank.flows.trust.audit import audit
+from hushrank.flows.trust.audit.result import ASSUMPTIONS
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.audit.fits import EffectDraws, FitDraws, ScoreDraws
-from hushrank.flows.audit.people import (
+from hushrank.flows.trust.audit.fits import EffectDraws, FitDraws, ScoreDraws
+from hushrank.flows.trust.audit.people import (
     NOBODY,
     Person,
     adjacent,
@@ -24,8 +24,8 @@ from hushrank.flows.audit.people import (
     rankers,
     test_takers,
 )
-from hushrank.flows.audit.result import Columns, Draws, Looks, Part, Reduce, written
-from hushrank.flows.audit.small_job import ROWS, small_job
+from hushrank.flows.trust.audit.result import Columns, Draws, Looks, Part, Reduce, written
+from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import GraphKind
 from hushrank.flows.config.rankings import RankingsConfig

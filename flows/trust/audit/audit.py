@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hushrank.flows.audit.central import LOOK, central_parts, stated
-from hushrank.flows.audit.drawing import Workers
-from hushrank.flows.audit.local import local_parts
-from hushrank.flows.audit.nights import stream_parts
-from hushrank.flows.audit.result import AuditFound, Bound, Part, PartFound, for_certificate
+from hushrank.flows.trust.audit.central import LOOK, central_parts, stated
+from hushrank.flows.trust.audit.drawing import Workers
+from hushrank.flows.trust.audit.local import local_parts
+from hushrank.flows.trust.audit.nights import stream_parts
+from hushrank.flows.trust.audit.result import AuditFound, Bound, Part, PartFound, for_certificate
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.run.context import Survey, code_version

@@ -2,7 +2,7 @@
 
 A log holds one person who changes and some others who do not. The person has more rows than the
 bounds allow, so that an audit sees whether the bounds hold. Which two of these people are the
-hardest to hide, an audit finds out (`flows.audit.audit`).
+hardest to hide, an audit finds out (`flows.trust.audit.audit`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.audit.small_job import FEATURE, GROUP, WEIGHT
+from hushrank.flows.trust.audit.small_job import FEATURE, GROUP, WEIGHT
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties

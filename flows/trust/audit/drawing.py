@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
-from hushrank.flows.audit.result import Source
+from hushrank.flows.trust.audit.result import Source
 from hushrank.privacy.audit import Rows
 from hushrank.transforms.engine import in_process
 

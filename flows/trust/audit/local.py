@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.audit.result import Columns, Part, Reduce, Untold, written
-from hushrank.flows.audit.small_job import ROWS, small_job
+from hushrank.flows.trust.audit.result import Columns, Part, Reduce, Untold, written
+from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.rankings import RankingsConfig
