@@ -18,9 +18,9 @@ from hushrank.flows.errors import HushrankError
 from hushrank.flows.nights.artifacts import leave_artifacts
 from hushrank.flows.nights.server import set_defaults
 from hushrank.flows.run.context import Job
-from hushrank.flows.watching.events import epsilon_since_first
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, Perform, Step, Tell
+from hushrank.flows.watching.events import epsilon_since_first
 from hushrank.transforms.common.plain_text import shown
 
 if TYPE_CHECKING:

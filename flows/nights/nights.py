@@ -33,13 +33,13 @@ from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import spend_text
+from hushrank.flows.nights.cancel import abandon
+from hushrank.flows.nights.late_files import late_files
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.nights.cancel import abandon
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
-from hushrank.flows.nights.late_files import late_files
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.run.stream_night import refuse_stream_id
 from hushrank.flows.run.stream_turns import (

@@ -143,8 +143,8 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
 
 
 def _verify(outputs: list[Place], as_json: bool) -> None:
-    from hushrank.flows.trust.certificate.check import problems_of_certificate
     from hushrank.flows.release.history import problems_of, read_history
+    from hushrank.flows.trust.certificate.check import problems_of_certificate
 
     if problems := problems_of(outputs, problems_of_certificate):
         raise ArchiveError("\n".join(problems))

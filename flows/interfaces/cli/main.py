@@ -166,9 +166,9 @@ def validate(
     with shown, Reader() as reader:  # started first, because it loads as long as all the rest
         from hushrank.flows.assembly import check_ledger
         from hushrank.flows.display import check_notes, show_checks
+        from hushrank.flows.nights.nights import job_to_check
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.nights.nights import job_to_check
         from hushrank.flows.run.notes import check_worth, drawn_before
         from hushrank.flows.run.stream_night import check_turn
 
@@ -226,8 +226,8 @@ def run(
         _show_stages(config, night, no_privacy, unsafe_seed, anyway, as_json)
         return
     with execution(config, prefect, as_json=as_json) as execute:
-        from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.nights.nights import run_night
+        from hushrank.flows.run.job import prepare_job, read_survey
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None or unsafe_seed is not None or no_privacy:

@@ -22,8 +22,8 @@ from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import short_message
 
 if TYPE_CHECKING:
-    from hushrank.flows.run.context import Job
     from hushrank.flows.nights.nights import NightResult
+    from hushrank.flows.run.context import Job
     from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome
 
@@ -44,8 +44,8 @@ def backfill(
     Stops with exit code 3 when the next night does not fit the budget.
     """
     from hushrank.flows.config.schedule import day_of
-    from hushrank.flows.run.job import read_survey
     from hushrank.flows.nights.nights import rank_nights
+    from hushrank.flows.run.job import read_survey
 
     start, end = day_of(first, "--from"), day_of(last, "--to")
     if end < start:
@@ -61,8 +61,8 @@ def catch_up(config: ConfigPath, prefect: ThroughPrefect = None, anyway: Anyway 
 
     A schedule runs this command: cron, or a systemd timer, if there is no Prefect server.
     """
-    from hushrank.flows.run.job import read_survey
     from hushrank.flows.nights.nights import rank_due
+    from hushrank.flows.run.job import read_survey
 
     with execution(config, prefect) as execute:
         show_nights(rank_due(read_survey(config, anyway=anyway), datetime.now(UTC), execute))
@@ -77,8 +77,8 @@ def resume(
     """Publish a release that is paid for but not published; spends nothing."""
     from hushrank.flows.assembly import resume_job
     from hushrank.flows.display import StepDisplay, show_outcome
-    from hushrank.flows.run.job import read_survey
     from hushrank.flows.nights.nights import drawn_job
+    from hushrank.flows.run.job import read_survey
 
     job = drawn_job(read_survey(config, anyway=True), release_id)  # it was drawn already
     console = Console()

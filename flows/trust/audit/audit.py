@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.methods.base import ReductionJob
+from hushrank.flows.run.context import Survey, code_version
 from hushrank.flows.trust.audit.central import LOOK, central_parts, stated
 from hushrank.flows.trust.audit.drawing import Workers
 from hushrank.flows.trust.audit.local import local_parts
 from hushrank.flows.trust.audit.nights import stream_parts
 from hushrank.flows.trust.audit.result import AuditFound, Bound, Part, PartFound, for_certificate
-from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.methods.base import ReductionJob
-from hushrank.flows.run.context import Survey, code_version
 from hushrank.privacy.audit import AuditResult, Rows, audit_epsilon, most_provable
 from hushrank.privacy.audit_law import epsilon_by_law
 from hushrank.privacy.look import epsilon_with_look

@@ -14,18 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.trust.audit.fits import EffectDraws, FitDraws, ScoreDraws
-from hushrank.flows.trust.audit.people import (
-    NOBODY,
-    Person,
-    adjacent,
-    comparers,
-    comparisons_by_others,
-    rankers,
-    test_takers,
-)
-from hushrank.flows.trust.audit.result import Columns, Draws, Looks, Part, Reduce, written
-from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import GraphKind
 from hushrank.flows.config.rankings import RankingsConfig
@@ -38,6 +26,18 @@ from hushrank.flows.run.confidential_folder import Exact, load_arrays
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism
+from hushrank.flows.trust.audit.fits import EffectDraws, FitDraws, ScoreDraws
+from hushrank.flows.trust.audit.people import (
+    NOBODY,
+    Person,
+    adjacent,
+    comparers,
+    comparisons_by_others,
+    rankers,
+    test_takers,
+)
+from hushrank.flows.trust.audit.result import Columns, Draws, Looks, Part, Reduce, written
+from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw

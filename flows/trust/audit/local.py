@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.trust.audit.result import Columns, Part, Reduce, Untold, written
-from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.rankings import RankingsConfig
@@ -27,6 +25,8 @@ from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.statement.rankings import SyntheticMechanism
+from hushrank.flows.trust.audit.result import Columns, Part, Reduce, Untold, written
+from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.audit import Rows
 from hushrank.privacy.keyed_hash import SecretKey

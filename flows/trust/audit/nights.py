@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.trust.audit.central import items_of, rows_with, stated
-from hushrank.flows.trust.audit.people import NOBODY, Person, adjacent, comparers
-from hushrank.flows.trust.audit.result import Part, Reduce, Untold, written
-from hushrank.flows.trust.audit.small_job import FIRST_NIGHT, small_job
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.trust.audit.central import items_of, rows_with, stated
+from hushrank.flows.trust.audit.people import NOBODY, Person, adjacent, comparers
+from hushrank.flows.trust.audit.result import Part, Reduce, Untold, written
+from hushrank.flows.trust.audit.small_job import FIRST_NIGHT, small_job
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons
 from hushrank.pipelines.reduce.stream_nights import count_night
 from hushrank.privacy.audit import Rows, Statistic

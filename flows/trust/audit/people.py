@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.trust.audit.small_job import FEATURE, GROUP, WEIGHT
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.trust.audit.small_job import FEATURE, GROUP, WEIGHT
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
 

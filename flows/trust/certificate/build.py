@@ -20,22 +20,6 @@ from fractions import Fraction
 from itertools import repeat
 from typing import Any
 
-from hushrank.flows.trust.certificate.model import (
-    Bounds,
-    Budget,
-    Certificate,
-    Domain,
-    Guarantee,
-    LedgerPart,
-    Nights,
-    Position,
-    PublicFact,
-    Released,
-    Rows,
-    SameInput,
-    Spends,
-    Total,
-)
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.section import BadRows
@@ -52,6 +36,22 @@ from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Contents
 from hushrank.flows.release.audited import AuditedPair
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.software import Software
+from hushrank.flows.trust.certificate.model import (
+    Bounds,
+    Budget,
+    Certificate,
+    Domain,
+    Guarantee,
+    LedgerPart,
+    Nights,
+    Position,
+    PublicFact,
+    Released,
+    Rows,
+    SameInput,
+    Spends,
+    Total,
+)
 from hushrank.privacy.accounting import Spend, composed_epsilon
 from hushrank.privacy.decimals import decimal_value
 from hushrank.privacy.filters import adaptive_total

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.flows.errors import ArchiveError
 from hushrank.flows.methods.draws import CountNoise, as_shown
 from hushrank.flows.release.archive import CERTIFICATE, RELEASE, SIGNATURE, files_of
 from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import read_whole

@@ -20,9 +20,6 @@ from hushrank.estimation.fit import many_fits
 from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import measurements
 from hushrank.estimation.ties import tie_counts
-from hushrank.flows.trust.audit import audit as whole
-from hushrank.flows.trust.audit import nights
-from hushrank.flows.trust.audit.result import Part
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.counts import streams
@@ -32,6 +29,9 @@ from hushrank.flows.methods.responses import spectral
 from hushrank.flows.run import drawn
 from hushrank.flows.run.context import Survey
 from hushrank.flows.run.job import read_survey
+from hushrank.flows.trust.audit import audit as whole
+from hushrank.flows.trust.audit import nights
+from hushrank.flows.trust.audit.result import Part
 from hushrank.privacy import stream as stream_module
 from hushrank.privacy.exact_minimiser import GriddedNoise, gridded
 from hushrank.privacy.noise import NoiseLaw, add_noise

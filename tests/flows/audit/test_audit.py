@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hushrank.flows.errors import AuditStopped
+from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.trust.audit import audit as whole
 from hushrank.flows.trust.audit.central import counts_of
 from hushrank.flows.trust.audit.drawing import Workers
 from hushrank.flows.trust.audit.nights import Nights
 from hushrank.flows.trust.audit.result import AuditFound, Draws, Looks, Part
-from hushrank.flows.errors import AuditStopped
-from hushrank.flows.methods.registry import METHODS
 from hushrank.privacy.audit_law import epsilon_of_shift
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import hushrank
-from hushrank.flows.trust.certificate.build import ledger_part
-from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
-from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.release import publish as publishing
 from hushrank.flows.release.archive import SUMS
 from hushrank.flows.release.release import load_release
+from hushrank.flows.trust.certificate.build import ledger_part
+from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
+from hushrank.flows.trust.certificate.model import Certificate
 from tests.flows.certificate.formulas import number
 from tests.flows.conftest import Survey
 from tests.flows.every_method import survey_of

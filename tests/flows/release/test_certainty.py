@@ -21,6 +21,7 @@ from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of
 from hushrank.flows.interfaces.python.release import Release as PythonRelease
 from hushrank.flows.nights.artifacts import summary
+from hushrank.flows.nights.nights import NightResult, night_text
 from hushrank.flows.release.boards import GroupRanking, RankedItem, better_lines
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
@@ -32,7 +33,6 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.report import page
-from hushrank.flows.nights.nights import NightResult, night_text
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import Console
 from tests.estimation.common.test_all_at_once import normal_separation

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.release import identity
 from hushrank.flows.nights import late_files
+from hushrank.flows.release import identity
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
 from tests.flows.conftest import answers

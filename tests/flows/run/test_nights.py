@@ -22,11 +22,6 @@ from hushrank.flows.errors import (
     RunInProgress,
 )
 from hushrank.flows.methods.counts import noisy_counts
-from hushrank.flows.release.archive import archived
-from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.context import stated_version
-from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.nights.nights import (
     due_nights,
     job_to_check,
@@ -35,6 +30,11 @@ from hushrank.flows.nights.nights import (
     rank_due,
     rank_nights,
 )
+from hushrank.flows.release.archive import archived
+from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.confidential_folder import make_confidential
+from hushrank.flows.run.context import stated_version
+from hushrank.flows.run.job import prepare_job, read_survey
 from tests.flows.conftest import InProcessReducer, answers
 
 FIRST = date(2024, 11, 16)

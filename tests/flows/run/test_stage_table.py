@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.interfaces.documents.stage_table import stage_rows
+from hushrank.flows.run.job import prepare_job, read_survey
 
 
 def sides(survey) -> dict[str, str]:

@@ -27,9 +27,9 @@ from hushrank.flows.errors import ConfigError, HushrankError, LedgerError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.nights.nights import rank_nights
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.nights.nights import rank_nights
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons

@@ -21,7 +21,7 @@ from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG, MAX_CLOCK_LEAD
 from hushrank.flows.ledger.texts import minute_text
-from hushrank.flows.recovery.witness import Forgotten, forgotten, keep_witness, remembered
+from hushrank.flows.trust.recovery.witness import Forgotten, forgotten, keep_witness, remembered
 from hushrank.privacy.accounting import Spend
 
 
@@ -118,7 +118,7 @@ class Finding:
     Attributes:
         text: what is wrong; `effect`: what going on means. Neither ends with a full stop.
         lost: attempts that the ledger should have counted.
-        witness: hash of the witness that shows it (`flows.recovery.witness`); empty: none does.
+        witness: hash of the witness that shows it (`flows.trust.recovery.witness`); empty: none does.
     """
 
     text: str
