@@ -36,7 +36,7 @@ from hushrank.flows.report import page
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import Console
 from tests.estimation.common.test_all_at_once import normal_separation
-from tests.flows.prefect.test_artifacts import BALANCE
+from tests.flows.nights.test_artifacts import BALANCE
 from tests.releases import make_release, provenance
 
 GAPS = (0.0, 1.0, 1.8, 2.3, 2.7, 3.2, 4.0, 6.0)  # of the first two, in standard errors
