@@ -27,7 +27,7 @@ from hushrank.flows.trust.audit import audit as whole
 from hushrank.flows.trust.audit import drawing
 from hushrank.flows.trust.audit.result import AuditFound
 from hushrank.transforms.engine import in_process
-from tests.flows.audit.planted import BUGS, JOBS, Bug, survey_of
+from tests.flows.trust.audit.planted import BUGS, JOBS, Bug, survey_of
 
 HEADS = ("planted fault", "stated", "correct", "bound", "largest", "runs", "processor", "verdict")
 ROW = "| {:52} | {:>6} | {:>7} | {:>7} | {:>7} | {:>8} | {:>9} | {:>7} |"

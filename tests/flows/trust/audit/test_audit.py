@@ -28,7 +28,7 @@ from hushrank.flows.trust.audit.result import AuditFound, Draws, Looks, Part
 from hushrank.privacy.audit_law import epsilon_of_shift
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
-from tests.flows.audit.planted import (
+from tests.flows.trust.audit.planted import (
     BUGS,
     JOBS,
     Bug,
