@@ -20,48 +20,41 @@ cancelled. In whatever order steps come, the draws of a period never exceed its 
 operator corrected a wrong date (`Accept`), attempts with a later date count in the period of that
 correction.
 
-When people are warned that a budget runs out. Pure: an account in, fractions out.
-
-A fraction below 1 is reached when the composed epsilon of the period's attempts is that share of
-the total; 1 is reached when one more release like the last one does not fit, in the period or in
-all periods together, but not while the last one is a stream, whose nights to come are paid for. An
-alert is an entry
-of the ledger, so people get each alert once a period, whichever run or machine notices it first. A
-raised total starts the alerts again.
+Alerts warn people that a budget runs out. A fraction below 1 is reached when the composed epsilon
+of the period's attempts is that share of the total. 1 is reached when one more release like the
+last one does not fit, in the period or in all periods together, but not while the last one is a
+stream, whose nights to come are paid for. An alert is an entry of the ledger, so people get each
+alert once a period, whichever run or machine notices it first. A raised total starts the alerts
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from datetime import date
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from enum import StrEnum
-from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.budget import ALWAYS
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.budget import Period
-from hushrank.flows.ledger.entries import Accept
-from hushrank.flows.ledger.entries import Alert
-from hushrank.flows.ledger.entries import Cancel
-from hushrank.flows.ledger.entries import ChangeTerms
-from hushrank.flows.ledger.entries import Commit
-from hushrank.flows.ledger.entries import Draw
-from hushrank.flows.ledger.entries import Entry
-from hushrank.flows.ledger.entries import Open
-from hushrank.flows.ledger.entries import RESTORE
-from hushrank.flows.ledger.entries import Reserve
-from hushrank.flows.ledger.entries import Stop
-from hushrank.flows.ledger.entries import StreamSpan
-from hushrank.flows.ledger.entries import Unsafe
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.filters import adaptive_total
-from hushrank.privacy.filters import fits
 from typing import NamedTuple
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.budget import ALWAYS, BudgetTerms, Period
+from hushrank.flows.ledger.entries import (
+    RESTORE,
+    Accept,
+    Alert,
+    Cancel,
+    ChangeTerms,
+    Commit,
+    Draw,
+    Entry,
+    Open,
+    Reserve,
+    Stop,
+    StreamSpan,
+    Unsafe,
+)
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import adaptive_total, fits
 
 
 class ReleaseState(StrEnum):
@@ -79,6 +72,7 @@ class ReleaseState(StrEnum):
 
 UNKNOWN = frozenset({ReleaseState.NONE, ReleaseState.CANCELLED})
 OF_STREAM = frozenset({ReleaseState.RUNNING, ReleaseState.ENDED})
+PAID = frozenset({ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED}) | OF_STREAM
 
 MAY_FOLLOW = {
     Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED} - OF_STREAM,

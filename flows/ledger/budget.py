@@ -1,23 +1,19 @@
-"""A privacy budget: the terms of a population, the cost of one release, and the balance.
+"""The privacy budget of a population: terms, periods, the cost of a release, and what is left.
 
-The calendar periods in which a budget counts. Pure; every time is in UTC.
+Pure; every time is in UTC.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from datetime import UTC
-from datetime import date
-from datetime import datetime
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from typing import Literal
+
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import Rule
-from hushrank.privacy.units import Adjacency
-from hushrank.privacy.units import Unit
-from typing import Literal
-import math
-
+from hushrank.privacy.units import Adjacency, Unit
 
 Refresh = Literal["daily", "weekly", "monthly", "yearly"]
 

@@ -8,39 +8,29 @@ A commit is made from its parts: the file, the folders above it, the commit, and
 which moves only if nobody else has moved it. Work tree and index are brought up to date afterwards,
 for whoever looks into them: nothing depends on them. So of the lock files that a killed git leaves
 behind, only those of the branch and of `HEAD` can stop a commit.
-
-Git as a child process that may be killed, and the lock files that a killed git leaves behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import replace
-from filelock import FileLock
-from filelock import Timeout
-from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.anchor import unreachable
-from hushrank.flows.ledger.file_anchor import LOCK_TIMEOUT
-from hushrank.flows.ledger.file_anchor import is_newer
-from hushrank.flows.ledger.file_anchor import last_record
-from hushrank.flows.ledger.signing import Anchored
-from hushrank.flows.ledger.signing import Head
-from hushrank.flows.signals import signals_held
-from hushrank.transforms.common.local_files import open_to_write
-from hushrank.transforms.storage.write import STALE_SECONDS
-from hushrank.transforms.storage.write import is_stale
-from pathlib import Path
 import logging
 import os
 import re
 import shlex
 import signal
 import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from filelock import FileLock, Timeout
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.anchor import LOCK_TIMEOUT, is_newer, last_record, unreachable
+from hushrank.flows.ledger.signing import Anchored, Head
+from hushrank.flows.signals import signals_held
+from hushrank.transforms.common.local_files import open_to_write
+from hushrank.transforms.storage.write import STALE_SECONDS, is_stale
 
 GIT_TIMEOUT = 60.0  # seconds; a hook that pushes needs a few
 ENDING_SECONDS = 5.0  # for git to remove its locks after SIGTERM

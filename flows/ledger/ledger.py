@@ -18,82 +18,80 @@ once: nothing is left when that period comes. The ledger also notices a wrong cl
 renews, `reserve` refuses while this machine's clock is far behind the ledger. If the clock is more
 than a year ahead of the last entry, the ledger writes nothing until an operator says that the clock
 is right. `rules` has these rules and others.
-
-A ledger at one moment, what may be entered in it, and by whose clock and account.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import UTC
-from datetime import date
-from datetime import datetime
-from hushrank.flows.errors import HushrankError
-from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.account import Account
-from hushrank.flows.ledger.account import Attempt
-from hushrank.flows.ledger.account import Costs
-from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.account import account_of
-from hushrank.flows.ledger.account import new_alerts
-from hushrank.flows.ledger.account import reached
-from hushrank.flows.ledger.backend import LedgerBackend
-from hushrank.flows.ledger.backend import Snapshot
-from hushrank.flows.ledger.backend import held
-from hushrank.flows.ledger.budget import ALWAYS
-from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.budget import Lifetime
-from hushrank.flows.ledger.budget import Period
-from hushrank.flows.ledger.budget import Reservation
-from hushrank.flows.ledger.budget import period_at
-from hushrank.flows.ledger.entries import Alert
-from hushrank.flows.ledger.entries import Cancel
-from hushrank.flows.ledger.entries import Chain
-from hushrank.flows.ledger.entries import ChangeTerms
-from hushrank.flows.ledger.entries import Commit
-from hushrank.flows.ledger.entries import Draw
-from hushrank.flows.ledger.entries import Event
-from hushrank.flows.ledger.entries import Open
-from hushrank.flows.ledger.entries import Reserve
-from hushrank.flows.ledger.entries import Seal
-from hushrank.flows.ledger.entries import Stop
-from hushrank.flows.ledger.entries import StreamSpan
-from hushrank.flows.ledger.entries import Unsafe
-from hushrank.flows.ledger.entries import read_chain
-from hushrank.flows.ledger.entries import write_lines
-from hushrank.flows.ledger.history import HistoryRow
-from hushrank.flows.ledger.history import history_of
-from hushrank.flows.ledger.key import InputNames
-from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.rules import Sharing
-from hushrank.flows.ledger.rules import attempt_for
-from hushrank.flows.ledger.rules import given_back_with
-from hushrank.flows.ledger.rules import repeated
-from hushrank.flows.ledger.rules import require_clock
-from hushrank.flows.ledger.rules import require_fit
-from hushrank.flows.ledger.rules import require_key
-from hushrank.flows.ledger.rules import require_near_year
-from hushrank.flows.ledger.rules import require_no_lead
-from hushrank.flows.ledger.rules import require_own_people
-from hushrank.flows.ledger.rules import require_part
-from hushrank.flows.ledger.rules import require_release_id
-from hushrank.flows.ledger.rules import require_same_guarantee
-from hushrank.flows.ledger.rules import require_seal
-from hushrank.flows.ledger.rules import sharing_of
-from hushrank.flows.ledger.rules import together_with
-from hushrank.flows.ledger.texts import drawn_before_text
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.filters import adaptive_total
-from hushrank.privacy.filters import remaining_epsilon
-from pathlib import Path
-from typing import TypeVar
 import getpass
 import os
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from hushrank.flows.errors import HushrankError, LedgerError
+from hushrank.flows.ledger.account import (
+    Account,
+    Attempt,
+    Costs,
+    ReleaseState,
+    account_of,
+    new_alerts,
+    reached,
+)
+from hushrank.flows.ledger.backend import LedgerBackend, Snapshot, held
+from hushrank.flows.ledger.budget import (
+    ALWAYS,
+    Balance,
+    BudgetTerms,
+    Lifetime,
+    Period,
+    Reservation,
+    period_at,
+)
+from hushrank.flows.ledger.entries import (
+    Alert,
+    Cancel,
+    Chain,
+    ChangeTerms,
+    Commit,
+    Draw,
+    Event,
+    Open,
+    Reserve,
+    Seal,
+    Stop,
+    StreamSpan,
+    Unsafe,
+    read_chain,
+    write_lines,
+)
+from hushrank.flows.ledger.history import HistoryRow, history_of
+from hushrank.flows.ledger.key import InputNames
+from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.ledger.rules import (
+    Sharing,
+    attempt_for,
+    given_back_with,
+    repeated,
+    require_clock,
+    require_fit,
+    require_key,
+    require_near_year,
+    require_no_lead,
+    require_own_people,
+    require_part,
+    require_release_id,
+    require_same_guarantee,
+    require_seal,
+    sharing_of,
+    together_with,
+)
+from hushrank.flows.ledger.texts import drawn_before_text
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import adaptive_total, remaining_epsilon
 
 
 @dataclass(frozen=True, slots=True)

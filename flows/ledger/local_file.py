@@ -15,48 +15,40 @@ between, the lines count and the recorded length is too small, which is allowed.
 first lines a length of 0 is recorded. So if lines exist without a length, somebody has removed the
 length or restored an older copy without it.
 
-Small files for their owner alone, in folders that nobody else can write.
-
-Somebody who may write in the folder of a ledger can restore an older ledger, or plant a link where
-the next run writes. So such a folder is refused, and no file is opened through a link or over an
-existing file.
+All these files are readable by their owner alone. Somebody who may write in the folder of a ledger
+can restore an older ledger, or plant a link where the next run writes. So a folder that others may
+write in is refused, and no file is opened through a link or over an existing file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import suppress
-from filelock import FileLock
-from filelock import Timeout
-from glob import escape
-from hushrank.flows.errors import LedgerError
-from hushrank.flows.errors import RunInProgress
-from hushrank.flows.ledger.backend import Snapshot
-from hushrank.flows.ledger.backend import damaged_length
-from hushrank.flows.ledger.backend import ends_a_line
-from hushrank.flows.ledger.backend import length_of
-from hushrank.flows.ledger.entries import LINE_START
-from hushrank.flows.signals import signals_held
-from hushrank.transforms.common.local_files import MostBytes
-from hushrank.transforms.common.local_files import UnfitFile
-from hushrank.transforms.common.local_files import open_local
-from hushrank.transforms.common.local_files import read_local
-from hushrank.transforms.common.local_files import require_regular
-from hushrank.transforms.storage.write import is_for_want_of_links
-from hushrank.transforms.storage.write import is_stale
-from itertools import chain
-from pathlib import Path
-from typing import TypeVar
 import errno
 import hashlib
 import os
 import stat
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
 
+from filelock import FileLock, Timeout
+
+from hushrank.flows.errors import LedgerError, RunInProgress
+from hushrank.flows.ledger.backend import Snapshot, damaged_length, ends_a_line, length_of
+from hushrank.flows.ledger.entries import LINE_START
+from hushrank.flows.signals import signals_held
+from hushrank.transforms.common.local_files import (
+    MostBytes,
+    UnfitFile,
+    open_local,
+    read_local,
+    require_regular,
+)
+from hushrank.transforms.storage.write import is_for_want_of_links, is_stale
 
 OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -275,7 +267,7 @@ class LedgerFile:
                 " then run again, which will cost nothing if it succeeded."
             ) from None
         except OSError as error:
-            raise _no_lock(self._runs, _reason(error)) from error
+            raise _no_lock(self._runs, reason_of(error)) from error
 
     def _locked(self, action: Callable[[], _Result]) -> _Result:
         """Do `action` while no other process writes.
@@ -301,7 +293,7 @@ class LedgerFile:
             ) from None
         except OSError as error:
             raise LedgerError(
-                f"{self._path}: the ledger cannot be written ({_reason(error)});"
+                f"{self._path}: the ledger cannot be written ({reason_of(error)});"
                 " what it held is unchanged. Make room or correct the permissions, then run again."
             ) from error
 
@@ -417,7 +409,7 @@ def _unreadable(path: Path, error: OSError) -> LedgerError:
             " there, or set ledger.path to another file. Nothing was spent."
         )
     return LedgerError(
-        f"{path}: the ledger cannot be read ({_reason(error)})."
+        f"{path}: the ledger cannot be read ({reason_of(error)})."
         " Correct ledger.path or its permissions."
     )
 
@@ -429,7 +421,8 @@ def _no_lock(runs: Path, why: str) -> LedgerError:
     )
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
+    """The system's words for what went wrong, with the file where that is another one."""
     if isinstance(error, UnfitFile | IsADirectoryError):
         return f"{error.filename}: {error.strerror}"
     return error.strerror or type(error).__name__

@@ -1,62 +1,54 @@
 """Which steps the ledger refuses. Pure: the ledger's content in, nothing or a refusal out.
 
-Populations of one ledger that read the same input, and so may be the same people. Pure.
-
 A budget holds for people, but a configuration only has a name for them: under six names somebody
-could release the same file six times. So the ledger recognises inputs (`flows.ledger.key`)
-and lets two populations share an input only if the operator states that their people are others.
+could release the same file six times. So the ledger recognises inputs (`flows.ledger.key`), and
+lets two populations share an input only if the operator states that their people are different.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import date
-from datetime import datetime
-from datetime import timedelta
-from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.errors import LedgerError
-from hushrank.flows.errors import NOTHING_SPENT
-from hushrank.flows.errors import Problem
-from hushrank.flows.ledger.account import Account
-from hushrank.flows.ledger.account import Attempt
-from hushrank.flows.ledger.account import Costs
-from hushrank.flows.ledger.account import MAY_FOLLOW
-from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.account import account_of
-from hushrank.flows.ledger.account import night_is_next
-from hushrank.flows.ledger.budget import ALWAYS
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.budget import Period
-from hushrank.flows.ledger.budget import Reservation
-from hushrank.flows.ledger.budget import SharedInput
-from hushrank.flows.ledger.budget import Statement
-from hushrank.flows.ledger.entries import Cancel
-from hushrank.flows.ledger.entries import Chain
-from hushrank.flows.ledger.entries import Commit
-from hushrank.flows.ledger.entries import Draw
-from hushrank.flows.ledger.entries import Entry
-from hushrank.flows.ledger.entries import Reserve
-from hushrank.flows.ledger.entries import Seal
-from hushrank.flows.ledger.entries import Stop
-from hushrank.flows.ledger.texts import ahead_text
-from hushrank.flows.ledger.texts import beyond_text
-from hushrank.flows.ledger.texts import clock_text
-from hushrank.flows.ledger.texts import day_text
-from hushrank.flows.ledger.texts import lifetime_refusal_text
-from hushrank.flows.ledger.texts import other_cost_text
-from hushrank.flows.ledger.texts import other_guarantee_text
-from hushrank.flows.ledger.texts import other_key_text
-from hushrank.flows.ledger.texts import other_protection_text
-from hushrank.flows.ledger.texts import refusal_text
-from hushrank.flows.ledger.texts import undrawn_text
-from hushrank.flows.ledger.texts import unsealed_text
-from hushrank.flows.ledger.texts import wrong_state_text
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.filters import fits
 import math
 import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from hushrank.flows.errors import NOTHING_SPENT, BudgetRefused, LedgerError, Problem
+from hushrank.flows.ledger.account import (
+    MAY_FOLLOW,
+    Account,
+    Attempt,
+    Costs,
+    ReleaseState,
+    account_of,
+    night_is_next,
+)
+from hushrank.flows.ledger.budget import (
+    ALWAYS,
+    BudgetTerms,
+    Period,
+    Reservation,
+    SharedInput,
+    Statement,
+)
+from hushrank.flows.ledger.entries import Cancel, Chain, Commit, Draw, Entry, Reserve, Seal, Stop
+from hushrank.flows.ledger.texts import (
+    ahead_text,
+    beyond_text,
+    clock_text,
+    day_text,
+    lifetime_refusal_text,
+    other_cost_text,
+    other_guarantee_text,
+    other_key_text,
+    other_protection_text,
+    refusal_text,
+    undrawn_text,
+    unsealed_text,
+    wrong_state_text,
+)
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import fits
 
 
 @dataclass(frozen=True, slots=True)

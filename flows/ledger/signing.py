@@ -2,19 +2,17 @@
 
 A private key is a PEM file (PKCS #8) that its owner alone can read; `openssl` reads it too. A
 public key is a PEM file as well. A signature is 64 bytes and always the same for the same message
-([J17]), so a run that is taken up again writes the same bytes.
+([J17]), so a run that is taken up again writes the same bytes. A signed line is a JSON object whose
+last field signs the fields before it.
 
 What a key signs begins differently for each purpose (`{"hushrank_ledger":`, `{"hushrank_anchor":`,
 a certificate with another key), so no signature can be taken for one of another purpose.
 
-Another store of keys, such as a KMS, needs a class with the members of `signatures.Signer`.
+Another store of keys, such as a KMS, needs a class with the members of `Signer`.
 
-JSON objects whose last field signs the fields before it. Pure: bytes in, bytes out.
-
-How far a ledger is: what an anchor keeps of it. Pure: bytes in, heads and findings out.
-
-A head has the number, hash and date of a line, and nothing else of the ledger. All that a line says
-is public or keyed, and the hash of a line covers it, so a head holds no private data.
+An anchor keeps heads: how far a ledger is. A head has the number, hash and date of a line, and
+nothing else of the ledger. All that a line says is public or keyed, and the hash of a line covers
+it, so a head holds no private data.
 
 References:
     [J17] Josefsson, Liusvaara. Edwards-Curve Digital Signature Algorithm (EdDSA). RFC 8032. 2017.
@@ -22,39 +20,32 @@ References:
 
 from __future__ import annotations
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.hazmat.primitives.serialization import NoEncryption
-from cryptography.hazmat.primitives.serialization import PrivateFormat
-from cryptography.hazmat.primitives.serialization import PublicFormat
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from dataclasses import dataclass
-from datetime import datetime
-from hushrank.flows.errors import ConfigError
-from hushrank.flows.errors import LedgerError
-from hushrank.flows.errors import NOTHING_SPENT
-from hushrank.flows.ledger.local_file import OPEN_TO_READ
-from hushrank.flows.ledger.local_file import create_private
-from hushrank.transforms.common.local_files import MostBytes
-from hushrank.transforms.common.local_files import open_to_read
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
-from pathlib import Path
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationError
-from typing import Literal
-from typing import Protocol
 import base64
 import hashlib
 import json
 import os
 import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, Protocol
 
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
+from hushrank.flows.ledger.local_file import OPEN_TO_READ, create_private
+from hushrank.transforms.common.local_files import MostBytes, open_to_read
+from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 _FIELD = b',"signature":"'
 _TEXT = re.compile(rb'ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"}')

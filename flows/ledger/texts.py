@@ -1,39 +1,22 @@
-"""What people read when the ledger refuses a step. Pure.
-
-What people read about a budget. Pure: amounts and dates in, text out.
+"""What people read about a budget, and when the ledger refuses a step. Pure.
 
 A needed amount is rounded up and a remaining amount is rounded down, so no text promises too much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC
-from datetime import date
-from datetime import datetime
-from decimal import Decimal
-from decimal import ROUND_CEILING
-from decimal import ROUND_FLOOR
-from hushrank.flows.errors import NOTHING_SPENT
-from hushrank.flows.ledger.account import Costs
-from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget import Protects
-from hushrank.flows.ledger.budget import SharedInput
-from hushrank.flows.ledger.entries import Cancel
-from hushrank.flows.ledger.entries import Commit
-from hushrank.flows.ledger.entries import Draw
-from hushrank.flows.ledger.entries import Stop
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.accounting import epsilon_of
-from hushrank.privacy.filters import Rule
-from hushrank.privacy.filters import SUM_SHARE
-from hushrank.privacy.filters import adaptive_total
-from hushrank.privacy.filters import first_cost
-from hushrank.privacy.filters import remaining_epsilon
 import calendar
 import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from hushrank.flows.errors import NOTHING_SPENT
+from hushrank.flows.ledger.account import Costs, ReleaseState
+from hushrank.flows.ledger.budget import Balance, Protects, SharedInput
+from hushrank.flows.ledger.entries import Cancel, Commit, Draw, Stop
+from hushrank.privacy.accounting import Spend, epsilon_of
+from hushrank.privacy.filters import SUM_SHARE, Rule, adaptive_total, first_cost, remaining_epsilon
 
 _RULES = {
     Rule.SUM: "the costs add up",

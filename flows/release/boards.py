@@ -1,42 +1,28 @@
-"""Lines of a ranking, and the rankings of groups: what they are made of, how they are published.
+"""Lines of a ranking, the rankings of groups, and what is sure about all items at once.
 
-What a release says is sure about all items at once, and how probable ranks are.
-
-All of it is computed from the released statistics, and from one relation: which items are surely
-better than which (`estimation.common.uncertainty.AllAtOnce`). A release holds the relation as text,
-one line for each item: `3..7 9` are lines of the ranking, counted from 1.
+All of it is computed from the released statistics. What is sure, and how probable ranks are,
+follows from one relation: which items are surely better than which
+(`estimation.common.uncertainty.AllAtOnce`). A release holds the relation as text, one line for each
+item: `3..7 9` are lines of the ranking, counted from 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import MISSING
-from dataclasses import dataclass
-from dataclasses import fields
-from dataclasses import replace
-from hushrank.estimation.common.chances import RankChances
-from hushrank.estimation.common.chances import rank_chances
-from hushrank.estimation.common.estimate import Estimate
-from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.scale import published
-from hushrank.flows.release.statistics import Released
-from hushrank.flows.statement.record import Extended
-from hushrank.flows.statement.record import Record
-from hushrank.flows.statement.record import finite_or_text
-from numpy.typing import NDArray
-from operator import attrgetter
-from pydantic import ConfigDict
-from pydantic import Field
-from typing import Any
-from typing import ClassVar
-from typing import NamedTuple
-from typing import Self
 import math
-import numpy as np
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from hushrank.estimation.common.chances import RankChances, rank_chances
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.flows.release.released import Released
+from hushrank.flows.release.scale import Scale, published
+from hushrank.flows.statement.record import Extended, Record, finite_or_text
 
 MANY = 30  # from so many items on, the best few are more than FEW_TOP
 FEW_TOP, MANY_TOP = 3, 10

@@ -1,82 +1,66 @@
 """What is published: `release.json`, its schema and how it is made.
 
 `docs/release.schema.json` is made from `Release`. The verifier has its own list of the same fields,
-by what was drawn: a new field needs a line there, and the draw that pays for it.
+by what was drawn: a new field needs a line there, and the draw that pays for it. The file is strict
+JSON in a readable layout: one line for each key and each row of a table of numbers.
 
 A release is computed only from what the mechanism drew and from the public configuration. JSON has
 no infinity, so the text "inf" or "-inf" stands for `epsilon` and `rho` of a release without
 privacy, and for open ends of an interval.
-
-Where a release comes from: `Provenance`.
-
-Strict JSON in a readable layout: one line for each key and each row of a table of numbers.
-
-A line of a ranking with all its digits, as in `ranking.csv`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import replace
-from datetime import UTC
-from datetime import date
-from datetime import datetime
-from functools import cache
-from functools import partial
-from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.common.estimate import top_k
-from hushrank.flows.config.method import AboutConfig
-from hushrank.flows.errors import ConfigError
-from hushrank.flows.release.boards import Board
-from hushrank.flows.release.boards import GroupRanking
-from hushrank.flows.release.boards import RankedItem
-from hushrank.flows.release.boards import group_ranking
-from hushrank.flows.release.boards import open_intervals
-from hushrank.flows.release.boards import published_lines
-from hushrank.flows.release.boards import ranked_items
-from hushrank.flows.release.effects import Effect
-from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.scale import ScoreUnit
-from hushrank.flows.release.scale import UNITS
-from hushrank.flows.release.scale import WORDS
-from hushrank.flows.release.scale import elo_of
-from hushrank.flows.release.scale import log_odds_of
-from hushrank.flows.release.scale import published
-from hushrank.flows.release.statistics import Released
-from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.release.boards import ReleasedErrors
-from hushrank.flows.release.boards import chances_of
-from hushrank.flows.release.boards import number_of_best
-from hushrank.flows.release.ties import TieRecord
-from hushrank.flows.statement.look import LookRecord
-from hushrank.flows.statement.record import PrivacyRecord
-from hushrank.flows.statement.record import Record
-from hushrank.privacy.bits_used import BitsUsed
-from hushrank.transforms.common.local_files import MostBytes
-from hushrank.transforms.common.local_files import open_to_read
-from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.write import read_whole
-from itertools import chain
-from operator import attrgetter
-from operator import is_not
-from pathlib import Path
-from pydantic import AwareDatetime
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationError
-from pydantic import model_validator
-from typing import Any
-from typing import Self
 import json
 import math
 import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import cache, partial
+from itertools import chain
+from operator import attrgetter, is_not
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
+
+from hushrank.estimation.common.estimate import Estimate, top_k
+from hushrank.flows.config.method import AboutConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.release.boards import (
+    Board,
+    GroupRanking,
+    RankedItem,
+    ReleasedErrors,
+    chances_of,
+    group_ranking,
+    number_of_best,
+    open_intervals,
+    published_lines,
+    ranked_items,
+)
+from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.released import Released
+from hushrank.flows.release.scale import (
+    UNITS,
+    WORDS,
+    Scale,
+    ScoreUnit,
+    elo_of,
+    log_odds_of,
+    published,
+)
+from hushrank.flows.release.stream import StreamRecord
+from hushrank.flows.release.ties import TieRecord
+from hushrank.flows.statement.look import LookRecord
+from hushrank.flows.statement.record import PrivacyRecord, Record
+from hushrank.privacy.bits_used import BitsUsed
+from hushrank.transforms.common.local_files import MostBytes, open_to_read
+from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import read_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from hushrank.flows.certificate.build import draws_of
-from hushrank.flows.certificate.draws import (
+from hushrank.flows.methods.draws import (
     CountNoise,
     Draw,
     FlippedAnswers,
@@ -20,8 +19,8 @@ from hushrank.flows.certificate.draws import (
     ObjectiveNoise,
     RandomPairAnswers,
     SyntheticRankings,
+    as_shown,
 )
-from hushrank.flows.certificate.numbers import as_shown
 from hushrank.flows.run.job import read_survey
 from tests.flows.certificate.formulas import evaluated, number
 from tests.flows.every_method import COMPARISONS, PER_PERSON, VARIANTS, survey_of
@@ -69,7 +68,7 @@ def draws_and_epsilon(name: str, folder: Path) -> tuple[tuple[Draw, ...], float]
     for key, value in MORE.get(name, {}).items():
         survey.set(**{key: value})
     calibrated = read_survey(survey.config, no_privacy=name == "no privacy").calibrated
-    return draws_of(calibrated, {}), calibrated.spend.epsilon
+    return calibrated.certified({}), calibrated.spend.epsilon
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, *MORE])

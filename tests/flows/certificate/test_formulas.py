@@ -8,17 +8,11 @@ from itertools import product
 
 import pytest
 
-from hushrank.flows.certificate.formulas import (
-    LINES,
-    Formula,
-    bounds_of,
-    counts_formula,
-    plain_formula,
-    rankings_formula,
-    sides_of,
-    stream_formula,
-    weighted_formula,
-)
+from hushrank.flows.methods.counts import noisy_counts, noisy_pairs, tie_outcomes, win_loss
+from hushrank.flows.methods.formulas import Formula, bounds_of, sides_of
+from hushrank.flows.methods.likelihood.draws import OF_EXPOSURES, OF_SCORES
+from hushrank.flows.methods.rankings.trusted_rankings import rankings_formula
+from hushrank.flows.methods.responses import spectral
 from hushrank.privacy import sensitivity as derivations
 from hushrank.privacy.gradient_sensitivity import LossBounds, gradient_sensitivity
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
@@ -58,24 +52,29 @@ def comes_to(formula: Formula) -> Sensitivity:
     return Sensitivity(found["l1"], found["l2_squared"])
 
 
-@pytest.mark.parametrize(
-    "name", ["win_counts_sensitivity", "pair_counts_sensitivity", "win_loss_sensitivity"]
-)
-def test_counts_of_comparisons_with_groups(name):
+COUNTED = {
+    Counted.WINS: noisy_counts.RESTATED,
+    Counted.PAIRS: noisy_pairs.OF_PAIRS,
+    Counted.WIN_LOSS: win_loss.RESTATED,
+}
+
+
+@pytest.mark.parametrize("restated", COUNTED.values(), ids=lambda each: each.name)
+def test_counts_of_comparisons_with_groups(restated):
     for params, n, weight, groups in product(bounds(), SIZES, (1, 2), (1, 3)):
-        found = comes_to(counts_formula(name, params, n, weight, groups))
-        assert found == getattr(derivations, name)(params, n, weight, groups), (params, n)
+        found = comes_to(restated.of_counts(params, n, weight, groups))
+        assert found == getattr(derivations, restated.name)(params, n, weight, groups), (params, n)
 
 
 def test_exposures_outcomes_and_ties():
     for params, n in product(bounds(), SIZES):
-        made = {"exposures_sensitivity": derivations.exposures_sensitivity(params, n, 2)}
+        exposures = derivations.exposures_sensitivity(params, n, 2)
+        assert comes_to(OF_EXPOSURES.of_counts(params, n, 2, 1)) == exposures
         if params.adjacency is Adjacency.REPLACE_ONE:
-            made["outcomes_sensitivity"] = derivations.outcomes_sensitivity(params, n, 2)
-        for name, wanted in made.items():
-            assert comes_to(counts_formula(name, params, n, 2, 1)) == wanted
+            outcomes = derivations.outcomes_sensitivity(params, n, 2)
+            assert comes_to(noisy_pairs.OF_OUTCOMES.of_counts(params, n, 2, 1)) == outcomes
         ties = derivations.tie_counts_sensitivity(params, n, 2)
-        assert comes_to(counts_formula("tie_counts_sensitivity", params, n, 1, 2)) == ties
+        assert comes_to(tie_outcomes.RESTATED.of_counts(params, n, 1, 2)) == ties
 
 
 @pytest.mark.parametrize("counted", Counted)
@@ -105,7 +104,7 @@ def test_weighted_rows(counted, noise, bounding, heaviest):
             bounding=bounding,
             max_weight=heaviest,
         )
-        formula = weighted_formula(counted, params, n, 2)
+        formula = COUNTED[counted].of_weighted_rows(counted, params, n, 2)
         wanted = weighted_sensitivity(params, counted, n, 2)
         assert comes_to(formula) == wanted.whole
         assert evaluated(formula.lines, formula.inputs)["divisor"] == wanted.divisor
@@ -124,7 +123,7 @@ def test_nights_of_a_stream():
         night = derivations.win_counts_sensitivity(added, 4, 2)
         terms = Terms(nights=5, participations=3, gap=2)
         stream = stream_of(params, night, terms, Workload(window))
-        formula = stream_formula("win_counts_sensitivity", params, 4, 2, stream)
+        formula = noisy_counts.RESTATED.of_nights(params, 4, 2, stream)
         assert comes_to(formula) == stream.sensitivity
 
 
@@ -133,7 +132,7 @@ def test_test_answers_and_rankings():
         if params.per_item_cap is not None or params.distinct_pairs:
             continue
         own = {"n": n, "L": params.max_contributions, "sides": sides_of(params)}
-        formula = plain_formula("measurement_sensitivity", {**own, "edges": n - 1, "degree": n - 1})
+        formula = spectral.RESTATED.formula({**own, "edges": n - 1, "degree": n - 1})
         assert comes_to(formula) == measurement_sensitivity(params, n, n - 1, n - 1)
         for weights in (
             {Part.ABOVE: 1},
@@ -156,6 +155,6 @@ def test_gradients(even):
             continue
         wanted = gradient_sensitivity(loss, params, n, public)
         inputs = {**bounds_of(params, n), "public": int(public)}
-        found = evaluated(LINES["gradient_sensitivity"], {**inputs, **facts})
+        found = evaluated(OF_SCORES.lines, {**inputs, **facts})
         assert found["l1"] == wanted.l1
         assert math.isclose(found["l2_squared"], wanted.l2**2, rel_tol=1e-12)

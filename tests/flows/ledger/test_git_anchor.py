@@ -10,7 +10,6 @@ import pytest
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger import git_anchor
-from hushrank.flows.ledger import git_anchor
 from hushrank.flows.ledger.git_anchor import FILE, GitAnchor
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.signing import Head
