@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pickle
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from uuid import uuid4
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import hushrank.beam as hb
@@ -161,6 +164,19 @@ def test_a_table_without_the_column_is_refused(tmp_path):
     bounded = hb.BoundContributions(battles, max_contributions=9, on_bad_rows="drop")
     with pytest.raises(Exception, match="input: column left not found"):
         found_in(tmp_path / "found", pa.table({"won": ["x"]}).to_batches(), bounded)
+
+
+def test_the_page_runs(checkout, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"a": ["ant"], "b": ["bee"], "winner": ["ant"], "judge": [7]})
+    Path("log").mkdir()
+    pa.parquet.write_table(table, "log/battles-0.parquet")
+    page = (checkout / "docs" / "beam.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    place = {"__name__": "__main__"}
+    exec(code.replace("beam.Pipeline()", "beam.Pipeline(runner='FnApiRunner')"), place)
+    (written,) = tmp_path.glob("wins*")
+    assert len(json.loads(written.read_text())) == 3
 
 
 def test_the_text_of_what_is_exact_shows_no_count():
