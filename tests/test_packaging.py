@@ -32,7 +32,7 @@ SITE_PACKAGES = sysconfig.get_path("purelib")
 (INSTALLED,) = importlib.metadata.distributions(name="hushrank", path=[SITE_PACKAGES])
 BUILD_INPUTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 EXTRA_REQUIREMENTS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
-IMAGE_EXTRAS = ("gcp", "preflib", "collect")  # as the Makefile has them
+IMAGE_EXTRAS = ("gcp", "collect")  # as the Makefile has them
 THE_SIX = {"apache-beam", "pyarrow", "numpy", "scipy", "google-cloud-storage", "prefect"}
 MOST_OF_THE_CORE = 143  # packages, hushrank among them
 NAMESPACE, ENTRY = "hushrank", "entry"  # `entry/` holds what lies beside the layers

@@ -299,9 +299,11 @@ class CountRankingsKind(RankingsKind):
     ) -> Iterator[Sifted[Any]]:
         """At most L rankings of each person, or all rankings of people whom nobody names."""
         parcels, job, most = list(parcels), self.job, CROWD * self._partition_items
-        if job.people_vote and (votes := votes_met(parcels, spill)) is not None:
-            yield votes
-            return
+        if job.people_vote:  # an item that does not fit changes the ranking that the rows make
+            whole = isinstance(job.columns, RankColumns)
+            if (votes := votes_met(parcels, spill, whole=whole)) is not None:
+                yield votes
+                return
         if has_copies(fetch(parcels[0][1], spill)):
             for part in slices(parcels, spill, rankings_of_blob, most, _first_word):
                 merged = merge_copies(part)

@@ -39,7 +39,6 @@ EXTRAS: Mapping[str, Extra] = {
         "the OpenTelemetry exporter",
         ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     ),
-    "preflib": Extra("preflibtools", ("preflibtools",)),
     "report": Extra("resvg-py", ("resvg_py",)),
     "reproduce": Extra("matplotlib", ("matplotlib",)),
     "s3": Extra("s3fs", ("s3fs",)),

@@ -17,13 +17,10 @@ import pytest
 import yaml
 
 from hushrank.flows.config.runner import DataflowRunner
-from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.run import context, job
-from hushrank.flows.run.input_files import _check_workers
 from hushrank.transforms.common import extras
 from hushrank.transforms.common.extras import EXTRAS, is_installed
-from hushrank.transforms.storage.files import list_files
 from tests.flows.conftest import ITEMS, answers
 
 HIDE = """
@@ -70,14 +67,9 @@ DATAFLOW = {
     "temp_location": "gs://bucket/tmp",
     "image": "example.org/hushrank:0.1.0",
 }
-BALLOTS = "# DATA TYPE: soc\n# NUMBER VOTERS: 9\n# NUMBER ALTERNATIVES: 2\n" + "".join(
-    f"# ALTERNATIVE NAME {k}: {name}\n" for k, name in ((1, "Ada"), (2, "Bo"))
-)
 # What needs an extra: the extra, the words after `hushrank`, changes of the job.
 JOB = "survey.yaml"
 REFUSED: list[tuple[str, list[str], dict[str, Any]]] = [
-    ("preflib", ["init", "board.soc"], {}),
-    ("preflib", ["run", JOB], {"items": {"file": "board.soc"}}),
     ("report", ["plan", JOB, "--people", "50", "--plot", "plan.png"], {}),
     ("report", ["history", JOB, "--plot", "ranks.png"], {}),
     ("reproduce", ["reproduce", "ccw", "--quick"], {}),
@@ -152,7 +144,6 @@ def test_the_core_ranks_csv_and_parquet_and_draws(survey, hidden):
 
 def test_what_needs_an_extra_is_refused_before_anything_is_written(survey, hidden):
     """Each with its sentence and exit code 2; no ledger, no key, no folder."""
-    (survey.folder / "board.soc").write_text(f"{BALLOTS}6: 1,2\n3: 2,1\n")
     for each in (extra for extra in EXTRAS if extra not in ("gcp", "towers")):
         assert is_installed(each), f"{each} would be refused anyway"
         assert any(extra == each for extra, *_ in REFUSED)
@@ -171,22 +162,6 @@ def test_what_needs_an_extra_is_refused_before_anything_is_written(survey, hidde
         assert untouched, (words, text)
         assert "Traceback" not in text
     assert not survey.ledger.exists()
-
-
-def test_workers_that_install_the_wheel_alone_cannot_read_ballots(survey):
-    """Dataflow's workers then have the core; refused before anything is read or asked."""
-    board = survey.folder / "board.soc"
-    board.write_text(f"{BALLOTS}6: 1,2\n3: 2,1\n")
-    wheel = survey.folder / "hushrank-0.1.0-py3-none-any.whl"
-    wheel.touch()
-    files = list(list_files([str(board)]))
-    without = {key: value for key, value in DATAFLOW.items() if key != "image"}
-    alone = DataflowRunner.model_validate(without | {"wheel": str(wheel)})
-    config = SurveyConfig.model_construct(runner=alone)
-    with pytest.raises(ConfigError, match=r"runner\.wheel: PrefLib files need preflibtools"):
-        _check_workers(config, files)
-    _check_workers(SurveyConfig.model_construct(runner=DataflowRunner(**DATAFLOW)), files)
-    _check_workers(config, list(list_files([str(survey.folder / "answers.parquet")])))
 
 
 def test_dataflow_is_refused_where_its_client_is_missing(monkeypatch):
