@@ -53,6 +53,7 @@ from hushrank.pipelines.reduce.kind import Kind, WriteArrays, WriteTally
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import Sifted, text_of_rejects
+from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
@@ -433,8 +434,11 @@ class _Sifting(beam.DoFn):
         """
         tally.update(found.tally)
         if found.rejects is not None:
-            if self._kind.job.confidential:
-                set_aside(self._kind.job.confidential, source, found.rejects)
+            job = self._kind.job
+            if job.confidential:
+                set_aside(job.confidential, source, found.rejects)
+            elif job.fail_on_bad_rows:
+                raise InputError(f"input: a row breaks a rule: {found.rejects['reason'][0]}")
             tally["rows_rejected"] += len(found.rejects)
         return found.rows
 
