@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import WinCounts
@@ -21,8 +23,8 @@ from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import ROWS, WON, Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
+from hushrank.flows.release.released import Made, ReleasedRecord
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import PrivacyRecord, trusted_record
 from hushrank.flows.statement.sentences import compose_statement, number
@@ -54,6 +56,23 @@ RESTATED = Restated(
         "l2_squared = l1 ** 2",
     ),
 )
+
+
+class ReleasedList(ReleasedRecord):
+    """The names of the best items; nothing else leaves the protected side.
+
+    Attributes:
+        items: best first.
+    """
+
+    made = Made.LISTED
+    kind: Literal["top-list"] = "top-list"
+    items: tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """All that is released."""
+        return self.items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ from hushrank.flows.methods.rankings.private_rankings import (
     not_proven,
     refuse_too_many_items,
 )
-from hushrank.flows.release.ranking_counts import released_rankings
+from hushrank.flows.methods.rankings.ranking_counts import released_rankings
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.counts import CountWords
