@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, Terms, attacked_counts
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import ROWS, WON, Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
@@ -155,6 +155,10 @@ class OneShot(CountedMethod[OneShotMechanism]):
             scale=Scale.PLACE,
             warnings=(ONLY_A_LIST,),
         )
+
+    def attacked(self, mechanism: OneShotMechanism) -> Attacked:
+        """Noise on counts that nobody sees."""
+        return replace(attacked_counts(mechanism.counts), law=None, still=None)
 
     def certified(self, mechanism: OneShotMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on counts that are never released, of which the best items are named."""

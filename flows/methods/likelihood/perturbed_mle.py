@@ -33,7 +33,7 @@ from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, Terms
 from hushrank.flows.methods.draws import Draw
 from hushrank.flows.methods.likelihood import order_effects
 from hushrank.flows.methods.likelihood.draws import draws_of_effects, draws_of_scores
@@ -220,6 +220,11 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             scale=SCALE_OF_LINK[mechanism.link],
             warnings=said,
         )
+
+    def attacked(self, mechanism: ScoreMechanism | EffectMechanism) -> Attacked:
+        """A fit with noise inside."""
+        ridge = mechanism.calibrated.objective.ridge
+        return replace(super().attacked(mechanism), ridge=ridge)
 
     def certified(
         self, mechanism: ScoreMechanism | EffectMechanism, drawn: Arrays

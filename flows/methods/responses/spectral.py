@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
@@ -32,7 +32,15 @@ from hushrank.flows.config.method import GraphKind, MethodFacts, Problems, Secti
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.base import (
+    Arrays,
+    Attacked,
+    Conclusion,
+    PlannedMethod,
+    Terms,
+    attacked_counts,
+    without_noise,
+)
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
@@ -310,6 +318,11 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         """Who was right on one item and wrong on another, in an invented test."""
         booklets = config.responses.booklet_codes(config.items.catalogue())
         return {"y": survey.right_wrong(replicate, booklets)}
+
+    def attacked(self, mechanism: MeasurementMechanism) -> Attacked:
+        """Noise on the counts of the pairs of the graph."""
+        still = replace(mechanism, counts=without_noise(mechanism.counts))
+        return replace(attacked_counts(mechanism.counts), still=still)
 
     def certified(self, mechanism: MeasurementMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on both counts of each pair of the public graph that is in `drawn`."""
