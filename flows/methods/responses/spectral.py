@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,21 @@ from hushrank.flows.config.method import GraphKind, MethodFacts, Problems, Secti
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.base import (
+    Arrays,
+    Attacked,
+    Conclusion,
+    PlannedMethod,
+    Terms,
+    attacked_counts,
+    without_noise,
+)
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.release.release import NOT_INFORMATIVE
+from hushrank.flows.release.released import MOST_MEASURED, Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedMeasurements
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
@@ -75,6 +84,45 @@ RESTATED = Restated(
         "l2_squared = sides * moved",
     ),
 )
+
+
+class ReleasedMeasurements(ReleasedRecord):
+    """Noisy counts of people right on one item and wrong on another, on the pairs of a graph.
+
+    In `release.json` every row of the matrix is one line of integers, as in `ReleasedPairs`.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        pairs: row i holds the items j > i that are compared with i; null: every pair is.
+        right_wrong: entry j of row i counts who was right on i and wrong on j, noise included; zero
+            for pairs that are not compared. Null for more than `MOST_MEASURED` items.
+    """
+
+    shows = (Figure.ITEM_MAP,)
+    kind: Literal["right-wrong-counts"] = "right-wrong-counts"
+    items: tuple[str, ...]
+    pairs: tuple[tuple[int, ...], ...] | None
+    right_wrong: tuple[tuple[int, ...], ...] | None
+
+    @classmethod
+    def of(cls, measurements: DifferentialMeasurements, items: Sequence[str]) -> Self:
+        """The record of noisy `measurements`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(measurements, items)
+        low, high = measurements.graph.edges.T
+        later = np.split(high, np.searchsorted(low, np.arange(1, len(items))))
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            pairs=None
+            if measurements.graph.complete
+            else tuple(tuple(row.tolist()) for row in later),
+            right_wrong=tuple(map(tuple, measurements.y.tolist()))
+            if len(items) <= MOST_MEASURED
+            else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +318,11 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         """Who was right on one item and wrong on another, in an invented test."""
         booklets = config.responses.booklet_codes(config.items.catalogue())
         return {"y": survey.right_wrong(replicate, booklets)}
+
+    def attacked(self, mechanism: MeasurementMechanism) -> Attacked:
+        """Noise on the counts of the pairs of the graph."""
+        still = replace(mechanism, counts=without_noise(mechanism.counts))
+        return replace(attacked_counts(mechanism.counts), still=still)
 
     def certified(self, mechanism: MeasurementMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on both counts of each pair of the public graph that is in `drawn`."""

@@ -25,11 +25,11 @@ from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods import registry
 from hushrank.flows.methods.base import Arrays, Choice, Conclusion, Method, Terms
+from hushrank.flows.methods.likelihood.perturbed_mle import ReleasedScores
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.methods.registry import METHODS, load_config, methods_in
 from hushrank.flows.release.release import load_release
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedScores
 from hushrank.flows.statement.counts import CountWords
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import count_record
