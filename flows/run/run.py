@@ -165,7 +165,7 @@ def people_notes(job: Job) -> tuple[str, ...]:
     """A line where a release that would be drawn needs very many people; none if it is wanted."""
     if not job.safe or job.survey.anyway or job.calibrated is None:
         return ()
-    note = few_people_note(job.worth)
+    note = few_people_note(job.config, job.worth)
     return (note,) if note and drawn_before(job) is None else ()
 
 

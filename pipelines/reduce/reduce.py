@@ -391,6 +391,11 @@ class _ReadEncode(_Sifting):
         batches = read_split(split)
         for part, found in enumerate(ahead(batches) if self._ahead else batches):
             rows = self._valid(found, f"{split.name}#{part}", tally)
+            if found.timeless is not None:
+                votes = self._kind.votes_against(found.timeless, split)
+                tally.update(votes.tally)
+                if len(votes.rows):
+                    yield from self._sent(votes.rows)
             for start in range(0, len(rows), self._kind.encode_rows):
                 place = first + start
                 batch = rows.slice(start, self._kind.encode_rows)
@@ -430,7 +435,8 @@ def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
             refused.append(text_of_rejects(batch.malformed, split.schema))
         for table in refused:
             yield Sifted(batch.rows[:0], table, tally={"rows_read": len(table)})
-        yield Sifted(batch.rows, tally={"rows_read": len(batch.rows)})
+        tally = {"rows_read": len(batch.rows)}
+        yield Sifted(batch.rows, tally=tally, timeless=batch.timeless)
 
 
 class _Bound(_Sifting):
