@@ -57,6 +57,10 @@ SIGNS_NOT_CHECKED = (
     "No data was read. Column {} should hold 1 (left won), -1 (right won) or 0 (a tie). Rows with"
     " any other number are excluded, so convert a column of scores to these numbers first."
 )
+TIMES_NOT_CHECKED = (
+    "No data was read. Column {} (schedule.window) should hold {}. A row whose time cannot be read"
+    " counts in no night."
+)
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
     " were not checked. hushrank validate --date checks another night's files."
@@ -190,6 +194,8 @@ def check_notes(job: Job) -> tuple[str, ...]:
         notes.append(f"No data was read. {rows.answers_in_words}")
     if isinstance(rows, RankingsConfig) and rows.has_numbers and not is_preflib(job):
         notes.append(f"No data was read. {rows.ranks_in_words}")
+    if (times := job.config.schedule.times_in_words) != "":
+        notes.append(TIMES_NOT_CHECKED.format(job.config.schedule.window, times))
     in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
     if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
         notes.append(f"No data was read. {CODES.format(names[0])}")

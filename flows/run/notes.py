@@ -132,7 +132,7 @@ def check_worth(job: Job) -> str:
     if not job.safe or job.survey.anyway or job.calibrated is None:
         return ""
     worth = worth_of(job.config, job.calibrated)
-    note = few_people_note(worth)
+    note = few_people_note(job.config, worth)
     if worth is None or not (worth.nothing or note) or drawn_before(job) is not None:
         return ""
     if worth.nothing:

@@ -493,6 +493,11 @@ class _Encode(_Sifting):
     def process(self, part: Part) -> Iterator[Any]:
         tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1
         rows = self._valid(part.found, f"{part.source}#{part.number}", tally)
+        if part.found.timeless is not None and part.split is not None:
+            votes = self._kind.votes_against(part.found.timeless, part.split)
+            tally.update(votes.tally)
+            if len(votes.rows):
+                yield from self._sent(votes.rows)
         for start in range(0, len(rows), self._kind.encode_rows):
             batch = rows.slice(start, self._kind.encode_rows)
             encoded = self._kind.encode(batch, part.place + start, part.split)
@@ -530,7 +535,8 @@ def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
             refused.append(text_of_rejects(batch.malformed, split.schema))
         for table in refused:
             yield Sifted(batch.rows[:0], table, tally={"rows_read": len(table)})
-        yield Sifted(batch.rows, tally={"rows_read": len(batch.rows)})
+        tally = {"rows_read": len(batch.rows)}
+        yield Sifted(batch.rows, tally=tally, timeless=batch.timeless)
 
 
 class _Bound(_Sifting):

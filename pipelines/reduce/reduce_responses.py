@@ -18,6 +18,7 @@ from hushrank.pipelines.reduce.kind import (
     pack_votes,
     partitions_of,
     slices,
+    votes_against,
     votes_met,
     with_votes,
 )
@@ -69,6 +70,12 @@ class ResponsesKind(Kind[ReduceResponses]):
         if not job.people_vote:
             return found
         return with_votes(found, batch, job.columns.user, self.keyed_hash)
+
+    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+        if not self.job.people_vote:
+            return Sifted(())
+        none = self.encode(batch[:0], 0, split)
+        return votes_against(none, batch, self.job.columns.user, self.keyed_hash)
 
     def partitions(self, n_rows: int) -> int:
         cells = len(self.job.catalogue) if isinstance(self.job.columns, WideColumns) else 1
