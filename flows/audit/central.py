@@ -34,6 +34,7 @@ from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.methods.spectral import MeasurementMechanism
+from hushrank.flows.methods.totals import TotalsMechanism
 from hushrank.flows.run.confidential_folder import Exact, load_arrays
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
@@ -134,7 +135,7 @@ def items_of(config: SurveyConfig) -> int:
 
 def counts_of(mechanism: Mechanism) -> CountMechanism | None:
     """The noise that is added to counts which are then released; None: none is, or they are not."""
-    if isinstance(mechanism, MeasurementMechanism):
+    if isinstance(mechanism, MeasurementMechanism | TotalsMechanism):
         return mechanism.counts
     return mechanism if isinstance(mechanism, CountMechanism) else None
 
@@ -147,7 +148,9 @@ def without_noise(mechanism: Mechanism) -> Mechanism:
     law = NoiseLaw(counts.law.kind, 0.0)
     still = replace(counts, calibration=replace(counts.calibration, law=law))
     return (
-        replace(mechanism, counts=still) if isinstance(mechanism, MeasurementMechanism) else still
+        replace(mechanism, counts=still)
+        if isinstance(mechanism, MeasurementMechanism | TotalsMechanism)
+        else still
     )
 
 
@@ -201,7 +204,7 @@ def _others(small: SurveyConfig, mechanism: Mechanism) -> dict[str, Any]:
         return comparisons_by_others(small, _times(small, mechanism))
     if isinstance(small.input, RankingsConfig):
         return {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
-    items = np.arange(min(2, n_items))
+    items = np.arange(n_items)
     return {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}
 
 

@@ -28,6 +28,7 @@ from hushrank.flows.certificate.counts import (
     noise_of_counts,
     noise_of_measurements,
     noise_of_rankings,
+    noise_of_totals,
 )
 from hushrank.flows.certificate.draws import Cost, Draw, Unexplained
 from hushrank.flows.certificate.local import draw_of_answers, draw_of_rankings, draw_of_responses
@@ -65,6 +66,7 @@ from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.spectral import MeasurementMechanism
 from hushrank.flows.methods.spectral_rr import ResponseMechanism
+from hushrank.flows.methods.totals import TotalsMechanism
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Certify, Contents
 from hushrank.flows.release.release import Release
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
@@ -102,6 +104,8 @@ def _own_draws(calibrated: Calibrated, drawn: Arrays) -> tuple[Draw, ...]:
             return (noise_of_best(mechanism),)
         case MeasurementMechanism() as mechanism:
             return (noise_of_measurements(mechanism, drawn),)
+        case TotalsMechanism() as mechanism:
+            return (noise_of_totals(mechanism),)
         case ScoreMechanism() as mechanism:
             return draws_of_scores(mechanism)
         case EffectMechanism() as mechanism:

@@ -29,6 +29,7 @@ from hushrank.flows.certificate.numbers import at_most, exact, text_of
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.spectral import MeasurementMechanism
+from hushrank.flows.methods.totals import TotalsMechanism
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.privacy.accounting import Spend
@@ -45,6 +46,7 @@ WHAT = {
     "outcomes_sensitivity": "wins of one item of each pair that was compared",
     "exposures_sensitivity": "how often each item was compared",
     "measurement_sensitivity": "on each pair of a public graph, who was right on one item only",
+    "sheet_totals_sensitivity": "right less wrong answers of each item, and sheets by raw score",
     "ranking_sensitivity": "counts of rankings",
     "votes_sensitivity": "how many say that rows fit, and how many that they do not",
     "one_shot_sensitivity": "wins of each item, of which the best are named",
@@ -177,3 +179,12 @@ def noise_of_measurements(mechanism: MeasurementMechanism, drawn: Arrays) -> Cou
     )
     what = WHAT["measurement_sensitivity"]
     return count_noise(what, 2 * graph.n_edges, formula, counts.calibration)
+
+
+def noise_of_totals(mechanism: TotalsMechanism) -> CountNoise:
+    """Of right less wrong answers of each test item, and of sheets by raw score."""
+    counts, shape, name = mechanism.counts, mechanism.shape, "sheet_totals_sensitivity"
+    bounds = bounds_of(counts.params, counts.n_items)
+    own = {key: bounds[key] for key in ("n", "L", "sides")}
+    own |= {"answer_weight": shape.answer_weight, "sheet_weight": shape.sheet_weight}
+    return count_noise(WHAT[name], shape.n_entries, plain_formula(name, own), counts.calibration)

@@ -115,6 +115,11 @@ LINES: dict[str, tuple[str, ...]] = {
         "l1 = sides * moved",
         "l2_squared = sides * moved",
     ),
+    "sheet_totals_sensitivity": (
+        "items = min(L, n)",
+        "l1 = sides * (answer_weight * items + sheet_weight)",
+        "l2_squared = sides ** 2 * answer_weight ** 2 * items + sides * sheet_weight ** 2",
+    ),
     "ranking_sensitivity": (
         "pairs = longest * (longest - 1) // 2",
         "second = longest * (longest ** 2 - 1) // 3",
@@ -173,6 +178,7 @@ HOMES = {
         "outcomes_sensitivity",
         "exposures_sensitivity",
         "win_loss_sensitivity",
+        "sheet_totals_sensitivity",
     ),
     "privacy.look": ("votes_sensitivity",),
     "privacy.measurement_sensitivity": ("measurement_sensitivity",),

@@ -28,6 +28,7 @@ from hushrank.flows.release.public_pairs import (
     require_noisy,
 )
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
+from hushrank.flows.release.sheet_totals import ReleasedSheetTotals
 from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 from hushrank.flows.statement.record import Record
@@ -309,6 +310,7 @@ Released = Annotated[
     | ReleasedScores
     | ReleasedEffects
     | ReleasedMeasurements
+    | ReleasedSheetTotals
     | ReleasedRandomized
     | ReleasedList
     | ReleasedSums

@@ -28,6 +28,7 @@ from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale, score_text
+from hushrank.flows.release.sheet_totals import ReleasedSheetTotals
 from hushrank.flows.release.statistics import (
     ReleasedCounts,
     ReleasedList,
@@ -498,6 +499,7 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure | None], ...]] =
     ReleasedEffects: (scores_figure,),
     ReleasedSums: (scores_figure, chosen_figure),
     ReleasedMeasurements: (item_map_figure,),
+    ReleasedSheetTotals: (item_map_figure,),
     ReleasedRandomized: (item_map_figure,),
     ReleasedRankings: (scores_figure, above_figure),
     ReleasedPairAnswers: (scores_figure, above_figure),

@@ -18,7 +18,7 @@ from hushrank.estimation.common import central_noise
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.fit import many_fits
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import private_measurements
+from hushrank.estimation.responses import private_measurements, sheet_totals
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.audit import audit as whole
 from hushrank.flows.audit import nights
@@ -45,6 +45,7 @@ COMPARED: Settings = {"kind": "comparisons", "paths": ["rows.csv"], "design": "b
 TIED: Settings = {**COMPARED, "ties": "random"}
 RANKED: Settings = {"kind": "rankings", "paths": ["rows.csv"]}
 TESTED: Settings = {"kind": "responses", "paths": ["rows.csv"]}
+SHEETS: Settings = {**TESTED, "missing": "set-aside"}
 USER: Settings = {"unit": "user", "epsilon": 2.0, "max_contributions": 6}
 GAUSSIAN: Settings = {**USER, "noise": "gaussian", "delta": 1e-6}
 ADDED: Settings = {**USER, "adjacency": "add-remove"}
@@ -100,6 +101,10 @@ JOBS: dict[str, Settings] = {
     "objective, small delta": job(COMPARED, GAUSSIAN, "noisy-objective", **SIZE),
     "spectral": job(TESTED, USER, "spectral"),
     "spectral, look": job(TESTED, {**USER, "look": 0.1}, "spectral"),
+    "totals": job(SHEETS, {**USER, "max_contributions": 12}, "totals"),
+    "totals, Gaussian, added": job(
+        SHEETS, {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"}, "totals"
+    ),
     "borda": job(RANKED, TRUSTED, "borda"),
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
@@ -248,6 +253,35 @@ def twice_the_people(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(spectral, "reduce_test", of_answers)
 
 
+def right_answers_alone(patch: pytest.MonkeyPatch) -> None:
+    """A wrong answer counts 0 and a right one twice: two totals apart, but further from absent."""
+    patch.setattr(sheet_totals, "signs_of", lambda correct: 2 * correct.astype(np.int64))
+
+
+def histogram_for_free(patch: pytest.MonkeyPatch) -> None:
+    """Sheets by raw score are left out of the sensitivity."""
+    right = sheet_totals.sheet_totals_sensitivity
+
+    def wrong(params: Any, n_items: int, answer_weight: int, sheet_weight: int) -> Sensitivity:
+        whole = right(params, n_items, answer_weight, sheet_weight)
+        sides = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+        l1 = whole.l1 - sides * sheet_weight
+        return Sensitivity(l1, whole.l2_squared - sides * sheet_weight**2)
+
+    patch.setattr(sheet_totals, "sheet_totals_sensitivity", wrong)
+
+
+def sheets_told(patch: pytest.MonkeyPatch) -> None:
+    """The sum of the noisy numbers of sheets is made exact: how many sheets count is told."""
+
+    def draw(entries: Any, law: NoiseLaw, bits: Any) -> Any:
+        noisy = add_noise(entries, law, bits)
+        noisy[-1] += entries[-8:].sum() - noisy[-8:].sum()  # of 7 items, which an audit takes
+        return noisy
+
+    patch.setattr(sheet_totals, "add_noise", draw)
+
+
 def charged_as_added(patch: pytest.MonkeyPatch) -> None:
     """Whatever the method, a replaced person is charged as one who comes or goes."""
     right = PrivacyConfig.params
@@ -353,6 +387,10 @@ BUGS: dict[str, Bug] = {
     "half the noise, ties": Bug("pairs, ties", less_noise(tie_counts)),
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
     "half the noise, tests": Bug("spectral", less_noise(private_measurements)),
+    "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
+    "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
+    "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
+    "how many sheets count is told": Bug("totals", sheets_told, 2_500),
     "half the noise, borda": Bug("borda", less_noise(noisy_rankings)),
     "half the noise, kemeny": Bug("kemeny", less_noise(noisy_rankings)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(noisy_rankings)),
