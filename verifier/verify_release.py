@@ -1549,8 +1549,8 @@ def count_norms(
     if derivation == "measurement_sensitivity":
         return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
     if derivation == "sheet_totals_sensitivity":
-        weights = released["answer_weight"], released["sheet_weight"]
-        return sheet_totals(b.rows, b.sides, b.items, *weights)
+        answer, sheet = released["answer_weight"], released["sheet_weight"]
+        return sheet_totals(b.rows, b.sides, b.items, answer, sheet)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
         q, first = len(release["effects"]), release["effects"][0]["scale"] is None
         kinds = (2, 128 * q, 4096 * (q * (q + 1) // 2 - first))
@@ -3299,7 +3299,8 @@ private-sums randomised-response: Warner, Randomized response (1965); {XSC}, sec
     answer) and S.2 (all answers of a person).
 private-sums laplace-response: {DMNS}, on each answer; {XSC}, Scenario V.
 randomised-answers: Warner, Randomized response (1965); {NZ}, Section 5 (its baseline).
-mallows: {RDP}, Algorithm 1 and Theorem 1.
+mallows: {RDP}, Algorithm 1 and Lemmas 1 and 2 (with erratum E4). || {RDP}, Algorithm 1 and Theorem
+    1.
 laplace-ranks: {RDP}, Lemma 3, with discrete Laplace noise.
 random-pairs: Warner, Randomized response (1965), on pairs drawn without looking at the order; see
     hushrank's privacy/random_pairs.py

@@ -221,7 +221,7 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
         raise ConvergenceError(f"difficulties still move by {longest:.3g}")
     if not np.isfinite(longest):
         raise ConvergenceError("difficulties are not finite")
-    inverse = np.linalg.pinv(state.curvature, hermitian=True)
+    inverse: Floats = np.asarray(np.linalg.pinv(state.curvature, hermitian=True), np.float64)
     spread = of_half * np.eye(n) + of_sheets * state.loadings @ state.loadings.T
     noise = inverse @ spread @ inverse
     shifted = inverse @ (pull * difficulty)

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from pydantic import AwareDatetime
 
 from hushrank.estimation.common.central_noise import Calibration
-from hushrank.flows.certificate.model import AuditedPair
 from hushrank.flows.certificate.numbers import exact
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, ReductionJob
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.audited import AuditedPair
+from hushrank.flows.release.release import json_text
 from hushrank.flows.run.drawn import noisy_votes
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import Extended, Record

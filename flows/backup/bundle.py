@@ -32,7 +32,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, ConfigError
 from hushrank.flows.ledger.account import Account, Attempt
 from hushrank.flows.ledger.key import key_path
-from hushrank.flows.ledger.signed_head import Head
+from hushrank.flows.ledger.signing import Head
 from hushrank.flows.recovery.witness import WITNESS_FILE
 from hushrank.flows.release.archive import ALL_FILES, SUMS, archived
 from hushrank.flows.run.confidential_folder import (

@@ -33,7 +33,6 @@ from hushrank.flows.certificate.counts import (
 from hushrank.flows.certificate.draws import Cost, Draw, Unexplained
 from hushrank.flows.certificate.local import draw_of_answers, draw_of_rankings, draw_of_responses
 from hushrank.flows.certificate.model import (
-    AuditedPair,
     Bounds,
     Budget,
     Certificate,
@@ -46,7 +45,6 @@ from hushrank.flows.certificate.model import (
     Released,
     Rows,
     SameInput,
-    Software,
     Spends,
     Total,
 )
@@ -57,18 +55,20 @@ from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.account import Attempt, Costs, account_of
+from hushrank.flows.ledger.budget import ALWAYS, period_at
 from hushrank.flows.ledger.entries import Chain
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.period import ALWAYS, period_at
-from hushrank.flows.ledger.sharing import Sharing, sharing_of, together_with
+from hushrank.flows.ledger.rules import Sharing, sharing_of, together_with
 from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.spectral import MeasurementMechanism
 from hushrank.flows.methods.spectral_rr import ResponseMechanism
 from hushrank.flows.methods.totals import TotalsMechanism
-from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Certify, Contents
+from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Contents
+from hushrank.flows.release.audited import AuditedPair
 from hushrank.flows.release.release import Release
+from hushrank.flows.release.software import Software
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.local import AnswerMechanism
 from hushrank.flows.statement.mechanism import CountMechanism
@@ -438,32 +438,27 @@ LEDGER_NOT_PROVED = (
 )
 
 
-def certifier(
+def certified(
     release: Release,
     config: SurveyConfig,
     drawn_by: Calibrated,
     drawn: Arrays,
     software: Software,
     ledger: LedgerPart | None,
+    files: Contents,
     audit: tuple[AuditedPair, ...] | None = None,
-) -> Certify:
-    """Makes `certificate.json` of the other published files of a release; as `certificate_of`.
+) -> Contents:
+    """`certificate.json` of the other published files of a release; arguments: `certificate_of`.
 
     Where the ledger's lines are signed, the same key signs it: `certificate.sig`.
 
     Raises:
         LedgerError: the key cannot be read.
     """
-    key = config.ledger.signing_key
-    signer = None if key is None else load_signer(key)
-
-    def certify(files: Contents) -> Contents:
-        made = certificate_of(release, config, drawn_by, drawn, software, ledger, files, audit)
-        content = made.to_json().encode()
-        signed = {} if signer is None else {SIGNATURE: signer.sign(content)}
-        return {CERTIFICATE: content, **signed}
-
-    return certify
+    made = certificate_of(release, config, drawn_by, drawn, software, ledger, files, audit)
+    content, key = made.to_json().encode(), config.ledger.signing_key
+    signed = {} if key is None else {SIGNATURE: load_signer(key).sign(content)}
+    return {CERTIFICATE: content, **signed}
 
 
 def certificate_of(

@@ -19,7 +19,9 @@ from pydantic import AwareDatetime, Field, JsonValue
 
 from hushrank.flows.certificate.draws import Cost, Draw, Part
 from hushrank.flows.certificate.numbers import Count, Digest, Rational
-from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.audited import AuditedPair
+from hushrank.flows.release.release import json_text
+from hushrank.flows.release.software import Software
 
 FORMAT: Literal[1] = 1
 OPTIONAL_IN_LEDGER = ("lifetime_epsilon", "stated_by", "stated_at", "together")
@@ -267,45 +269,6 @@ class LedgerPart(Part):
     lifetime: Total
     same_input: tuple[SameInput, ...]
     together: Total | None = None
-
-
-class Software(Part):
-    """The code that drew the noise.
-
-    Attributes:
-        hushrank: its version.
-        commit: of the source, 40 hex digits; null: not known.
-        modified: the checkout had changes that are in no commit; null: not known.
-        package_sha256: digest of a list of its Python files: lines `digest  path` as `sha256sum`
-            prints them, sorted; null: not recorded.
-        python: its version; null: not recorded.
-        libraries: versions of those that draw, count and compute.
-    """
-
-    hushrank: str
-    commit: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
-    modified: bool | None = None
-    package_sha256: Digest | None = None
-    python: str | None = None
-    libraries: dict[str, str] = Field(default_factory=dict)
-
-
-class AuditedPair(Part):
-    """What an attack on the configured mechanism has shown.
-
-    Attributes:
-        pair: two neighbouring synthetic inputs, in words.
-        epsilon_lower: the mechanism's epsilon is at least this, with that confidence.
-        confidence: of the lower bound.
-        when: of the audit.
-        stated: epsilon as claimed.
-    """
-
-    pair: str
-    epsilon_lower: Rational
-    confidence: Rational
-    when: AwareDatetime
-    stated: Rational
 
 
 class Certificate(Part):

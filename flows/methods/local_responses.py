@@ -20,7 +20,6 @@ from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import mean_pair_weight, predicted_error
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins
-from hushrank.estimation.fit.impossible_shares import impossible_shares
 from hushrank.estimation.fit.pair_fit import (
     AnswerVariance,
     DebiasedFit,
@@ -29,7 +28,12 @@ from hushrank.estimation.fit.pair_fit import (
     win_totals,
 )
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
+from hushrank.estimation.fit.weighted_pairs import (
+    UNITS,
+    WeightedPairs,
+    impossible_shares,
+    weighted_pairs_of,
+)
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.privacy import Budget

@@ -15,15 +15,17 @@ from hushrank.estimation.responses.item_graph import (
     booklet_graph,
     complete_graph,
     connecting_probability,
+    degree_for,
     even_graph,
+    noise_ratio,
     random_graph,
 )
-from hushrank.estimation.responses.measurements import DifferentialMeasurements, measurements_on
-from hushrank.estimation.responses.private_measurements import (
+from hushrank.estimation.responses.measurements import (
+    DifferentialMeasurements,
     calibrate_measurements,
+    measurements_on,
     release_measurements,
 )
-from hushrank.estimation.responses.public_graph import degree_for, noise_ratio
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
 from hushrank.flows.config.method import GraphKind, MethodFacts, Problems, Sections, SpectralConfig
 from hushrank.flows.config.responses import ResponsesConfig

@@ -16,8 +16,12 @@ import numpy as np
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
-from hushrank.estimation.rankings.footrule import footrule_estimate
-from hushrank.estimation.rankings.noisy_evidence import NoisyNets, NoisyPairs, NoisyPlaces
+from hushrank.estimation.rankings.noisy_evidence import (
+    NoisyNets,
+    NoisyPairs,
+    NoisyPlaces,
+    footrule_estimate,
+)
 from hushrank.estimation.rankings.noisy_rankings import (
     NoisyRankings,
     calibrate_rankings,

@@ -11,7 +11,7 @@ import re
 import zlib
 from typing import Any
 
-from hushrank.flows.ledger.budget_text import (
+from hushrank.flows.ledger.texts import (
     left_text,
     shared_text,
     since_first_text,

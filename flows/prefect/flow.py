@@ -13,14 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from hushrank.flows.assembly import run_job
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.prefect.artifacts import leave_artifacts
 from hushrank.flows.prefect.server import set_defaults
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.events import epsilon_since_first
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.run import Tell, run_job
-from hushrank.flows.run.stages import Outcome, Perform, Step
+from hushrank.flows.run.stages import Outcome, Perform, Step, Tell
 from hushrank.transforms.common.plain_text import shown
 
 if TYPE_CHECKING:

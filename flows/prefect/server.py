@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from hushrank.flows.errors import HushrankError, require
-from hushrank.transforms.common.extras import is_installed
+from hushrank.flows.errors import HushrankError
 from hushrank.transforms.common.local_files import MostBytes, read_local
 
 SETTINGS = {
@@ -32,32 +31,15 @@ def set_defaults() -> None:
         os.environ.setdefault(name, value)
 
 
-def check_prefect(asked: bool | None) -> None:
-    """Refuse a run that is to go through Prefect where Prefect is not installed.
-
-    Args:
-        asked: whether the run is to; None: if the environment names a server.
-
-    Raises:
-        ConfigError: Prefect is not installed.
-    """
-    if asked:
-        require("prefect", "--prefect (--direct does without)")
-    elif asked is None and os.environ.get(ADDRESS):
-        require("prefect", f"{ADDRESS}, which names a server for runs (--direct does without)")
-
-
 def server_configured() -> bool:
     """Whether Prefect's settings name a server: by variable, profile, `prefect.toml` or `.env`.
-
-    Where Prefect is not installed, its files are not read: no run can go through it.
 
     Raises:
         HushrankError: Prefect cannot read its settings.
     """
     if os.environ.get(ADDRESS):  # counts before every file
         return True
-    if not (_may_be_configured() and is_installed("prefect")):
+    if not _may_be_configured():
         return False
     set_defaults()
     try:

@@ -15,10 +15,10 @@ from itertools import chain
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
+from hushrank.flows.ledger.budget import Period
 from hushrank.flows.ledger.entries import Accept, Commit, Draw, Event, Reserve
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
-from hushrank.flows.ledger.period import Period
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG, MAX_CLOCK_LEAD
 from hushrank.flows.ledger.texts import minute_text
 from hushrank.flows.recovery.witness import Forgotten, forgotten, keep_witness, remembered

@@ -22,11 +22,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
-from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
-from hushrank.flows.ledger.book import Book
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.period import ALWAYS, Period, period_at
+from hushrank.flows.ledger.account import PAID, Attempt, ReleaseState
+from hushrank.flows.ledger.budget import ALWAYS, BudgetTerms, Period, period_at
+from hushrank.flows.ledger.ledger import Book, Ledger
 from hushrank.flows.release.archive import RELEASE, archived
 from hushrank.flows.release.release import Release, load_release
 from hushrank.flows.statement.record import Record
@@ -36,7 +34,6 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import read_whole, write_whole
 
 WITNESS_FILE = "ledgers.json"
-PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED, *OF_STREAM)
 
 
 class Counted(Record):

@@ -18,7 +18,6 @@ from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of, round_marks
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.effects import ReleasedEffects
-from hushrank.flows.release.exact import exact_text
 from hushrank.flows.release.private_sums import (
     ChosenEpsilons,
     ReleasedPairAnswers,
@@ -26,7 +25,7 @@ from hushrank.flows.release.private_sums import (
 )
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
-from hushrank.flows.release.release import Release
+from hushrank.flows.release.release import Release, exact_text
 from hushrank.flows.release.scale import WORDS, Scale, score_text
 from hushrank.flows.release.sheet_totals import ReleasedSheetTotals
 from hushrank.flows.release.statistics import (

@@ -27,7 +27,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget_text import (
+from hushrank.flows.ledger.texts import (
     alert_sentence,
     left_text,
     needed_text,

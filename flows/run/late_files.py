@@ -15,8 +15,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.key import find_key
-from hushrank.flows.release.input_contents import REMEMBERED_BYTES, Contents, is_plain
-from hushrank.flows.release.input_names import input_names
+from hushrank.flows.release.identity import REMEMBERED_BYTES, Contents, input_names, is_plain
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.input_files import files_of
 from hushrank.transforms.common.schema import InputError

@@ -32,11 +32,11 @@ from hushrank.flows.errors import (
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.cancel import abandon
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
 from hushrank.flows.run.late_files import late_files
-from hushrank.flows.run.run import abandon
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.run.stream_night import refuse_stream_id
 from hushrank.flows.run.stream_turns import (
@@ -166,7 +166,7 @@ def run_night(
 
     Raises:
         RunInProgress: another night is being ranked.
-        HushrankError: as for `prepare_night` and `run.run_job`.
+        HushrankError: as for `prepare_night` and `run.run_release`.
     """
     config = survey.config
     ledger = survey.ledger
@@ -246,7 +246,7 @@ def rank_nights(
         BudgetRefused: the budget does not hold the next night.
         ConfigError: at the end, if a night failed.
         LookStopped: at the end, if each night that failed was stopped by its pilot query.
-        HushrankError: as for `run.run_job`.
+        HushrankError: as for `run.run_release`.
     """
     config = survey.config
     if nights and not config.nightly:

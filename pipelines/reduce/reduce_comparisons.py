@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushrank.estimation.common.covariates import CovariateCounts
-from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
-from hushrank.estimation.common.sparse_counts import CellCounts
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, CellCounts, arrays_of_sparse
 from hushrank.pipelines.reduce.kind import Arrays, Kind, Parcels
 from hushrank.pipelines.reduce.reduction_job import (
     EXACT_FILE,

@@ -164,12 +164,12 @@ def validate(
 
     shown = nullcontext() if as_json else console.status(f"checking {config}")
     with shown, Reader() as reader:  # started first, because it loads as long as all the rest
+        from hushrank.flows.assembly import check_ledger
         from hushrank.flows.display import check_notes, show_checks
-        from hushrank.flows.run.budget import check_ledger
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import job_to_check
-        from hushrank.flows.run.run import drawn_before, refuse_worthless
+        from hushrank.flows.run.notes import check_worth, drawn_before
         from hushrank.flows.run.stream_night import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
@@ -177,7 +177,7 @@ def validate(
             job = job_to_check(survey, datetime.now(UTC))
         else:
             job = prepare_job(survey, night=night)
-        refuse_worthless(job)
+        check_worth(job)
         job.heads = heads_of(job.files, job.config, reader)
         ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:

@@ -75,14 +75,14 @@ def resume(
     ] = Path("survey.yaml"),
 ) -> None:
     """Publish a release that is paid for but not published; spends nothing."""
+    from hushrank.flows.assembly import resume_job
     from hushrank.flows.display import StepDisplay, show_outcome
     from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import drawn_job
-    from hushrank.flows.run.run import publish_drawn
 
     job = drawn_job(read_survey(config, anyway=True), release_id)  # it was drawn already
     console = Console()
-    show_outcome(console, publish_drawn(job, StepDisplay(console, job).perform))
+    show_outcome(console, resume_job(job, StepDisplay(console, job).perform))
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def execution(
         as_json: standard output is for a document, so progress goes to standard error.
 
     Raises:
-        ConfigError: the process may use too little memory, or Prefect is not installed.
+        ConfigError: the process may use too little memory.
         HushrankError: Prefect's settings cannot be read.
     """
     console = Console(stderr=as_json)
@@ -107,9 +107,6 @@ def execution(
 
     with Reducer() as reducer:  # started first: it loads its libraries beside this process
         _load_scipy()
-        from hushrank.flows.prefect.server import check_prefect
-
-        check_prefect(prefect)
         run = _runner(console, prefect)
 
         def execute(job: Job) -> Outcome:
@@ -138,9 +135,9 @@ def _load_scipy() -> None:
 
 def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], Outcome]:
     """The function that runs one job: directly, or as a Prefect flow."""
+    from hushrank.flows.assembly import run_job
     from hushrank.flows.display import StepDisplay
     from hushrank.flows.prefect.server import server_configured
-    from hushrank.flows.run.run import run_job
 
     told: set[str] = set()
 

@@ -18,7 +18,7 @@ from hushrank.estimation.common import central_noise
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.fit import many_fits
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import private_measurements, sheet_totals
+from hushrank.estimation.responses import measurements, sheet_totals
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.audit import audit as whole
 from hushrank.flows.audit import nights
@@ -386,7 +386,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, pairs": Bug("pairs", less_noise(central_noise)),
     "half the noise, ties": Bug("pairs, ties", less_noise(tie_counts)),
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
-    "half the noise, tests": Bug("spectral", less_noise(private_measurements)),
+    "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
     "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
     "sheets by score for free": Bug("totals", histogram_for_free, 2_500),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.backup import backup
 from hushrank.flows.errors import BackupError
 from hushrank.flows.run import steps
@@ -125,8 +126,8 @@ def die_at_night(survey: Survey, number: int) -> Job:
     """A night is reserved and counted, and then its machine loses its power."""
     checked = read_survey(survey.config)
     job = prepare_night(checked, DAYS[number], datetime.now(UTC))
-    steps.reserve(job)
-    steps.reduce(job, InProcessReducer())
+    steps.reserve(job, MEMORY)
+    steps.reduce(job, InProcessReducer().run)
     return job
 
 

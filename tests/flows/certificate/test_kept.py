@@ -14,9 +14,9 @@ from hushrank.flows.release.archive import CERTIFICATE, SUMS, check_intact, keep
 from hushrank.flows.release.publish import publish
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
-from tests.releases import make_release
+from tests.releases import make_release, page
 
-PAGE = "<!doctype html><title>report</title>"
+PAGE = page("<!doctype html><title>report</title>")
 FIRST = make_release(release_id="first", seed=1)
 SECOND = make_release(release_id="second", seed=2)
 
@@ -58,10 +58,10 @@ def test_in_cloud_storage_it_is_of_what_a_killed_run_has_left(killed_at, monkeyp
 def test_a_certificate_gives_way_with_its_release(tmp_path: Path):
     """To a later release without one, as an earlier version would publish it."""
     output = tmp_path / "out"
-    publish(FIRST, PAGE, output, certify=certify)
+    publish(FIRST, output, PAGE, certify)
     assert (output / CERTIFICATE).exists()
     later = SECOND.model_copy(update={"created": SECOND.created + timedelta(days=1)})
-    publish(later, PAGE, output)
+    publish(later, output, PAGE)
     assert not (output / CERTIFICATE).exists()
     assert {path.name for path in output.iterdir()} == {
         *("ranking.csv", "release.json", "report.html", "releases")
@@ -70,7 +70,7 @@ def test_a_certificate_gives_way_with_its_release(tmp_path: Path):
 
 def test_an_edited_certificate_is_found(tmp_path: Path):
     output = tmp_path / "out"
-    publish(FIRST, PAGE, output, certify=certify)
+    publish(FIRST, output, PAGE, certify)
     (folder,) = (output / "releases").iterdir()
     (folder / CERTIFICATE).chmod(0o644)
     (folder / CERTIFICATE).write_bytes(b"{}")

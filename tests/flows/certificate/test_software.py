@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.certificate import software as own
-from hushrank.flows.certificate.model import Software
+from hushrank.flows.release import software as own
+from hushrank.flows.release.software import Software
 
 
 @pytest.fixture(autouse=True)

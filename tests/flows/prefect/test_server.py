@@ -116,7 +116,7 @@ def test_options_go_before_settings(
     flows = []
 
     def in_flow(job, reducer, watch, tell):
-        from hushrank.flows.run.run import run_job
+        from hushrank.flows.assembly import run_job
 
         flows.append(job)
         return run_job(job, reducer, watch, tell)

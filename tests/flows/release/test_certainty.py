@@ -21,10 +21,9 @@ from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of
 from hushrank.flows.interfaces.python.release import Release as PythonRelease
 from hushrank.flows.prefect.artifacts import summary
-from hushrank.flows.release.boards import GroupRanking, RankedItem
+from hushrank.flows.release.boards import GroupRanking, RankedItem, better_lines
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sure import better_lines
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,

@@ -11,9 +11,9 @@ from scipy.sparse import csr_array
 
 from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts, outcomes_of
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
-from hushrank.flows.release.json_text import json_text
 from hushrank.flows.release.private_sums import ReleasedSums
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.release import json_text
 from hushrank.flows.release.statistics import (
     Released,
     ReleasedCounts,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.release import input_contents
+from hushrank.flows.release import identity
 from hushrank.flows.run import late_files
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
@@ -106,9 +106,9 @@ def test_history_reads_no_large_file(released, command, monkeypatch):
     write(released, NIGHT, 1, 7)
     monkeypatch.setattr(late_files, "REMEMBERED_BYTES", 1)
     read: list[str] = []
-    digest = input_contents.Contents._digest
+    digest = identity.Contents._digest
     monkeypatch.setattr(
-        input_contents.Contents,
+        identity.Contents,
         "_digest",
         lambda self, path: read.append(path) or digest(self, path),
     )

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.flows.assembly import run_job
 from hushrank.flows.errors import (
     BudgetRefused,
     ConfigError,
@@ -34,7 +35,6 @@ from hushrank.flows.run.nights import (
     rank_due,
     rank_nights,
 )
-from hushrank.flows.run.run import run_job
 from tests.flows.conftest import InProcessReducer, answers
 
 FIRST = date(2024, 11, 16)

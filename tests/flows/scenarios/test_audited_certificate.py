@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.audit import audit
 from hushrank.flows.audit.result import ASSUMPTIONS
 from hushrank.flows.run.confidential_folder import Exact
@@ -106,9 +107,9 @@ def test_what_was_drawn_is_published_where_the_audit_is_gone(audited, command):
 
 def test_an_audit_that_goes_during_a_run_was_read_before_it(audited, command):
     job = prepare_job(read_survey(audited.config))
-    reserve(job)
+    reserve(job, MEMORY)
     (audited.folder / "audit.json").unlink()
-    reduce(job, InProcessReducer())
+    reduce(job, InProcessReducer().run)
     draw(job, Exact(job.work))
     code, printed = command("resume", job.release_id, audited.config)
     assert code == 0, printed

@@ -15,7 +15,8 @@ import pytest
 from hushrank.estimation.common import central_noise, look
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import private_measurements, sheet_totals
+from hushrank.estimation.responses import measurements, sheet_totals
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.ledger.entries import Draw, read_chain, write_lines
 from hushrank.flows.methods import spectral
@@ -110,7 +111,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("win_counts", "win_loss", "pair_counts", "outcomes", "exposures"):
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
-    _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
+    _tripled(monkeypatch, measurements, "measurement_sensitivity")
     _tripled(monkeypatch, sheet_totals, "sheet_totals_sensitivity")
     _tripled(monkeypatch, look, "votes_sensitivity")
     _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
@@ -269,10 +270,10 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))
-    reserve(job)
+    reserve(job, MEMORY)
     change_the_code(monkeypatch)
     with pytest.raises(RuntimeError, match="would randomise by another law than the run states"):
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
     assert not (job.work / "exact.npz").exists()
 
 

@@ -10,7 +10,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from hushrank.flows.certificate.model import Software
+from pydantic import Field
+
+from hushrank.flows.statement.record import Record
 
 PACKAGE = "hushrank"
 LAYERS = ("estimation", "flows", "pipelines", "privacy", "transforms")
@@ -18,6 +20,27 @@ LIBRARIES = ("apache-beam", "dp-accounting", "numpy", "opendp", "pyarrow", "scip
 COMMIT = "COMMIT"  # beside the package's `__init__`, where it was built from a checkout
 SHOWN_DIGITS = 12  # of a commit, in a version
 GIT_SECONDS = 10
+
+
+class Software(Record, strict=True):
+    """The code that drew the noise.
+
+    Attributes:
+        hushrank: its version.
+        commit: of the source, 40 hex digits; null: not known.
+        modified: the checkout had changes that are in no commit; null: not known.
+        package_sha256: digest of a list of its Python files: lines `digest  path` as `sha256sum`
+            prints them, sorted; null: not recorded.
+        python: its version; null: not recorded.
+        libraries: versions of those that draw, count and compute.
+    """
+
+    hushrank: str
+    commit: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    modified: bool | None = None
+    package_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    python: str | None = None
+    libraries: dict[str, str] = Field(default_factory=dict)
 
 
 @cache

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ValidationError
+from typing import Annotated
 
-from hushrank.flows.certificate.model import AuditedPair
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.statement.record import Record
 from hushrank.transforms.common.local_files import MostBytes, read_local
+
+# A fraction in lowest terms, such as `7/10`; or `inf`.
+FractionText = Annotated[str, Field(pattern=r"^(inf|(0|[1-9][0-9]*)/[1-9][0-9]*)$")]
+
+
+class AuditedPair(Record, strict=True):
+    """What an attack on the configured mechanism has shown.
+
+    Attributes:
+        pair: two neighbouring synthetic inputs, in words.
+        epsilon_lower: the mechanism's epsilon is at least this, with that confidence.
+        confidence: of the lower bound.
+        when: of the audit.
+        stated: epsilon as claimed.
+    """
+
+    pair: str
+    epsilon_lower: FractionText
+    confidence: FractionText
+    when: AwareDatetime
+    stated: FractionText
 
 
 class _Audit(BaseModel):

@@ -1,4 +1,9 @@
-"""The content of input files, in a text for each file that only the ledger's owner can compute.
+"""What identifies a release and its input: texts that only the ledger's owner can compute.
+
+The id of a release is the same for the same job, content and night, and else another. It is a keyed
+name under the ledger's secret (`flows.ledger.key`), because it is published and the content is
+confidential. Place and date of files, and the version of hushrank, do not enter it. A fresh draw of
+a release that was drawn before has a number besides, from 1.
 
 What identifies the content:
 - a local file: BLAKE3 of its bytes, keyed by the ledger's key, so nobody else can test a guess;
@@ -20,31 +25,139 @@ as they are, because clocks of file systems are coarse. A program that has mappe
 moves its times with the first change of a page alone, until the page is written to the disk. So the
 file is flushed before it is read; where that does nothing, in memory, no digest is remembered and
 no time is believed. Without the folder, everything works and takes longer.
+
+For each input the ledger keeps keyed names, to recognise it under another population's name too: of
+the configured paths, so it recognises the next night's file in the same place; of the real path of
+each file; and of the content of each file (`contents`), so it recognises a copy, wherever it lies
+and whatever its date. A copy that was packed anew, written again or cut is not recognised: no row
+is parsed, because a refusal must not depend on rows.
+
+Older entries. Version 0.1.0 made ids from absolute paths, sizes and modification times, and from
+its own number; and before ledgers had keys, without one. A release that the ledger knows by such an
+id keeps it. Of an input the ledger then recorded the size and modification time of a local file in
+place of its content, with the id of a part that a collector wrote; such an entry is recognised by
+these.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 
 from blake3 import blake3
 
-from hushrank.flows.ledger.key import LedgerKey, Purpose
+from hushrank.flows.ledger.account import UNKNOWN, Account, ReleaseState
+from hushrank.flows.ledger.key import MOST_FILES, TAG_DIGITS, InputNames, LedgerKey, Purpose
 from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import FileFormat, InputFile, ending_of, is_remote
+from hushrank.transforms.storage.matches import part_id
 from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.write import write_whole
 from hushrank.transforms.tables.parts import DataFile, ServedTable
+
+OLDER_VERSION = "0.1.0"  # the only one whose number entered ids
+
+
+def described(
+    job_hash: str,
+    contents: Sequence[str],
+    tables: Sequence[str],
+    *,
+    night: date | None,
+    seed: int | None,
+) -> str:
+    """What a release is, as one text.
+
+    Args:
+        job_hash: of the configuration.
+        contents: of the input files, sorted.
+        tables: of the file of epsilons, if there is one.
+        night: the day whose rows are ranked; None: no nights are selected.
+        seed: of a test or simulation; None: none.
+    """
+    told = {
+        "job": job_hash,
+        "input": contents,
+        "tables": tables,
+        "night": None if night is None else night.isoformat(),
+        "seed": seed,
+    }
+    return json.dumps(told, sort_keys=True)
+
+
+def known_or_new(
+    account: Account, key: LedgerKey, text: str, older: Iterable[str], *, again: bool
+) -> str:
+    """The id under which the ledger knows a release, or that of its first draw or of a fresh one.
+
+    Args:
+        account: the population's.
+        key: of the ledger.
+        text: what the release is (`described`).
+        older: ids that it would have had in earlier versions.
+        again: whether a fresh draw is wanted. A draw that was asked for before and is not
+            published yet is taken up.
+    """
+    first = key.tag(Purpose.RELEASE, text)
+    fresh = next((each for each in (first, *older) if account.state(each) not in UNKNOWN), first)
+    drawn: list[str] = []
+    while (attempt := account.attempt(fresh)) is not None and attempt.drawn_at is not None:
+        drawn.append(fresh)
+        fresh = key.tag(Purpose.RELEASE, f"{text} again {len(drawn)}")
+    if not drawn:
+        return fresh
+    waits = account.state(drawn[-1]) is ReleaseState.DRAWN
+    return fresh if again and not waits else drawn[-1]
+
+
+def ids_of_old(
+    key: LedgerKey,
+    job_hash: str,
+    files: Iterable[InputFile],
+    tables: Iterable[InputFile],
+    night: date | None,
+) -> tuple[str, str]:
+    """The ids that a release had in version 0.1.0, with the ledger's key and without one.
+
+    Args:
+        key: of the ledger.
+        job_hash: with absolute paths.
+        files: the input, sorted by path.
+        tables: the file of epsilons, if there is one.
+        night: as in `described`.
+    """
+    told: dict[str, object] = {
+        "job": job_hash,
+        "code": OLDER_VERSION,
+        "input": [_old_identity(file) for file in files],
+        "seed": None,
+    }
+    if named := [_old_identity(file) for file in tables]:
+        told["tables"] = named
+    if night is not None:
+        told["night"] = night.isoformat()
+    text = json.dumps(told, sort_keys=True)
+    return (
+        key.tag(Purpose.RELEASE, text),
+        hashlib.sha256(text.encode()).hexdigest()[:TAG_DIGITS],
+    )
+
+
+def _old_identity(file: InputFile) -> list[str | int]:
+    return ["table", file.digest] if file.digest else [file.path, file.size, file.version]
+
 
 CACHE_FILE = "digests.json"  # in the confidential folder
 REMEMBERED_BYTES = 1 << 20  # reading a smaller file costs no more than remembering it
@@ -247,3 +360,55 @@ def _in_memory(device: int) -> bool:
             if mount.split()[2] == number:
                 return kind.split()[0] in _MEMORY_KINDS
     return True  # nobody knows: then no time is believed
+
+
+def input_names(
+    paths: Sequence[str],
+    files: Sequence[InputFile],
+    key: LedgerKey,
+    content: Callable[[InputFile], str | None],
+) -> InputNames:
+    """Compute the names of an input under the key of its ledger.
+
+    Args:
+        paths: paths as configured, absolute, patterns included; of tables in memory nothing.
+        files: the files that these paths name now, or copies of tables.
+        key: the ledger's key.
+        content: names the content of a file; None: it is not known.
+    """
+    tables = {f"table {file.digest}" for file in files if file.digest}
+    found = [file for file in files if not file.digest]
+    places = (
+        set[str]() if tables else {f"paths {path}" for path in paths},
+        {
+            f"file {file.path if is_remote(file.path) else os.path.realpath(file.path)}"
+            for file in found
+        },
+    )
+    named = {f"content {each}" for each in map(content, found) if each is not None}
+    contents = _fewest(key, named) | _fewest(key, tables)
+    copies = {
+        f"copy {file.size} {file.version} {_part_of(file)}".rstrip()
+        for file in found
+        if is_plain(file)
+    }
+    chosen = dict(contents)
+    for texts in places:
+        chosen |= _fewest(key, texts)
+    names = tuple(sorted(chosen))
+    return InputNames(
+        key.check,
+        names,
+        (*(chosen[name] for name in names), *sorted(copies)),
+        frozenset(contents),
+        tuple(_fewest(key, copies)),
+    )
+
+
+def _fewest(key: LedgerKey, texts: Iterable[str]) -> dict[str, str]:
+    """Name and text of those that a ledger keeps, which has a bound on their number."""
+    return dict(sorted((key.tag(Purpose.INPUT, text), text) for text in texts)[:MOST_FILES])
+
+
+def _part_of(file: InputFile) -> str:
+    return part_id(file.path) if file.format is FileFormat.PARQUET else ""
