@@ -175,7 +175,6 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "totals",
         {"items": {"count": 45}, "input__missing": "wrong", "privacy__max_contributions": 45},
     ),
-    "totals, no noise": ("totals", {"privacy__epsilon": "inf"}),
     "auto, blanks not asked": ("auto, test", {"input__missing": None}),
     "responses, whole sheets": ("spectral", {"input__missing": "set-aside"}),
     "responses at the source": (

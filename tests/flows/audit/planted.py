@@ -25,7 +25,7 @@ from hushrank.flows.audit import nights
 from hushrank.flows.audit.result import Part
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.methods import spectral, streams, trusted_rankings
+from hushrank.flows.methods import spectral, streams, totals, trusted_rankings
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.run import drawn
 from hushrank.flows.run.context import Survey
@@ -254,8 +254,16 @@ def twice_the_people(patch: pytest.MonkeyPatch) -> None:
 
 
 def right_answers_alone(patch: pytest.MonkeyPatch) -> None:
-    """A wrong answer counts 0 and a right one twice: two totals apart, but further from absent."""
-    patch.setattr(sheet_totals, "signs_of", lambda correct: 2 * correct.astype(np.int64))
+    """A wrong answer counts 0 and a right one twice: a sheet that comes moves a total by 2."""
+    right = totals.release_sheet_totals
+
+    def wrong(counted: Any, calibration: Any, bits: Any) -> Any:
+        entries, shape = counted.entries.copy(), counted.shape
+        people = entries[shape.n_items :].sum() // shape.sheet_weight
+        entries[: shape.n_items] += shape.answer_weight * people
+        return right(replace(counted, entries=entries), calibration, bits)
+
+    patch.setattr(totals, "release_sheet_totals", wrong)
 
 
 def histogram_for_free(patch: pytest.MonkeyPatch) -> None:
@@ -272,14 +280,14 @@ def histogram_for_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def sheets_told(patch: pytest.MonkeyPatch) -> None:
-    """The sum of the noisy numbers of sheets is made exact: how many sheets count is told."""
+    """How many sheets count is told as it is, beside noisy totals."""
+    right = totals.Totals.draw
 
-    def draw(entries: Any, law: NoiseLaw, bits: Any) -> Any:
-        noisy = add_noise(entries, law, bits)
-        noisy[-1] += entries[-8:].sum() - noisy[-8:].sum()  # of 7 items, which an audit takes
-        return noisy
+    def wrong(self: Any, exact: Any, mechanism: Any, bits: Any) -> Any:
+        people = exact["sheets"][mechanism.shape.n_items :].sum(keepdims=True)
+        return {**right(self, exact, mechanism, bits), "people": people}
 
-    patch.setattr(sheet_totals, "add_noise", draw)
+    patch.setattr(totals.Totals, "draw", wrong)
 
 
 def charged_as_added(patch: pytest.MonkeyPatch) -> None:
@@ -390,7 +398,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
     "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
     "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
-    "how many sheets count is told": Bug("totals", sheets_told, 2_500),
+    "how many sheets count is told": Bug("totals, Gaussian, added", sheets_told),
     "half the noise, borda": Bug("borda", less_noise(noisy_rankings)),
     "half the noise, kemeny": Bug("kemeny", less_noise(noisy_rankings)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(noisy_rankings)),
