@@ -91,7 +91,6 @@ class ConditionalFit:
         unbiased: b without the ridge's pull, to first order.
         covariance: shape (n, n), of the errors of `unbiased`.
         noise: the part of it that noise makes.
-        curvature: V, shape (n, n).
         people: sheets with each item, noise included, shape (n,).
         kept: smallest share of an item's difficulty that the ridge leaves.
     """
@@ -100,7 +99,6 @@ class ConditionalFit:
     unbiased: Floats
     covariance: Floats
     noise: Floats
-    curvature: Floats
     people: Floats
     kept: float
 
@@ -182,6 +180,21 @@ def curvature_of(difficulty: Floats, knots: Integers, chance: Floats, weights: F
     return np.asarray(covariance)
 
 
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """Variance of the noise in half of right less wrong, and in a number of sheets; the ridge."""
+
+    of_half: float
+    of_sheets: float
+    ridge: float
+
+    def pull(self, state: _State) -> tuple[Floats, Floats]:
+        """Weight of the ridge for each item, and the part of it that noise makes."""
+        own = np.maximum(np.diagonal(state.curvature), np.finfo(np.float64).tiny)
+        added = self.of_half + self.of_sheets * np.square(state.loadings).sum(axis=1)
+        return self.ridge * (1 + added / own), self.ridge * added / own
+
+
 def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     """Fit difficulties to released totals.
 
@@ -193,47 +206,53 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     Raises:
         ConvergenceError: no solution was found.
     """
-    counts, shape = _counts_of(totals), totals.shape
-    of_half = variance / (2 * shape.answer_weight) ** 2
-    of_sheets = variance / shape.sheet_weight**2
-    ridge = 0.0 if variance == 0 and _exists(counts) else 1 / RIDGE_SD**2
-    n = totals.n_items
+    counts, shape, n = _counts_of(totals), totals.shape, totals.n_items
+    noise = _Noise(
+        of_half=variance / (2 * shape.answer_weight) ** 2,
+        of_sheets=variance / shape.sheet_weight**2,
+        ridge=0.0 if variance == 0 and _exists(counts) else 1 / RIDGE_SD**2,
+    )
+    difficulty, state = _solve(counts, noise)
+    pull, _ = noise.pull(state)
+    inverse: Floats = np.asarray(np.linalg.pinv(state.curvature, hermitian=True), np.float64)
+    spread = noise.of_half * np.eye(n) + noise.of_sheets * state.loadings @ state.loadings.T
+    private = inverse @ spread @ inverse
+    shifted = inverse @ (pull * difficulty)
+    own = np.diagonal(state.curvature)
+    return ConditionalFit(
+        difficulty=difficulty,
+        unbiased=difficulty + shifted - shifted.mean(),
+        covariance=inverse + private,
+        noise=private,
+        people=counts.people,
+        kept=float((own / np.maximum(own + pull, np.finfo(np.float64).tiny)).min()),
+    )
+
+
+def _solve(counts: _Counts, noise: _Noise) -> tuple[Floats, _State]:
+    """Damped Newton steps from 0 to u + k b = 0, sum b = 0."""
+    n = len(counts.half)
     difficulty, before, damping = np.zeros(n), np.inf, 1.0
     for _ in range(MOST_STEPS):
         state = counts.at(difficulty)
-        own = np.maximum(np.diagonal(state.curvature), np.finfo(np.float64).tiny)
-        added = of_half + of_sheets * np.square(state.loadings).sum(axis=1)
-        pull = ridge * (1 + added / own)
-        steeper = ridge * added / own * np.abs(difficulty)  # V falls as an item moves away
-        system = state.curvature + np.diag(pull + steeper) + own.mean() / n
+        pull, by_noise = noise.pull(state)
+        steeper = by_noise * np.abs(difficulty)  # V falls as an item moves away
+        flat = float(np.trace(state.curvature)) / n**2  # V says nothing of the sum
+        system = state.curvature + np.diag(pull + steeper) + flat
         wanted = np.linalg.solve(
             system, np.column_stack([-state.balance - pull * difficulty, np.ones(n)])
         )
         move = wanted[:, 0] - wanted[:, 1] * (wanted[:, 0].sum() / wanted[:, 1].sum())
         longest = float(np.abs(move).max())
-        if not longest >= CLOSE:
-            break
+        if longest < CLOSE:
+            return difficulty, state
+        if not np.isfinite(longest):
+            raise ConvergenceError("difficulties are not finite")
         damping = min(1.0, 1.2 * damping) if longest < before else max(damping / 2, LEAST_DAMPING)
         before = longest
         difficulty = difficulty + move * damping * min(1.0, LONGEST_STEP / longest)
         difficulty -= difficulty.mean()
-    else:
-        raise ConvergenceError(f"difficulties still move by {longest:.3g}")
-    if not np.isfinite(longest):
-        raise ConvergenceError("difficulties are not finite")
-    inverse: Floats = np.asarray(np.linalg.pinv(state.curvature, hermitian=True), np.float64)
-    spread = of_half * np.eye(n) + of_sheets * state.loadings @ state.loadings.T
-    noise = inverse @ spread @ inverse
-    shifted = inverse @ (pull * difficulty)
-    return ConditionalFit(
-        difficulty=difficulty,
-        unbiased=difficulty + shifted - shifted.mean(),
-        covariance=inverse + noise,
-        noise=noise,
-        curvature=state.curvature,
-        people=counts.people,
-        kept=float((own / (own + pull)).min()),
-    )
+    raise ConvergenceError(f"difficulties still move by {longest:.3g}")
 
 
 def _counts_of(totals: SheetTotals) -> _Counts:

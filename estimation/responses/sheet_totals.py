@@ -111,16 +111,21 @@ class SheetShape:
             ValueError: a sheet has not just the items of a booklet.
         """
         n_people = int(person[-1]) + 1 if len(person) else 0
-        totals = np.bincount(item, signs_of(correct), self.n_items).astype(np.int64)
+        points = np.bincount(2 * item + correct, minlength=2 * self.n_items).reshape(-1, 2)
+        totals = points[:, 1] - points[:, 0]
         answers = np.bincount(person, minlength=n_people)
-        score = np.bincount(person, correct, n_people).astype(np.int64)
+        score = np.bincount(person[correct > 0], minlength=n_people)
         of_person = self._booklet_of(person, item, answers)
+        if (of_person[answers > 0] < 0).any():
+            raise ValueError("a sheet must have all items of one booklet, and no other")
         parts = [self.answer_weight * totals]
         for booklet in range(len(self.booklets)):
             parts.append(self._histogram(score[(of_person == booklet) & (answers > 0)], booklet))
         return np.concatenate(parts)
 
     def _booklet_of(self, person: Integers, item: Integers, answers: Integers) -> Integers:
+        if self.booklets == (tuple(range(self.n_items)),):  # nobody answers an item twice
+            return np.where(answers == self.n_items, 0, -1)
         members = booklet_members(self.n_items, self.booklets)
         sizes, found = members.sum(axis=1), np.full(len(answers), -1)
         ends = np.concatenate([[0], np.cumsum(answers)])
@@ -129,8 +134,6 @@ class SheetShape:
         for booklet, own in enumerate(members):
             same = (sheets @ own.astype(np.int64) == sizes[booklet]) & (answers == sizes[booklet])
             found[same] = booklet
-        if (found[answers > 0] < 0).any():
-            raise ValueError("a sheet must have all items of one booklet, and no other")
         return found
 
     def _histogram(self, score: Integers, booklet: int) -> Integers:
@@ -141,11 +144,6 @@ class SheetShape:
         size = len(knots)
         below = np.bincount(low, self.sheet_weight - above, size)
         return (below + np.bincount(low + 1, above, size)).astype(np.int64)
-
-
-def signs_of(correct: NDArray[np.uint8]) -> Integers:
-    """What answers add to the totals of their items: 1 if right, -1 if wrong."""
-    return 2 * correct.astype(np.int64) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,10 @@ def test_test_answers_and_rankings():
         own = {"n": n, "L": params.max_contributions, "sides": sides_of(params)}
         formula = plain_formula("measurement_sensitivity", {**own, "edges": n - 1, "degree": n - 1})
         assert comes_to(formula) == measurement_sensitivity(params, n, n - 1, n - 1)
+        for answer, sheet in ((1, 1), (1, 25), (3, 2)):
+            totals = {**own, "answer_weight": answer, "sheet_weight": sheet}
+            wanted = derivations.sheet_totals_sensitivity(params, n, answer, sheet)
+            assert comes_to(plain_formula("sheet_totals_sensitivity", totals)) == wanted
         for weights in (
             {Part.ABOVE: 1},
             {Part.NETS: 3, Part.SQUARES: 1, Part.RANKINGS: 7},
