@@ -28,6 +28,7 @@ from hushrank.flows.trust.audit.result import AuditFound, Draws, Looks, Part
 from hushrank.privacy.audit_law import epsilon_of_shift
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
+from tests.flows.small_jobs import SMALL_JOBS
 from tests.flows.trust.audit.planted import (
     BUGS,
     JOBS,
@@ -38,7 +39,6 @@ from tests.flows.trust.audit.planted import (
     unheard_noise,
     unheard_noise_of_covariates,
 )
-from tests.flows.small_jobs import SMALL_JOBS
 from tests.statistics import FALSE_POSITIVE_RATE
 
 RUNS = 250

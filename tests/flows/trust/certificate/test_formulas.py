@@ -26,7 +26,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import stream_of
 from hushrank.privacy.stream_encoder import Terms, Workload
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
-from tests.flows.certificate.formulas import evaluated
+from tests.flows.trust.certificate.formulas import evaluated
 
 SIZES = (2, 3, 5, 8)
 
