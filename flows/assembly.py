@@ -6,12 +6,10 @@ ledgers nor whoever watches. Each is handed to them here, as a part of `Services
 
 from __future__ import annotations
 
-from hushrank.flows.certificate.build import certified, ledger_part
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.recovery.witness import keep_witness, require_remembered
 from hushrank.flows.release.archive import (
     REPORT,
     Contents,
@@ -26,10 +24,12 @@ from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.notes import advise, log_note
-from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import publish_drawn, run_release
 from hushrank.flows.run.stages import Memory, Outcome, Perform, Services, Tell, directly
+from hushrank.flows.trust.certificate.build import certified, ledger_part
+from hushrank.flows.trust.recovery.witness import keep_witness, require_remembered
+from hushrank.flows.watching.observer import observer_of
 from hushrank.privacy.accounting import Spend
 
 MEMORY = Memory(require=require_remembered, keep=keep_witness)

@@ -41,7 +41,6 @@ from hushrank.flows.release.wording import (
 from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
-from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.notes import CODES, engine_notes, input_notes, is_preflib, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.statement.sentences import delta_sentence
@@ -139,19 +138,6 @@ def alert_text(balance: Balance, fraction: float) -> str:
     """A warning that a fraction of the budget is used."""
     left = balance_text(balance, datetime.now(UTC).date())
     return f"Budget alert: {alert_sentence(fraction)} {left}"
-
-
-def night_text(result: NightResult) -> str:
-    """A line about one night, or about a run of a schedule without nights."""
-    name = f"{result.night or 'run'}  {result.status}"
-    if result.outcome is None:
-        return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
-    spent = result.outcome.spent
-    cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
-    if spent == FREE:
-        cost = "paid for with its stream"
-    late = f" {result.outcome.late}".rstrip()
-    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}{late}"
 
 
 def expected_error(release: Release) -> str:

@@ -1,4 +1,4 @@
-"""The record of noisy totals of answer sheets; it belongs to the union in `statistics`."""
+"""The record of noisy totals of answer sheets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field
 
 from hushrank.estimation.responses.sheet_totals import SheetTotals
 from hushrank.flows.release.public_pairs import require_noisy
-from hushrank.flows.statement.record import Record
+from hushrank.flows.release.released import Figure, ReleasedRecord
 
 
-class ReleasedSheetTotals(Record):
+class ReleasedSheetTotals(ReleasedRecord):
     """Noisy right less wrong answers of each item, and noisy numbers of sheets by raw score.
 
     Attributes:
@@ -24,6 +24,7 @@ class ReleasedSheetTotals(Record):
         sheets: of each booklet, these numbers, noise included.
     """
 
+    shows = (Figure.ITEM_MAP,)
     kind: Literal["sheet-totals"] = "sheet-totals"
     answer_weight: int = Field(ge=1)
     sheet_weight: int = Field(ge=1)
@@ -52,7 +53,3 @@ class ReleasedSheetTotals(Record):
             knots=tuple(tuple(shape.knots(booklet).tolist()) for booklet in booklets),
             sheets=tuple(tuple(part.tolist()) for part in totals.histograms),
         )
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: nobody won anything."""
-        return None

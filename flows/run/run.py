@@ -1,6 +1,6 @@
 """One run of a job, in order: validate, reserve, reduce, draw, estimate, publish, commit.
 
-The same steps run directly or as the tasks of a Prefect flow (`flows.prefect.flow`); the difference
+The same steps run directly or as the tasks of a Prefect flow (`flows.nights.flow`); the difference
 is one function, `Perform`. What spends budget is never repeated: `draw` has no retries, and a run
 that finds the noise drawn goes on from there. A run that ends before puts back what it has begun.
 """
@@ -20,6 +20,7 @@ from hushrank.flows.run.confidential_folder import (
     forget_unmarked,
 )
 from hushrank.flows.run.context import Job
+from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.stages import (
     COMMIT,
     DRAW,
@@ -95,7 +96,7 @@ def _run_steps(job: Job, services: Services, wait: float) -> Outcome:
     for note in services.advise(job):
         services.tell(note)
     with job.ledger.run_lock(job.release_id, wait):
-        return _publish(job, services, _draw_once(job, services))
+        return _publish(job, services, *_draw_once(job, services))
 
 
 def _published(job: Job, services: Services) -> Outcome | None:
@@ -117,10 +118,10 @@ def publish_drawn(job: Job, services: Services) -> Outcome:
     if (done := _published(job, services)) is not None:
         return done
     with job.ledger.run_lock(job.release_id):
-        return _publish(job, services, None)
+        return _publish(job, services)
 
 
-def _draw_once(job: Job, services: Services) -> Reserved | None:
+def _draw_once(job: Job, services: Services) -> tuple[Reserved | None, Drawn | None]:
     """Reserve, read, count, draw, unless it was drawn before.
 
     Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
@@ -130,24 +131,27 @@ def _draw_once(job: Job, services: Services) -> Reserved | None:
         return _draw_or_undo(job, services)
 
 
-def _draw_or_undo(job: Job, services: Services) -> Reserved | None:
+def _draw_or_undo(job: Job, services: Services) -> tuple[Reserved | None, Drawn | None]:
     perform, begun = services.perform, False
     job.ledger.accepted = False
     try:
         reserved = perform(RESERVE, lambda: reserve(job, services.memory))
         begun = True
-        if reserved is not None:
-            exact = perform(REDUCE, lambda: reduce(job, services.read))
-            perform(DRAW, lambda: draw(job, exact))
+        if reserved is None:
+            return None, None
+        exact = perform(REDUCE, lambda: reduce(job, services.read))
+        return reserved, perform(DRAW, lambda: draw(job, exact))
     except BaseException as error:
         if begun or job.ledger.accepted or not isinstance(error, HushrankError):
             undo(job, job.ledger, error)
         raise
-    return reserved
 
 
-def _publish(job: Job, services: Services, reserved: Reserved | None) -> Outcome:
-    ledger, perform, drawn = job.ledger, services.perform, stored(job)
+def _publish(
+    job: Job, services: Services, reserved: Reserved | None = None, drawn: Drawn | None = None
+) -> Outcome:
+    """Publish what this run has drawn and paid for; None: an earlier one did."""
+    ledger, perform, drawn = job.ledger, services.perform, drawn or stored(job)
     release = perform(ESTIMATE, lambda: estimate(job, drawn))
     balance = ledger.balance(book=ledger.known())
     attach = services.attachments

@@ -107,7 +107,7 @@ def _reserved(job: Job, memory: Memory) -> Reserved | None:
         if noisy is not None:
             make_confidential(job.config.confidential, job.release_id)
             with signals_held():
-                finish_drawn(job.work, store_unmarked(job.work, _content(job, noisy)))
+                finish_drawn(job.work, _store(job, _drawn(job, noisy)))
             return None
         if not job.again:
             refuse_lost(attempt, job.work)
@@ -133,14 +133,14 @@ def reduce(job: Job, read: Read) -> Exact:
     return Exact(job.work)
 
 
-def draw(job: Job, exact: Exact) -> None:
+def draw(job: Job, exact: Exact) -> Drawn:
     """Draw the noise, once, and store what may be published; the exact arrays are then deleted.
 
     What was drawn is on disk before the ledger counts it, so a full disk is met before the point
     of no return. After `mark_drawn` the budget is spent whatever happens. It is spent as well where
     the mechanism fails, for that may tell something about the rows.
 
-    Nothing is returned: what is published is what is stored, whichever run publishes it.
+    What is returned equals what is stored, so that whichever run publishes it publishes the same.
 
     Raises:
         PredictableBits: the job is to be safe, and bits that the reduction or the draw takes are
@@ -148,28 +148,33 @@ def draw(job: Job, exact: Exact) -> None:
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
     noisy = job.occasion.draw(job, exact)
-    content = _content(job, noisy)
+    drawn = _drawn(job, noisy)
     with signals_held():
-        digest = store_unmarked(job.work, content)
+        digest = _store(job, drawn)
         mark(job, digest, noisy)
         finish_drawn(job.work, digest)
         job.occasion.tidy(job)
+    return drawn
 
 
-def _content(job: Job, noisy: Noisy) -> bytes:
-    """All that is stored of what was drawn just now."""
-    drawn = Drawn(
+def _drawn(job: Job, noisy: Noisy) -> Drawn:
+    """What was drawn just now, as it is read back from where it is stored."""
+    return Drawn(
         arrays=noisy.arrays,
         drawn_by=noisy.drawn_by,
         bits=noisy.bits,
         votes=noisy.votes,
         people=people_asked(job.config),
-        created=datetime.now(UTC),
+        created=datetime.now(UTC).replace(microsecond=0),
         code_version=stated_version(),
         software=software(),
-        audit=job.survey.audit,
+        audit=job.survey.audit or None,
     )
-    return npz_bytes(**entries_of(drawn))
+
+
+def _store(job: Job, drawn: Drawn) -> str:
+    """Store it where nobody takes it for a release; return its digest."""
+    return store_unmarked(job.work, npz_bytes(**entries_of(drawn)))
 
 
 def finish(work: Place, attempt: Attempt | None) -> None:

@@ -38,8 +38,8 @@ from hushrank.flows.ledger.key import Purpose as Named
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import NEW_STREAM, NightToPay, check_night, reserve_night
 from hushrank.flows.methods.base import Calibrated, ReductionJob
+from hushrank.flows.methods.counts.streams import ANSWERS, RELEASED, arrays_of
 from hushrank.flows.methods.reductions import CountedMethod
-from hushrank.flows.methods.streams import ANSWERS, RELEASED, arrays_of
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.confidential_folder import (
     Exact,

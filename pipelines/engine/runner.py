@@ -118,7 +118,7 @@ def does_without_beam(job: HasInput) -> bool:
 
 
 def is_small(job: HasInput) -> bool:
-    """Whether the stand-in runs the job: few local rows, and neither Beam nor an engine was asked."""
+    """Whether Beam's stand-in should run the job: few local rows, and no engine asked for."""
     paths = [job.confidential, *(file.path for file in job.files)]
     few = sum(file.most_bytes for file in job.files) <= SMALL_BYTES
     if not (few and job.engine.takes_stand_in) or any(map(is_remote, paths)):

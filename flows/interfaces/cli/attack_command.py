@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hushrank.flows.audit.result import AuditFound, Bound, PartFound
+    from hushrank.flows.trust.audit.result import AuditFound, Bound, PartFound
     from hushrank.pipelines.privatize.synthetic_rankings import RankingColumns, SyntheticRankings
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.storage.files import InputFile
@@ -263,9 +263,9 @@ def audit(
         raise ConfigError(f"--minutes must be above 0 and at most {MOST_MINUTES:g}, got {minutes}")
     console = Console(stderr=as_json)
     with console.status(f"reading {config}") if not as_json else nullcontext() as status:
-        from hushrank.flows.audit.audit import audit as found_by
-        from hushrank.flows.audit.result import AUDIT_FILE
         from hushrank.flows.run.job import read_survey
+        from hushrank.flows.trust.audit.audit import audit as found_by
+        from hushrank.flows.trust.audit.result import AUDIT_FILE
         from hushrank.transforms.storage.write import write_whole
 
         path = out or config.with_name(AUDIT_FILE)

@@ -114,8 +114,8 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     """Give back the budget that a dead run reserved before it drew any noise."""
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.nights.cancel import cancel as give_back
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.cancel import cancel as give_back
 
     checked = load_config(config)
     ledger = ledger_of(checked)
@@ -132,10 +132,10 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     from hushrank.flows.assembly import check_ledger
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.recovery.recovery import findings, recover_ledger
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.run.job import inputs_of
+    from hushrank.flows.trust.recovery.recovery import findings, recover_ledger
 
     checked = load_config(config)
     if yes:  # a witness is written there
@@ -218,7 +218,7 @@ def _of_nights(
     )
     from hushrank.flows.ledger.forecast import forecast as forecast_of
     from hushrank.flows.ledger.texts import spend_text
-    from hushrank.flows.run.nights import due_nights
+    from hushrank.flows.nights.nights import due_nights
 
     now = datetime.now(UTC)
     due = 0

@@ -49,7 +49,7 @@ def serve(config: ConfigPath, cron: CronText = None, anyway: Anyway = False) -> 
     _check_server()
     from prefect.types.entrypoint import EntrypointType
 
-    from hushrank.flows.prefect.scheduled import nights
+    from hushrank.flows.nights.scheduled import nights
 
     console = Console()
     while True:
@@ -94,7 +94,7 @@ def deploy(
     from prefect.deployments.runner import RunnerDeployment
     from prefect.types.entrypoint import EntrypointType
 
-    from hushrank.flows.prefect.scheduled import nights
+    from hushrank.flows.nights.scheduled import nights
 
     deployment = RunnerDeployment.from_flow(
         nights,

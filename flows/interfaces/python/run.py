@@ -28,9 +28,9 @@ from hushrank.flows.interfaces.python.configuration import (
 from hushrank.flows.interfaces.python.release import Release
 from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
+from hushrank.flows.nights.nights import run_night
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, prepare_job, read_survey
-from hushrank.flows.run.nights import run_night
 from hushrank.flows.run.notes import log_note
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly

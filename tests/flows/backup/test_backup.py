@@ -16,12 +16,12 @@ import pytest
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.backup import backup
 from hushrank.flows.errors import BackupError
+from hushrank.flows.nights.nights import lock_of_nights, prepare_night
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import lock_of_nights, prepare_night
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.flows.backup.conftest import CLOUD, LOCAL, OTHER_CLOUD, elsewhere, everything
 from tests.flows.conftest import InProcessReducer, Survey

@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from hushrank.flows.assembly import MEMORY
-from hushrank.flows.audit import audit
-from hushrank.flows.audit.result import ASSUMPTIONS
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.flows.trust.audit import audit
+from hushrank.flows.trust.audit.result import ASSUMPTIONS
 from tests.flows.conftest import InProcessReducer
 from tests.flows.crashes import drawn_job_of
 from tests.statistics import FALSE_POSITIVE_RATE

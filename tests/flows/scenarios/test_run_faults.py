@@ -27,9 +27,9 @@ from hushrank.flows.errors import ConfigError, HushrankError, LedgerError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.nights.nights import rank_nights
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.nights import rank_nights
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -75,7 +75,8 @@ def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
 ):
     with monkeypatch.context() as patch:
         patch.setattr(
-            "hushrank.flows.methods.noisy_counts.rank_by_win_counts", raising(KeyboardInterrupt())
+            "hushrank.flows.methods.counts.noisy_counts.rank_by_win_counts",
+            raising(KeyboardInterrupt()),
         )
         assert command("run", survey.config, "--direct")[0] == 130
     assert events(survey) == ["open", "reserve", "draw"]

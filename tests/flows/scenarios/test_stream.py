@@ -21,10 +21,10 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.nights.nights import prepare_night
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import prepare_night
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
 from hushrank.transforms.common import encode
