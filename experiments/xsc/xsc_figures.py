@@ -121,12 +121,14 @@ def _line_panel(
         axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=color, alpha=0.2)
         first = members[0]
         printed = {
-            cell.L: cell.mean
+            cell.setting.L: cell.mean
             for cell in PRINTED
-            if (cell.scenario, cell.link, cell.metric, cell.m)
+            if (cell.setting.scenario, cell.setting.link, cell.metric, cell.setting.m)
             == (first.scenario, first.link, metric, first.m)
         }
-        axes.plot(list(printed), list(printed.values()), "x--", color=color, alpha=0.6)
+        axes.plot(
+            np.array(list(printed), float), list(printed.values()), "x--", color=color, alpha=0.6
+        )
     if layout.log:
         axes.loglog()
     axes.set_xlabel(LABELS[layout.x])

@@ -102,7 +102,7 @@ def scheme_epsilon(scheme: str, m: int, people: int) -> float:
     """
     grown = math.log(m * people) / math.log(EQUAL_AT)
     power = {"1": 1.5, "2": 0, "3": -2}[scheme]
-    return EQUAL_EPSILON * grown**power * math.sqrt(EQUAL_AT / (m * people))
+    return EQUAL_EPSILON * float(grown**power) * math.sqrt(EQUAL_AT / (m * people))
 
 
 def _tradeoff(setting: Setting, rng: np.random.Generator) -> Values:

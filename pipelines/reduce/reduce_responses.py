@@ -32,6 +32,7 @@ from hushrank.transforms.responses.answer_counts import (
     MeasurementsFn,
     RandomizedSums,
     RandomizedSumsFn,
+    SheetTotalsFn,
     randomized_sums,
 )
 from hushrank.transforms.responses.answer_sheets import (
@@ -123,12 +124,16 @@ class ResponsesKind(Kind[ReduceResponses]):
 
     def combine(self) -> beam.CombineFn:
         n_items = len(self.job.catalogue)
+        if self.job.totals is not None:
+            return SheetTotalsFn(self.job.totals)
         if self.job.local is None:
             return MeasurementsFn(n_items)
         return RandomizedSumsFn(self.job.local, n_items)
 
     def arrays(self, total: RandomizedSums | NDArray[np.int64]) -> Arrays:
-        return total.arrays() if isinstance(total, RandomizedSums) else {"y": total}
+        if isinstance(total, RandomizedSums):
+            return total.arrays()
+        return {"y" if self.job.totals is None else "sheets": total}
 
 
 def _with_cell_types(head: Head, file: InputFile, columns: ResponseColumns | WideColumns) -> Head:

@@ -61,6 +61,11 @@ from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
+UNCONFIRMED = "The {} cannot confirm one {} answer on {}, so {} difficulty has no {} bound."
+SHRUNK = (
+    "Because noise is large, difficulties were shrunk to {:.0%} of their raw values, which reduces"
+    " their error. The intervals were not shrunk."
+)
 MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
 UNEVEN = 0.3  # relative spread of how often two items were answered together; above: a warning
 SYSTEMATIC_GAPS = (
@@ -232,10 +237,11 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         rules=_problems_of_sections,
     )
     mechanism = MeasurementMechanism
+    plan_order = 1
 
     def calibrate(self, config: SurveyConfig) -> MeasurementMechanism:
         """Noise on every count of a pair of the graph."""
-        problems = list(_problems(config))
+        problems = list(problems_of_sheets(config, "spectral", MOST_ITEMS))
         if problems:
             raise ConfigError("\n".join(problems))
         choice, params = graph_choice(config), config.privacy.params()
@@ -334,7 +340,8 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         return (count_noise(RESTATED.what, 2 * graph.n_edges, formula, counts.calibration),)
 
 
-def _problems(config: SurveyConfig) -> Iterator[str]:
+def problems_of_sheets(config: SurveyConfig, method: str, most_items: int) -> Iterator[str]:
+    """Rules of a test whose people are protected, for a method of so many items at most."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
     if privacy.unit is not Unit.USER:
         yield f"privacy.unit: {privacy.unit} is not for test answers; write unit: user"
@@ -348,8 +355,8 @@ def _problems(config: SurveyConfig) -> Iterator[str]:
         yield "privacy.per_item_cap: is for comparisons; nobody answers an item twice. Remove it"
     if privacy.distinct_pairs:
         yield "privacy.distinct_pairs: is for comparisons; nobody answers an item twice. Remove it"
-    if n_items > MOST_ITEMS:
-        yield f"items: must be at most {MOST_ITEMS} for method: spectral, got {n_items}"
+    if n_items > most_items:
+        yield f"items: must be at most {most_items} for method: {method}, got {n_items}"
 
 
 def _settings(config: SurveyConfig) -> SpectralConfig:
@@ -444,28 +451,23 @@ def _warnings(
     linked = found.connection
     alone = linked.no_lower_limit & linked.no_upper_limit
     what = "noisy counts" if noisy else "counts"
-    unconfirmed = (
-        f"The {what} cannot confirm one {{}} answer on {{}}, so {{}} difficulty has no {{}} bound."
-    )
     if alone.any():
-        yield f"The {what} cannot determine the difficulty of {_named(names, alone)}."
+        yield f"The {what} cannot determine the difficulty of {named_items(names, alone)}."
     for where, answer, bound in (
         (linked.no_upper_limit & ~alone, "correct", "upper"),
         (linked.no_lower_limit & ~alone, "wrong", "lower"),
     ):
         if where.any():
             whose = "its" if where.sum() == 1 else "their"
-            yield unconfirmed.format(answer, _named(names, where), whose, bound)
+            yield UNCONFIRMED.format(what, answer, named_items(names, where), whose, bound)
     if found.uneven > UNEVEN:
         yield SYSTEMATIC_GAPS
     if found.kept < MOSTLY_KEPT:
-        yield (
-            f"Because noise is large, difficulties were shrunk to {found.kept:.0%} of their raw"
-            " values, which reduces their error. The intervals were not shrunk."
-        )
+        yield SHRUNK.format(found.kept)
 
 
-def _named(names: Sequence[str], where: NDArray[np.bool_]) -> str:
+def named_items(names: Sequence[str], where: NDArray[np.bool_]) -> str:
+    """Names of the items where `where` is true, the first few if they are many."""
     return name_list([names[item] for item in np.flatnonzero(where).tolist()])
 
 

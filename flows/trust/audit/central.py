@@ -37,6 +37,7 @@ from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.responses.whole_sheets import Missing
 
 LOOK = "the look at the rows"
 FEW_TIMES = 5
@@ -160,7 +161,8 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
         return comparisons_by_others(small, _times(small, calibrated))
     if isinstance(small.input, RankingsConfig):
         return {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
-    items = np.arange(min(2, n_items))
+    missing = small.responses.missing or Missing.UNSEEN
+    items = np.arange(min(2, n_items) if missing is Missing.UNSEEN else n_items)
     return {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}
 
 

@@ -48,6 +48,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
     *("random-pairs, hidden items", "auto", "spectral, look", "footrule, look"),
+    *("totals", "totals, Gaussian, added"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -55,6 +56,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
+    *("totals", "totals, Gaussian, added"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -69,7 +71,8 @@ FAULTS = (
     "thresholds of twice the epsilon, random-pairs, hidden items",
     *("half the noise, objective, where it is drawn", "half the noise, objective"),
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
-    *("adjacency confused, borda", "twice L count, spectral"),
+    *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
+    *("right answers alone", "sheets by score for free", "how many sheets count is told"),
 )
 
 
