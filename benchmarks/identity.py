@@ -49,7 +49,7 @@ def measure(folder: Path) -> None:
     import scaling
 
     from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
-    from hushrank.flows.release.input_contents import Contents, meant_by
+    from hushrank.flows.release.identity import Contents, meant_by
     from hushrank.transforms.storage.files import list_files
 
     files = list_files([str(folder)])

@@ -18,15 +18,16 @@ from hushrank.estimation.responses.item_graph import (
     ItemGraph,
     complete_graph,
     connecting_probability,
+    degree_for,
     even_graph,
+    even_graph_pays,
     random_graph,
 )
-from hushrank.estimation.responses.measurements import measurements_on
-from hushrank.estimation.responses.private_measurements import (
+from hushrank.estimation.responses.measurements import (
     calibrate_measurements,
+    measurements_on,
     release_measurements,
 )
-from hushrank.estimation.responses.public_graph import degree_for, even_graph_pays
 from hushrank.estimation.responses.spectral_estimate import estimate_difficulties
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import seeded_bits

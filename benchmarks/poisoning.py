@@ -18,9 +18,13 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, weight_of_lies
-from hushrank.estimation.fit.impossible_shares import impossible_shares
 from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
-from hushrank.estimation.fit.weighted_pairs import WeightedPairs, dense_sums, weighted_terms
+from hushrank.estimation.fit.weighted_pairs import (
+    WeightedPairs,
+    dense_sums,
+    impossible_shares,
+    weighted_terms,
+)
 from hushrank.privacy.randomized_response import flip_probability, flip_thresholds
 
 N_ITEMS, SPREAD = 20, 3.0

@@ -15,7 +15,9 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.budget_text import (
+from hushrank.flows.ledger.forecast import yearly_text
+from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.ledger.texts import (
     alert_sentence,
     day_text,
     left_text,
@@ -23,9 +25,7 @@ from hushrank.flows.ledger.budget_text import (
     since_first_text,
     spend_text,
 )
-from hushrank.flows.ledger.forecast import yearly_text
-from hushrank.flows.ledger.streams import FREE
-from hushrank.flows.planning.plan.worth import worth_note
+from hushrank.flows.planning.plan.worth import worth_note, worth_of
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -41,8 +41,7 @@ from hushrank.flows.release.wording import (
 from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
-from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import CODES, engine_notes, input_notes, is_preflib, look_notes
+from hushrank.flows.run.notes import CODES, engine_notes, input_notes, is_preflib, look_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console
@@ -145,19 +144,6 @@ def alert_text(balance: Balance, fraction: float) -> str:
     return f"Budget alert: {alert_sentence(fraction)} {left}"
 
 
-def night_text(result: NightResult) -> str:
-    """A line about one night, or about a run of a schedule without nights."""
-    name = f"{result.night or 'run'}  {result.status}"
-    if result.outcome is None:
-        return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
-    spent = result.outcome.spent
-    cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
-    if spent == FREE:
-        cost = "paid for with its stream"
-    late = f" {result.outcome.late}".rstrip()
-    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}{late}"
-
-
 def expected_error(release: Release) -> str:
     """What privatised answers say, before scores are fitted to them; empty where none were."""
     known = release.privacy.parameters
@@ -200,7 +186,7 @@ def check_notes(job: Job) -> tuple[str, ...]:
         notes.append(WORDS_NOT_CHECKED.format(words[0].upper() + words[1:]))
     if isinstance(rows, InputConfig) and rows.columns.outcome is not None and rows.told is None:
         notes.append(SIGNS_NOT_CHECKED.format(rows.columns.outcome))
-    if note := worth_note(job.config, job.worth):
+    if note := worth_note(job.config, worth_of(job.config, job.drawn_by)):
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)

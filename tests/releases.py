@@ -23,10 +23,11 @@ from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.flows.release.provenance import Provenance
+from hushrank.flows.release.archive import REPORT, Attach
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,
+    Provenance,
     Release,
     build_release,
 )
@@ -200,3 +201,8 @@ def make_nights(
             build_release(origin, ITEMS, estimate, privacy, released, Scale.WIN_SHARE, warnings)
         )
     return releases
+
+
+def page(html: str) -> Attach:
+    """What attaches this page to a release as its report."""
+    return lambda _files: {REPORT: html.encode()}

@@ -57,16 +57,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.crossing import FARTHEST, scores_of_pulls
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.common.uncertainty import (
+    FARTHEST,
     LEVEL,
     EndsAt,
     Margin,
     RankSeparation,
     quantile,
+    scores_of_pulls,
     separate_ranks,
 )
 from hushrank.estimation.comparisons.exposures import Exposures

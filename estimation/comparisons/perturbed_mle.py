@@ -25,8 +25,7 @@ import numpy as np
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
-from hushrank.estimation.fit.exact_fit import CountedObjective, exact_fit
-from hushrank.estimation.fit.fixed_point import FixedPoint
+from hushrank.estimation.fit.exact_fit import CountedObjective, FixedPoint, exact_fit
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, Objective, summation_depth
 from hushrank.estimation.fit.many_fits import Likelihood, covered_fits
 from hushrank.estimation.fit.solve import ConvergenceError, minimise

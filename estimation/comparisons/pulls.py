@@ -44,12 +44,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.crossing import WinCurves, crossing, ends_together
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.pooling import Evidence
-from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.estimation.common.uncertainty import (
+    LEVEL,
+    WinCurves,
+    crossing,
+    ends_together,
+    quantile,
+)
 from hushrank.privacy.units import NoiseKind
 
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.covariates import STEPS, CovariateCounts
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian
-from hushrank.estimation.fit.exact_fit import exact_fit
-from hushrank.estimation.fit.fixed_point import FixedPoint, Integers, integers, slopes
+from hushrank.estimation.fit.exact_fit import FixedPoint, Integers, exact_fit, integers, slopes
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, norm
 from hushrank.estimation.fit.many_fits import Likelihood
 

@@ -13,14 +13,36 @@ slope^2 / (4 curvature) or more, and steps of that kind converge from anywhere (
 So no number of steps is a reason to fail, and nothing here raises because of the counts. That is
 for ridges that float64 sees beside the weights of pairs; `config` bounds gamma by 1e-9 from below.
 
+Solve with the matrix of a weighted graph plus a ridge, however far apart its weights are.
+
+    matrix = sum over edges of weight (e_i - e_j)(e_i - e_j)^T + ridge 1,   weights >= 0
+
+Written out as entries, a ridge of 1 beside weights of 1e18 is lost to rounding, and so are the
+scores of whole sets of items against each other. Here weights and ridge stay apart: elimination
+takes sums and products of numbers that are not negative, and no difference ([AXY02]), and
+iterations multiply by differences of neighbours.
+
+A ridge is an edge to one more node, the ground, whose value is 0. Of this graph the tree of the
+heaviest edges that spans it, in place of the matrix, makes the number of iterations depend on the
+shape of the graph and not on its weights ([BCHT04]).
+
+Real numbers as integers of any size, in units of 2^-bits: what float64 has no digits for.
+
+Arrays are of Python's integers (`dtype=object`), so nothing overflows and sums are exact in every
+order. Each function here says by how many units at most it can be off.
+
 References:
     [NW06] Nocedal, Wright. Numerical optimization, 2nd edition. 2006.
+    [AXY02] Alfa, Xue, Ye. Accurate computation of the smallest eigenvalue of a diagonally dominant
+        M-matrix. 2002.
+    [BCHT04] Boman, Chen, Hendrickson, Toledo. Maximum-weight-basis preconditioners. 2004.
+    [MCA10] Brent, Zimmermann. Modern computer arithmetic. 2010.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,12 +50,255 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.fit.fixed_point import FixedPoint, Integers, integers, slopes
-from hushrank.estimation.fit.grounded_graph import GroundedGraph
 from hushrank.privacy.exact_minimiser import LARGEST_OUTPUT, OUTPUT_BITS, OutputCover
 from hushrank.privacy.randomness import RandomBits
+
+Nodes = NDArray[np.int64]
+
+ELIMINATED = 600  # nodes up to which elimination is faster than iterations
+PATIENCE = 200  # iterations by the diagonal, which few graphs exceed, before the tree
+MOST_ITERATIONS = 20_000
+REDUCTION = 1e-10  # of energy, as the tree tells it
+CAUTION = 1e-10  # times that, as the diagonal tells it
+
+Preconditioner = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedGraph:
+    """Edges and ridge of the matrix above.
+
+    Attributes:
+        left, right: shape (k,), nodes of each edge; no edge comes twice.
+        weights: shape (k,), finite, at least 0.
+        ridge: finite, > 0.
+        n_nodes: n.
+    """
+
+    left: Nodes
+    right: Nodes
+    weights: Floats
+    ridge: float
+    n_nodes: int
+
+    def times(self, x: Floats) -> Floats:
+        """The matrix times x, shape (n,)."""
+        flow = self.weights * (x[self.left] - x[self.right])
+        out = np.bincount(self.left, flow, self.n_nodes)
+        return np.asarray(self.ridge * x + out - np.bincount(self.right, flow, self.n_nodes))
+
+    def solve(self, right_side: Floats) -> Floats:
+        """About x with matrix x = right_side, shape (n,); x . right_side > 0 unless both are 0."""
+        if self.n_nodes <= ELIMINATED:
+            return _eliminated(self._dense(), self.ridge, right_side)
+        by_diagonal, by_tree = self._by_diagonal(), self._by_tree()
+        x = np.zeros(self.n_nodes)
+        for way, most, share in (
+            (by_diagonal, PATIENCE, CAUTION * REDUCTION),
+            (by_tree, MOST_ITERATIONS, REDUCTION),
+        ):
+            x = _conjugate_gradients(self, right_side, x, way, most, share)
+        return x if x @ right_side > 0 else by_diagonal(right_side)
+
+    def _dense(self) -> Floats:
+        dense = np.zeros((self.n_nodes, self.n_nodes))
+        dense[self.left, self.right] = dense[self.right, self.left] = self.weights
+        return dense
+
+    def _by_diagonal(self) -> Preconditioner:
+        sums = np.bincount(self.left, self.weights, self.n_nodes)
+        diagonal = self.ridge + sums + np.bincount(self.right, self.weights, self.n_nodes)
+        return lambda right_side: np.asarray(right_side / diagonal)
+
+    def _by_tree(self) -> Preconditioner:
+        """Exact solutions for the heaviest tree: sums up to the ground, then values down from it.
+
+        All that flows into the nodes behind an edge flows through it, and divided by its weight it
+        is the difference of its two ends.
+        """
+        nodes, parent, weight = self._heaviest_tree()
+        n, inner = self.n_nodes, parent < self.n_nodes
+        row = np.empty(n, np.int64)
+        row[nodes] = np.arange(n)
+        entries = np.append(np.ones(n), np.full(int(inner.sum()), -1.0))
+        rows = np.append(np.arange(n), np.flatnonzero(inner))
+        columns = np.append(np.arange(n), row[parent[inner]])
+        differences = scipy.sparse.csc_array(
+            scipy.sparse.coo_array((entries, (rows, columns)), shape=(n, n))
+        )
+        down, up = (
+            scipy.sparse.linalg.splu(each, permc_spec="NATURAL", diag_pivot_thresh=0.0)
+            for each in (differences, scipy.sparse.csc_array(differences.T))
+        )
+
+        def solve(right_side: Floats) -> Floats:
+            x = np.empty(n)
+            x[nodes] = down.solve(up.solve(right_side[nodes]) / weight)
+            return x
+
+        return solve
+
+    def _heaviest_tree(self) -> tuple[Nodes, Nodes, Floats]:
+        """Its nodes, each after its parent; their parents, n for the ground; the edges' weights."""
+        n = self.n_nodes
+        one, other = np.append(self.left, np.arange(n)), np.append(self.right, np.full(n, n))
+        weights = np.append(self.weights, np.full(n, self.ridge))
+        heaviest_first = np.argsort(-weights, kind="stable")
+        place = np.empty(len(weights))
+        place[heaviest_first] = np.arange(1, len(weights) + 1)
+        tree = scipy.sparse.csgraph.minimum_spanning_tree(
+            scipy.sparse.csr_array(scipy.sparse.coo_array((place, (one, other)), (n + 1, n + 1)))
+        )
+        found, parent = scipy.sparse.csgraph.breadth_first_order(tree, n, directed=False)
+        nodes, edges = found[1:].astype(np.int64), heaviest_first[tree.data.astype(np.int64) - 1]
+        child = np.where(parent[one[edges]] == other[edges], one[edges], other[edges])
+        weight = np.empty(n + 1)
+        weight[child] = weights[edges]
+        return nodes, parent[nodes].astype(np.int64), weight[nodes]
+
+
+def _eliminated(weights: Floats, ridge: float, right_side: Floats) -> Floats:
+    """By elimination; `weights` is overwritten, and its diagonal means nothing."""
+    n = len(right_side)
+    excess, value = np.full(n, ridge), right_side.astype(np.float64)
+    pivots, shares = np.empty(n), []
+    for k in range(n):
+        row = weights[k, k + 1 :]
+        pivots[k] = excess[k] + row.sum()
+        share = row / pivots[k]
+        weights[k + 1 :, k + 1 :] += np.outer(share, row)
+        excess[k + 1 :] += share * excess[k]
+        value[k + 1 :] += share * value[k]
+        shares.append(share)
+    for k in reversed(range(n)):
+        value[k] = value[k] / pivots[k] + shares[k] @ value[k + 1 :]
+    return value
+
+
+def _conjugate_gradients(
+    graph: GroundedGraph,
+    right_side: Floats,
+    x: Floats,
+    precondition: Preconditioner,
+    most: int,
+    share: float,
+) -> Floats:
+    """From x on, until the energy of what is left is that share of the whole.
+
+    The tree is less than the matrix, so by the tree the energy of an error is not less than it is:
+    what the diagonal takes for a solution is seen through, and costs one more iteration if it is.
+    """
+    residual = right_side - graph.times(x)
+    search, energy = x, 0.0
+    enough = share * max(float(right_side @ x), 0.0)
+    for step in range(most):
+        scaled = precondition(residual)
+        previous, energy = energy, float(residual @ scaled)
+        enough = enough or share * energy
+        if not energy > enough:
+            break
+        search = scaled if step == 0 else scaled + energy / previous * search
+        image = graph.times(search)
+        length = energy / float(search @ image)
+        x = x + length * search
+        residual = residual - length * image
+    return x
+
+
+Integers = NDArray[np.object_]  # of Python's integers
+
+GUARD = 32  # bits carried beyond those asked for
+HALVINGS = 16  # of the argument of exp, before its series
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPoint:
+    """Real numbers `units` 2^-bits, exactly.
+
+    Attributes:
+        units: shape (n,), Python's integers.
+        bits: at least 0.
+    """
+
+    units: Integers
+    bits: int
+
+    @classmethod
+    def of(cls, values: Floats, bits: int) -> FixedPoint:
+        """Finite numbers, each rounded down to a unit."""
+        ratios = (value.as_integer_ratio() for value in np.asarray(values, np.float64).tolist())
+        return cls(integers((top << bits) // bottom for top, bottom in ratios), bits)
+
+    def floats(self) -> Floats:
+        """The nearest floats, shape (n,)."""
+        return np.array([unit / (1 << self.bits) for unit in self.units], np.float64)
+
+    def steps(self, step_bits: int, largest: int) -> NDArray[np.int64]:
+        """The nearest multiples of 2^-step_bits, at most `largest` of them on either side of 0."""
+        finer = max(self.bits, step_bits)
+        half = (1 << (finer - step_bits)) >> 1
+        whole = ((self.units << (finer - self.bits)) + half) >> (finer - step_bits)
+        steps: NDArray[np.int64] = np.clip(whole, -largest, largest).astype(np.int64)
+        return steps
+
+
+def integers(values: Iterable[int]) -> Integers:
+    """Python's integers as an array, shape (k,)."""
+    listed = list(values)
+    array = np.empty(len(listed), np.object_)
+    array[:] = listed
+    return array
+
+
+def exp_of_minus(x: Integers, bits: int) -> Integers:
+    """exp(-x) for x >= 0, both in units of 2^-bits; off by less than 1.1 units.
+
+    exp(-x) is the 2^16-th power of exp(-x / 2^16), whose series ([MCA10] 4.3) is short. A squaring
+    doubles what is off and adds one unit of 2^-(bits + 32): 2^16 times the series' own 60 units
+    remain below 2^-10 of a unit.
+    """
+    if not len(x):
+        return x
+    work, most = bits + GUARD, bits << bits  # exp of minus `bits` is below one unit
+    small = (np.minimum(x, most) << GUARD) >> HALVINGS
+    one = 1 << work
+    power = np.full(len(x), one, np.object_)
+    for j in range(_terms(math.log2(bits) - HALVINGS, work), 0, -1):
+        power = one - ((small * power) >> work) // j
+    for _ in range(HALVINGS):
+        power = (power * power) >> work
+    return np.asarray(power >> GUARD)
+
+
+def _terms(log_argument: float, bits: int) -> int:
+    """How many terms the series of exp needs until the next is below 2^-bits."""
+    j, log_term = 0, 0.0
+    while log_term > -bits:
+        j += 1
+        log_term += log_argument - math.log2(j)
+    return j
+
+
+def slopes(d: Integers, link: Link, bits: int) -> tuple[Integers, Integers]:
+    """(log F)' at d and at -d, all in units of 2^-bits; off by less than 4 units.
+
+    Raises:
+        ValueError: the link has no formula here.
+    """
+    one = 1 << bits
+    e = exp_of_minus(np.abs(d), bits)
+    if link is LOGISTIC:
+        low = (e << bits) // (one + e)  # the smaller of the two; 1 / (1 + e) is the other
+        high = one - low
+    elif link is LAPLACE:
+        low, high = (e << bits) // (2 * one - e), np.full(len(d), one, np.object_)
+    else:
+        raise ValueError(f"no exact slopes for link {link.name}")
+    ahead = d > 0
+    return np.where(ahead, low, high), np.where(ahead, high, low)
+
 
 BLOCK = 1 << 15  # pairs worked on at a time: some 10 MB of integers
 STEP_BITS = 256  # a search knows the share of a step to that many

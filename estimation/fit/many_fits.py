@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.fit.exact_fit import covered
-from hushrank.estimation.fit.fixed_point import FixedPoint
+from hushrank.estimation.fit.exact_fit import FixedPoint, covered
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF
 from hushrank.privacy.exact_minimiser import OutputCover
 from hushrank.privacy.randomness import RandomBits

@@ -29,6 +29,8 @@ F_ij = pi_i E[Y_ij], whatever the abilities are and however they are distributed
 this takes: of the people who answered two items, a share t_k answered item k too, whichever the two
 are (1 where everybody answers everything; see `one_right.third_answer_shares`).
 
+Items on whose relative difficulty released counts say nothing.
+
 References:
     [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023.
     [T58] Tukey. Bias and confidence in not quite large samples. 1958. (The jackknife.)
@@ -41,6 +43,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import expit, stdtrit
 
@@ -57,23 +60,72 @@ from hushrank.estimation.common.pair_separation import difference_variance, sepa
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph, booklet_members
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
-from hushrank.estimation.responses.one_right import (
-    booklet_shares,
-    third_answer_shares,
-    uneven_share,
-)
 from hushrank.estimation.responses.pair_balance import (
     BalanceCovariance,
     BalancedFit,
     PairState,
+    booklet_shares,
     fit_balance,
+    third_answer_shares,
+    uneven_share,
 )
 from hushrank.estimation.responses.randomized_measurements import (
     RandomizedMeasurements,
     merge_measurements,
 )
-from hushrank.estimation.responses.spectral import Connection, connection
 from hushrank.privacy.noise import NoiseLaw
+
+CLEAR = 5.0  # noise standard deviations by which one of many counts must exceed zero to be seen
+LIMIT = 2.0  # the same of a sum that limits a difficulty: a 95 % interval of it stays above zero
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Items on whose relative difficulty the counts say nothing, in one direction at least.
+
+    Attributes:
+        component: shape (m,), number of a set of items that are linked both ways by counts that
+            stand clear of the noise.
+        no_lower_limit: shape (m,); True where nothing was seen to lead into the item's set from
+            another, as for an item that everybody got right.
+        no_upper_limit: shape (m,); True where nothing was seen to lead out of the set into another,
+            as for an item that nobody got right. Both are True for an item that nobody answered.
+    """
+
+    component: NDArray[np.int64]
+    no_lower_limit: NDArray[np.bool_]
+    no_upper_limit: NDArray[np.bool_]
+
+
+def connection(y: NDArray[np.float64], graph: ItemGraph, noise_sd: float) -> Connection:
+    """Find items whose difficulty rests on the regularisation or on noise.
+
+    Sets of items are the strong components of the entries that exceed 5 noise standard deviations
+    (0 without noise). A set of more than half of the items is the scale, so it has both limits.
+    Another has one if the sum of the entries that lead into it, or out of it, exceeds 2 standard
+    deviations of that sum's noise. With noise this is a test, which can be wrong either way.
+
+    Args:
+        y: shape (m, m), released counts.
+        graph: the public graph.
+        noise_sd: standard deviation of the noise in an entry; 0 without noise.
+    """
+    mask = graph.mask()
+    clear = mask & (y > CLEAR * noise_sd)
+    n_sets, component = scipy.sparse.csgraph.connected_components(
+        clear, directed=True, connection="strong"
+    )
+    member = (np.arange(n_sets)[:, np.newaxis] == component).astype(np.float64)
+    flow, entries = (member @ matrix @ member.T for matrix in (np.where(mask, y, 0.0), mask))
+    for between in (flow, entries):
+        np.fill_diagonal(between, 0)
+    is_scale = member.sum(axis=1) > graph.n_items / 2
+    leads_in, leads_out = (
+        is_scale | (flow.sum(axis=axis) > LIMIT * noise_sd * np.sqrt(entries.sum(axis=axis)))
+        for axis in (0, 1)
+    )
+    return Connection(component.astype(np.int64), ~leads_in[component], ~leads_out[component])
+
 
 FEWEST_PARTS = 8  # of the jackknife: the interval is 1.2 times as wide as with many
 NEARLY_NORMAL = 100  # more draws than this are treated as no nearer to normal

@@ -20,7 +20,7 @@ import numpy as np
 from hushrank.estimation.common.links import Floats, Link, link_named
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import objective_of
-from hushrank.estimation.fit.trust_region import smallest_curvature
+from hushrank.estimation.fit.solve import smallest_curvature
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, information_units
 from hushrank.experiments.xsc.xsc_setting import OURS, Setting, Values
 from hushrank.experiments.xsc.xsc_survey import draw_survey, randomized_sums

@@ -19,6 +19,13 @@ count beside it. An attempt whose noise was never drawn counts in every period u
 cancelled. In whatever order steps come, the draws of a period never exceed its total. If an
 operator corrected a wrong date (`Accept`), attempts with a later date count in the period of that
 correction.
+
+Alerts warn people that a budget runs out. A fraction below 1 is reached when the composed epsilon
+of the period's attempts is that share of the total. 1 is reached when one more release like the
+last one does not fit, in the period or in all periods together, but not while the last one is a
+stream, whose nights to come are paid for. An alert is an entry of the ledger, so people get each
+alert once a period, whichever run or machine notices it first. A raised total starts the alerts
+again.
 """
 
 from __future__ import annotations
@@ -30,6 +37,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.budget import ALWAYS, BudgetTerms, Period
 from hushrank.flows.ledger.entries import (
     RESTORE,
     Accept,
@@ -45,8 +53,8 @@ from hushrank.flows.ledger.entries import (
     StreamSpan,
     Unsafe,
 )
-from hushrank.flows.ledger.period import Period
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.filters import adaptive_total, fits
 
 
 class ReleaseState(StrEnum):
@@ -64,6 +72,7 @@ class ReleaseState(StrEnum):
 
 UNKNOWN = frozenset({ReleaseState.NONE, ReleaseState.CANCELLED})
 OF_STREAM = frozenset({ReleaseState.RUNNING, ReleaseState.ENDED})
+PAID = frozenset({ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED}) | OF_STREAM
 
 MAY_FOLLOW = {
     Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED} - OF_STREAM,
@@ -387,3 +396,38 @@ def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime
     if isinstance(what, Commit):
         return replace(attempt, state=ReleaseState.COMMITTED)
     return replace(attempt, state=ReleaseState.CANCELLED)
+
+
+ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding
+
+
+def reached(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
+    """The fractions of `terms.alerts` that what counts in `period` has reached, ascending."""
+    counted = account.counted(period)
+    if not (terms.alerts and counted):
+        return ()
+    spends, first = account.costs(period)
+    spent = adaptive_total(spends, terms.delta, first).epsilon
+    more, limit, ever = spends[-1], terms.lifetime_epsilon, account.costs(ALWAYS)
+    fit = fits(spends, more, terms.epsilon, terms.delta, first) and (
+        limit is None or fits(ever.spends, more, limit, terms.delta, ever.first)
+    )
+    used_up = counted[-1].state is not ReleaseState.RUNNING and not fit
+    return tuple(
+        fraction
+        for fraction in sorted(set(terms.alerts))
+        if spent >= fraction * terms.epsilon * (1 - ROUNDING) or (fraction == 1 and used_up)
+    )
+
+
+def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
+    """The reached fractions that nobody was told about in this period at this total."""
+    told = {
+        note.what.fraction
+        for note in account.notes
+        if isinstance(note.what, Alert)
+        and note.what.epsilon == terms.epsilon
+        and (period.start is None or note.time >= period.start)
+    }
+    found = reached(terms, account, period)
+    return tuple(fraction for fraction in found if fraction not in told)

@@ -21,8 +21,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.budget import Protects
-from hushrank.flows.ledger.period import Refresh
+from hushrank.flows.ledger.budget import Protects, Refresh
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 

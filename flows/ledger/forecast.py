@@ -15,10 +15,9 @@ from cronsim import CronSim, CronSimError
 
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.flows.ledger.account import Costs
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.budget_text import left_text, needed_text
+from hushrank.flows.ledger.budget import BudgetTerms, period_at
 from hushrank.flows.ledger.entries import StreamSpan
-from hushrank.flows.ledger.period import period_at
+from hushrank.flows.ledger.texts import left_text, needed_text
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.budget_split import releases_left
 from hushrank.privacy.decimals import decimal_value, float_at_least

@@ -25,8 +25,7 @@ from hushrank.flows.errors import NOTHING_SPENT, LedgerError
 from hushrank.flows.ledger.anchor import Anchor
 from hushrank.flows.ledger.backend import LedgerBackend, Snapshot
 from hushrank.flows.ledger.entries import RESTORE, without_hash
-from hushrank.flows.ledger.signatures import Signed, Signer, Verifier
-from hushrank.flows.ledger.signed_head import Anchored, Head, differs, head_of
+from hushrank.flows.ledger.signing import Anchored, Head, Signed, Signer, Verifier, differs, head_of
 
 RECOVER = "hushrank ledger recover says what going on without it means"
 _Findings = tuple[tuple[str, str], ...]

@@ -9,18 +9,15 @@ from pathlib import Path
 from hushrank.flows.config.privacy import LedgerConfig
 from hushrank.flows.config.section import GIT_PREFIX, anchor_place
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.ledger.anchor import Anchor
+from hushrank.flows.ledger.anchor import Anchor, FileAnchor, ObjectAnchor
 from hushrank.flows.ledger.backend import LedgerBackend
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.cloud_object import LedgerObject
-from hushrank.flows.ledger.file_anchor import FileAnchor
 from hushrank.flows.ledger.git_anchor import GitAnchor
 from hushrank.flows.ledger.guarded import GuardedLedger
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.object_anchor import ObjectAnchor
-from hushrank.flows.ledger.signatures import Signer, Verifier, sealed
-from hushrank.flows.ledger.signing import load_public_key, load_signer
+from hushrank.flows.ledger.signing import Signer, Verifier, load_public_key, load_signer, sealed
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 
 

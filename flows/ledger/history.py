@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hushrank.flows.ledger.account import Account, Attempt, Note, ReleaseState
-from hushrank.flows.ledger.budget_text import spend_text
+from hushrank.flows.ledger.budget import Period
 from hushrank.flows.ledger.entries import Accept, Alert, Unsafe
-from hushrank.flows.ledger.period import Period
+from hushrank.flows.ledger.texts import spend_text
 from hushrank.privacy.accounting import Spend
 
 HISTORY_COLUMNS = ("time (UTC)", "release", "state", "cost", "counts now", "by", "note")

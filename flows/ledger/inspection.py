@@ -11,7 +11,7 @@ from hushrank.flows.ledger.entries import without_hash
 from hushrank.flows.ledger.guarded import forged_text
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.signatures import Signed, Verifier
+from hushrank.flows.ledger.signing import Signed, Verifier
 
 
 @dataclass(frozen=True, slots=True)

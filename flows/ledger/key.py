@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.private_files import create_private, read_private, require_own_folder
+from hushrank.flows.ledger.local_file import create_private, read_private, require_own_folder
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place

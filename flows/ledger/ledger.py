@@ -22,18 +22,35 @@ is right. `rules` has these rules and others.
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from hushrank.flows.errors import HushrankError, LedgerError
-from hushrank.flows.ledger.account import Account, Attempt, Costs, ReleaseState, account_of
-from hushrank.flows.ledger.alerts import new_alerts, reached
+from hushrank.flows.ledger.account import (
+    Account,
+    Attempt,
+    Costs,
+    ReleaseState,
+    account_of,
+    new_alerts,
+    reached,
+)
 from hushrank.flows.ledger.backend import LedgerBackend, Snapshot, held
-from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
-from hushrank.flows.ledger.budget import Balance, BudgetTerms, Lifetime, Reservation
+from hushrank.flows.ledger.budget import (
+    ALWAYS,
+    Balance,
+    BudgetTerms,
+    Lifetime,
+    Period,
+    Reservation,
+    period_at,
+)
 from hushrank.flows.ledger.entries import (
     Alert,
     Cancel,
@@ -43,8 +60,10 @@ from hushrank.flows.ledger.entries import (
     Draw,
     Event,
     Open,
+    Reserve,
     Seal,
     Stop,
+    StreamSpan,
     Unsafe,
     read_chain,
     write_lines,
@@ -52,8 +71,8 @@ from hushrank.flows.ledger.entries import (
 from hushrank.flows.ledger.history import HistoryRow, history_of
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.period import ALWAYS, Period, period_at
 from hushrank.flows.ledger.rules import (
+    Sharing,
     attempt_for,
     given_back_with,
     repeated,
@@ -62,20 +81,75 @@ from hushrank.flows.ledger.rules import (
     require_key,
     require_near_year,
     require_no_lead,
+    require_own_people,
     require_part,
     require_release_id,
     require_same_guarantee,
     require_seal,
-)
-from hushrank.flows.ledger.sharing import (
-    Sharing,
-    require_own_people,
     sharing_of,
     together_with,
 )
 from hushrank.flows.ledger.texts import drawn_before_text
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import adaptive_total, remaining_epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The ledger at one moment. `now` is never before its last entry."""
+
+    snapshot: Snapshot
+    chain: Chain
+    account: Account
+    now: datetime
+    period: Period
+
+    @property
+    def last(self) -> datetime | None:
+        """When the last entry was made; None if there is none."""
+        return self.chain.entries[-1].time if self.chain.entries else None
+
+
+def reserving(
+    book: Book,
+    terms: BudgetTerms,
+    release_id: str,
+    spend: Spend,
+    *,
+    config_hash: str = "",
+    night: date | None = None,
+    inputs: InputNames | None = None,
+    stream: StreamSpan | None = None,
+    of: str = "",
+) -> Reserve:
+    """The entry of one more attempt at a release, at a stream or at a night of one."""
+    latest = book.account.attempt(release_id)
+    return Reserve(
+        release_id=release_id,
+        attempt=1 if latest is None else latest.number + 1,
+        spend=spend,
+        config_hash=config_hash,
+        night=night,
+        key="" if inputs is None else inputs.key,
+        inputs=() if inputs is None else inputs.names,
+        others=terms.other_people,
+        stream=stream,
+        of=of,
+    )
+
+
+def utc_now() -> datetime:
+    """The machine's clock."""
+    return datetime.now(UTC)
+
+
+def operator_name() -> str:
+    """The account that runs this process, for the audit trail."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        return f"uid {os.getuid()}"
+
 
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 

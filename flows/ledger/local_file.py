@@ -14,6 +14,10 @@ An append writes the lines, calls fsync, and then records the length. If the pro
 between, the lines count and the recorded length is too small, which is allowed. Before the very
 first lines a length of 0 is recorded. So if lines exist without a length, somebody has removed the
 length or restored an older copy without it.
+
+All these files are readable by their owner alone. Somebody who may write in the folder of a ledger
+can restore an older ledger, or plant a link where the next run writes. So a folder that others may
+write in is refused, and no file is opened through a link or over an existing file.
 """
 
 from __future__ import annotations
@@ -21,9 +25,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape
 from itertools import chain
 from pathlib import Path
@@ -34,12 +40,6 @@ from filelock import FileLock, Timeout
 from hushrank.flows.errors import LedgerError, RunInProgress
 from hushrank.flows.ledger.backend import Snapshot, damaged_length, ends_a_line, length_of
 from hushrank.flows.ledger.entries import LINE_START
-from hushrank.flows.ledger.private_files import (
-    replace_private,
-    require_own_folder,
-    sync_folder,
-    write_all,
-)
 from hushrank.flows.signals import signals_held
 from hushrank.transforms.common.local_files import (
     MostBytes,
@@ -48,7 +48,127 @@ from hushrank.transforms.common.local_files import (
     read_local,
     require_regular,
 )
-from hushrank.transforms.storage.write import is_stale
+from hushrank.transforms.storage.write import is_for_want_of_links, is_stale
+
+OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+OPEN_TO_READ = stat.S_IRWXG | stat.S_IRWXO
+ROOT = 0  # root can write everywhere anyway
+
+
+def require_own_folder(path: Path) -> None:
+    """Raise LedgerError if others can write in the folder of the ledger at `path`.
+
+    If `path` is a link, the folder that it leads to is checked too. A folder that does not exist
+    yet passes: the ledger makes it for its owner alone.
+    """
+    for folder in {path.parent, Path(os.path.realpath(path)).parent}:
+        try:
+            found = folder.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if found.st_uid not in (ROOT, os.geteuid()):
+            raise LedgerError(
+                f"ledger.path: {folder} belongs to another user (number {found.st_uid}), who could"
+                " put an older ledger back. Keep the ledger in a folder of the account that runs"
+                f" hushrank: chown {os.geteuid()} {folder}, or name another one. Nothing was spent."
+            )
+        if found.st_mode & OPEN_TO_WRITE:
+            raise LedgerError(
+                f"ledger.path: {folder} can be written by other users of this machine, who could"
+                f" put an older ledger back. Run: chmod go-w {folder}; or name a folder of your"
+                " own, such as .hushrank. Nothing was spent."
+            )
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Put `content` at `path`. Whenever this ends, the old file or the whole new file is there.
+
+    Only one process at a time may do this for a path; `LedgerBackend.tidy` removes its leftovers.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    new = _written(path, f"{path}.new", content)
+    new.replace(path)
+    with suppress(OSError):  # the new file is in place: an error would claim otherwise
+        sync_folder(path.parent)
+
+
+def create_private(path: Path, content: bytes) -> bool:
+    """Put `content` at `path` if nothing is there; whether nothing was there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    new = _written(path, f"{path}.{uuid.uuid4().hex}.new", content)
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if not is_for_want_of_links(error):
+            raise
+        try:
+            os.close(open_local(path, NEW_FILE))
+        except FileExistsError:
+            return False
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def read_private(path: Path, most: int) -> bytes:
+    """Up to `most` bytes of the file at `path`, which may not be a link.
+
+    Raises:
+        LedgerError: others can read it too.
+        OSError: the file does not exist, is a link, or cannot be read.
+    """
+    descriptor = open_local(path, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(descriptor).st_mode & OPEN_TO_READ:
+            raise LedgerError(
+                f"{path}: can be read by other users of this machine. Anybody who has it can learn"
+                f" from published ids which files there were. Run: chmod 600 {path}"
+            )
+        return file.read(most)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of `content`, in as many calls as that takes."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the name of a new file survive a power failure too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _written(path: Path, name: str, content: bytes) -> Path:
+    """A new file with that name, with `content` on disk."""
+    new = Path(name)
+    new.unlink(missing_ok=True)  # a killed run left it, or somebody planted a link
+    descriptor = open_local(new, NEW_FILE)
+    try:
+        write_all(descriptor, content)
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    return new
+
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
 LOCK_POLL = 0.01  # seconds
@@ -147,7 +267,7 @@ class LedgerFile:
                 " then run again, which will cost nothing if it succeeded."
             ) from None
         except OSError as error:
-            raise _no_lock(self._runs, _reason(error)) from error
+            raise _no_lock(self._runs, reason_of(error)) from error
 
     def _locked(self, action: Callable[[], _Result]) -> _Result:
         """Do `action` while no other process writes.
@@ -173,7 +293,7 @@ class LedgerFile:
             ) from None
         except OSError as error:
             raise LedgerError(
-                f"{self._path}: the ledger cannot be written ({_reason(error)});"
+                f"{self._path}: the ledger cannot be written ({reason_of(error)});"
                 " what it held is unchanged. Make room or correct the permissions, then run again."
             ) from error
 
@@ -289,7 +409,7 @@ def _unreadable(path: Path, error: OSError) -> LedgerError:
             " there, or set ledger.path to another file. Nothing was spent."
         )
     return LedgerError(
-        f"{path}: the ledger cannot be read ({_reason(error)})."
+        f"{path}: the ledger cannot be read ({reason_of(error)})."
         " Correct ledger.path or its permissions."
     )
 
@@ -301,7 +421,8 @@ def _no_lock(runs: Path, why: str) -> LedgerError:
     )
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
+    """The system's words for what went wrong, with the file where that is another one."""
     if isinstance(error, UnfitFile | IsADirectoryError):
         return f"{error.filename}: {error.strerror}"
     return error.strerror or type(error).__name__

@@ -2,12 +2,17 @@
 
 A private key is a PEM file (PKCS #8) that its owner alone can read; `openssl` reads it too. A
 public key is a PEM file as well. A signature is 64 bytes and always the same for the same message
-([J17]), so a run that is taken up again writes the same bytes.
+([J17]), so a run that is taken up again writes the same bytes. A signed line is a JSON object whose
+last field signs the fields before it.
 
 What a key signs begins differently for each purpose (`{"hushrank_ledger":`, `{"hushrank_anchor":`,
 a certificate with another key), so no signature can be taken for one of another purpose.
 
-Another store of keys, such as a KMS, needs a class with the members of `signatures.Signer`.
+Another store of keys, such as a KMS, needs a class with the members of `Signer`.
+
+An anchor keeps heads: how far a ledger is. A head has the number, hash and date of a line, and
+nothing else of the ledger. All that a line says is public or keyed, and the hash of a line covers
+it, so a head holds no private data.
 
 References:
     [J17] Josefsson, Liusvaara. Edwards-Curve Digital Signature Algorithm (EdDSA). RFC 8032. 2017.
@@ -15,10 +20,15 @@ References:
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import os
+import re
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -30,11 +40,167 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_pem_public_key,
 )
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
-from hushrank.flows.ledger.private_files import OPEN_TO_READ, create_private
+from hushrank.flows.ledger.local_file import OPEN_TO_READ, create_private
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
+
+_FIELD = b',"signature":"'
+_TEXT = re.compile(rb'ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"}')
+
+
+class Verifier(Protocol):
+    """A public key."""
+
+    @property
+    def key_id(self) -> str:
+        """Names the key: 16 hexadecimal digits."""
+        ...
+
+    def verifies(self, message: bytes, signature: bytes) -> bool:
+        """Whether the owner of the key signed `message`."""
+        ...
+
+
+class Signer(Verifier, Protocol):
+    """A private key, wherever it is kept. Its methods raise LedgerError if they fail."""
+
+    def sign(self, message: bytes) -> bytes:
+        """The Ed25519 signature of `message`: 64 bytes."""
+        ...
+
+
+def sealed(body: bytes, signer: Signer) -> bytes:
+    """The JSON object `body` with a last field `signature`."""
+    text = f"ed25519:{signer.key_id}:{base64.b64encode(signer.sign(body)).decode()}"
+    return body[:-1] + _FIELD + text.encode() + b'"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A JSON object that was signed.
+
+    Attributes:
+        body: what was signed: the object without its signature.
+        key_id: of the key that signed, as the object says.
+    """
+
+    body: bytes
+    key_id: str
+    signature: bytes
+
+    @classmethod
+    def of(cls, content: bytes) -> Signed | None:
+        """Take the signature off an object; None: it has none, or one in no known form."""
+        body, _, ending = content.rpartition(_FIELD)
+        found = _TEXT.fullmatch(ending)
+        if found is None:
+            return None
+        return cls(body + b"}", found[1].decode(), base64.b64decode(found[2]))
+
+    def holds(self, key: Verifier) -> bool:
+        """Whether that key signed the body."""
+        return self.key_id == key.key_id and key.verifies(self.body, self.signature)
+
+
+NO_LINE = "0" * 64  # the hash of an empty ledger
+HEAD_START = b'{"hushrank_anchor":'
+
+
+class Head(BaseModel):
+    """The last line of a ledger at one moment.
+
+    Attributes:
+        epoch: how often an operator accepted a ledger that did not go on from its anchor
+            (`ledger recover`). Heads of an older epoch say nothing any more.
+        position: number of the line, from 1; 0: the ledger was empty.
+        hash: of the line.
+        time: of the line; None: there was no line.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hushrank_anchor: Literal[1] = 1
+    epoch: int = Field(default=0, ge=0, le=9999)
+    position: int = Field(ge=0, le=9_999_999_999)
+    hash: str = Field(pattern="^[0-9a-f]{64}$")
+    time: datetime | None = None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Later heads have a greater one."""
+        return self.epoch, self.position
+
+    @property
+    def name(self) -> str:
+        """A file name that sorts as the heads do."""
+        return f"{self.epoch:04d}-{self.position:010d}.json"
+
+    def record(self, signer: Signer | None) -> bytes:
+        """One line for an anchor, signed if there is a key; the same whoever writes it."""
+        body = json.dumps(self.model_dump(mode="json"), separators=(",", ":")).encode()
+        return (body if signer is None else sealed(body, signer)) + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Anchored:
+    """A head as an anchor holds it, with the key that signed it, if one did."""
+
+    head: Head
+    signed: Signed | None
+
+    @classmethod
+    def of(cls, record: bytes) -> Anchored:
+        """Read a record.
+
+        Raises:
+            ValueError: it is none.
+        """
+        text = record.removesuffix(b"\n")
+        signed = Signed.of(text)
+        if not text.startswith(HEAD_START):
+            raise ValueError("no head of a ledger")
+        try:
+            return cls(Head.model_validate_json(text if signed is None else signed.body), signed)
+        except ValidationError as error:
+            raise ValueError("no head of a ledger") from error
+
+    def holds(self, key: Verifier) -> bool:
+        """Whether that key signed the head."""
+        return self.signed is not None and self.signed.holds(key)
+
+
+def head_of(lines: bytes) -> Head:
+    """The head of a ledger that ends with `lines`, whole lines that need not be verified yet.
+
+    Raises:
+        ValueError: the last line is none of a ledger.
+    """
+    last = lines.removesuffix(b"\n").rpartition(b"\n")[2]
+    if not last:
+        return Head(position=0, hash=NO_LINE)
+    try:
+        fields = json.loads(last)
+        return Head(position=fields["seq"], hash=fields["hash"], time=fields["time"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError("no line of a ledger") from error
+
+
+def differs(head: Head, content: bytes) -> str | None:
+    """Why a ledger does not go on from `head`; None: it does."""
+    lines = content.splitlines()
+    if len(lines) < head.position:
+        return f"has {len(lines)} lines, but had {head.position}"
+    if head.position and not _has_hash(lines[head.position - 1], head.hash):
+        return f"has another line {head.position} than it had"
+    return None
+
+
+def _has_hash(line: bytes, digest: str) -> bool:
+    return line.endswith(b',"hash":"' + digest.encode() + b'"}')
+
 
 KEY_ID_DIGITS = 16
 MOST_BYTES = 4096  # a key file has about 120

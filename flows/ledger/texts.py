@@ -1,16 +1,210 @@
-"""What people read when the ledger refuses a step. Pure."""
+"""What people read about a budget, and when the ledger refuses a step. Pure.
+
+A needed amount is rounded up and a remaining amount is rounded down, so no text promises too much.
+"""
 
 from __future__ import annotations
 
+import calendar
+import math
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from hushrank.flows.errors import NOTHING_SPENT
-from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.budget import Protects
-from hushrank.flows.ledger.budget_text import spend_text
+from hushrank.flows.ledger.account import Costs, ReleaseState
+from hushrank.flows.ledger.budget import Balance, Protects, SharedInput
 from hushrank.flows.ledger.entries import Cancel, Commit, Draw, Stop
-from hushrank.privacy.accounting import Spend
+from hushrank.privacy.accounting import Spend, epsilon_of
+from hushrank.privacy.filters import SUM_SHARE, Rule, adaptive_total, first_cost, remaining_epsilon
+
+_RULES = {
+    Rule.SUM: "the costs add up",
+    Rule.EQUAL_COSTS: "every cost counts like the first, and these compose optimally",
+    Rule.GAUSSIAN: "Gaussian noise, composed adaptively",
+    Rule.RENYI: "by R\u00e9nyi divergence",
+    Rule.ONE: "a single release",
+}
+
+
+def needed_text(epsilon: float) -> str:
+    """`epsilon` rounded up: two decimals, or two digits where it is below 0.1."""
+    return _rounded(epsilon, ROUND_CEILING)
+
+
+def left_text(epsilon: float) -> str:
+    """`epsilon` rounded down: two decimals, or two digits where it is below 0.1."""
+    return _rounded(epsilon, ROUND_FLOOR)
+
+
+def _rounded(epsilon: float, rounding: str) -> str:
+    if math.isinf(epsilon):
+        return "infinity"
+    exact = Decimal(f"{epsilon:.9g}")  # 0.1 + 0.2 reads as 0.30, not as 0.31
+    decimals = max(2, 1 - exact.adjusted()) if exact else 2
+    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding):f}"
+
+
+def spend_text(spend: Spend) -> str:
+    """The cost as text, such as `epsilon 2.00`, `epsilon 1.00, delta 1e-06` or `rho 0.1`."""
+    if spend.rho is not None:
+        return f"rho {spend.rho:.4g}"
+    epsilon = f"epsilon {needed_text(spend.epsilon)}"
+    return f"{epsilon}, delta {spend.delta:g}" if spend.delta else epsilon
+
+
+def day_text(day: date, today: date) -> str:
+    """The day as text, such as `1 December`; with the year if it is not this year."""
+    text = f"{day.day} {calendar.month_name[day.month]}"
+    return text if day.year == today.year else f"{text} {day.year}"
+
+
+def total_text(epsilon: float, delta: float) -> str:
+    """The epsilon of several releases as text; it says so if none holds at `delta`."""
+    if math.isinf(epsilon):
+        return f"more than any epsilon at delta {delta:g}"
+    return f"epsilon {needed_text(epsilon)}"
+
+
+def rule_text(rule: Rule) -> str:
+    """A sentence for people: what a total allows for, and the rule by which it holds."""
+    return (
+        "This total holds even if each epsilon was chosen after seeing earlier results"
+        f" ({_RULES[rule]})."
+    )
+
+
+def alert_sentence(fraction: float) -> str:
+    """A sentence for people when this fraction of a budget is reached; 1: used up."""
+    if fraction == 1:
+        return "one more release at this cost does not fit."
+    return f"{fraction:.0%} of the budget is used."
+
+
+def refusal_text(
+    population: str,
+    spends: Sequence[Spend],
+    spend: Spend,
+    *,
+    epsilon: float,
+    delta: float,
+    until: str,
+    first: Spend | None = None,
+) -> str:
+    """Why `spend` cannot be added to `spends` under a total of (epsilon, delta).
+
+    Args:
+        population: name of the population whose budget it is.
+        spends: costs that count already.
+        spend: cost of this run; together with `spends` it exceeds the total.
+        epsilon: total that is allowed.
+        delta: delta at which epsilon is stated.
+        until: day on which the budget renews, as text; empty if it never renews.
+        first: the cost that was set aside first, if it is not the first of `spends` any more.
+    """
+    until = f" until {until}" if until else ""
+    needed = epsilon_of(spend, delta)
+    left = remaining_epsilon(spends, epsilon, delta, first)
+    if math.isinf(needed):
+        return (
+            f"Budget: this run's guarantee needs a larger delta than {population} has ({delta:g})."
+            f" Raise ledger.delta, or set noise: laplace, which needs none. {NOTHING_SPENT}"
+        )
+    earliest = first_cost(spends, first)
+    if earliest is not None and (mixed := _mixed_text(population, spend, earliest, delta)):
+        return f"Budget: {mixed}{until}. {NOTHING_SPENT}"
+    if needed > left:
+        return (
+            f"Budget: this run needs epsilon {needed_text(needed)};"
+            f" {population} has {left_text(left)} left{until}. {NOTHING_SPENT}"
+        )
+    # A pure release with this epsilon would fit; this cost has a delta, or it is gaussian noise.
+    total = adaptive_total([*spends, spend], delta, earliest).epsilon
+    brought = f"epsilon {needed_text(total)}" if math.isfinite(total) else "a larger delta"
+    return (
+        f"Budget: this run would bring {population} to {brought};"
+        f" epsilon {left_text(epsilon)} at delta {delta:g} is allowed{until}. {NOTHING_SPENT}"
+    )
+
+
+def lifetime_refusal_text(
+    population: str, costs: Costs, spend: Spend, *, limit: float, delta: float
+) -> str:
+    """Why `spend` cannot be added to all `costs` that ever counted under `lifetime_epsilon`.
+
+    Args:
+        population: name of the population whose budget it is.
+        costs: those of all periods.
+        spend: cost of this run; together with `costs` it exceeds the limit.
+        limit: the most over all periods.
+        delta: delta at which epsilon is stated.
+    """
+    together = adaptive_total([*costs.spends, spend], delta, costs.first).epsilon
+    total = total_text(together, delta)
+    left = left_text(remaining_epsilon(costs.spends, limit, delta, costs.first))
+    return (
+        f"Budget: this run would bring all releases of {population} since the first one to"
+        f" {total}, and ledger.lifetime_epsilon allows epsilon {left_text(limit)} at delta"
+        f" {delta:g} over all periods; epsilon {left} of it is left, and it does not renew. Ask for"
+        f" less, or raise ledger.lifetime_epsilon, which allows more loss for good. {NOTHING_SPENT}"
+    )
+
+
+def since_first_text(balance: Balance) -> str:
+    """What all releases of a budget that renews cost together; empty if it never renews."""
+    found = balance.lifetime
+    if found is None:
+        return ""
+    of = "" if found.limit is None else f" of {left_text(found.limit)}"
+    releases = f"{found.releases} release{'' if found.releases == 1 else 's'}"
+    return f"{total_text(found.spent_epsilon, balance.delta)}{of} by {releases}"
+
+
+def shared_text(balance: Balance) -> str:
+    """Which other populations read the same input, who stated that their people are others, and
+    what they lost together if that is false; empty: there is none."""
+    if not balance.shared:
+        return ""
+    names = ", ".join(each.population for each in balance.shared)
+    begins = "" if balance.begun else f" With the name {balance.population} a new budget begins."
+    left_out = ", ".join(each.population for each in balance.shared if not each.added)
+    but = f" without {left_out}, which counts by another unit or adjacency" if left_out else ""
+    total = total_text(balance.shared_epsilon, balance.delta)
+    told = f"The same input is read as {names} too.{begins}"
+    if not all(each.stated for each in balance.shared):
+        untold = "unless their people are others, this is one budget, and runs are refused"
+        return f"{told} Together they hold {total}{but}; {untold}."
+    stated = " ".join(map(_statement_text, balance.shared))
+    return (
+        f"{told} {stated} Nobody checks that in the rows. If it is false, the people have lost"
+        f" {total} together{but}."
+    )
+
+
+def _statement_text(other: SharedInput) -> str:
+    """Who stated, and when, that the people of another population are others."""
+    said = f"that the people of {other.population} are others (ledger.other_people)."
+    if other.statement is None:
+        return f"This job states {said}"
+    day = other.statement.at.astimezone(UTC).date()
+    return f"{other.statement.by} stated on {day} {said}"
+
+
+def _mixed_text(population: str, spend: Spend, first: Spend, delta: float) -> str:
+    """Why costs with a delta and others have no total together; empty: they can have one."""
+    costs = f"this run costs {spend_text(spend)}. The first cost that {population} set aside has"
+    if first.delta and spend.rho is not None:
+        return (
+            f"{costs} a delta, and a cost in rho cannot be added to it. Set privacy.look, with"
+            " which Gaussian noise costs epsilon and delta, or set noise: laplace"
+        )
+    most = float(SUM_SHARE) * delta
+    if first.delta or not spend.delta > most:
+        return ""
+    return (
+        f"{costs} no delta, so later costs together may have at most delta {most:.2g}. Set"
+        f" privacy.delta to at most {most:.2g}, or set noise: laplace"
+    )
 
 
 def wrong_state_text(

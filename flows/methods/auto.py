@@ -45,10 +45,10 @@ from hushrank.flows.config.row_rules import (
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
-from hushrank.flows.methods.noisy_counts import NoisyCounts
-from hushrank.flows.methods.noisy_pairs import NoisyPairs
-from hushrank.flows.methods.perturbed_mle import MLE
-from hushrank.flows.methods.win_loss import WinLoss
+from hushrank.flows.methods.counts.noisy_counts import NoisyCounts
+from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
+from hushrank.flows.methods.counts.win_loss import WinLoss
+from hushrank.flows.methods.likelihood.perturbed_mle import MLE
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.units import Unit
 

@@ -19,10 +19,12 @@ from hushrank.estimation.common.look import noticed_from, total_error
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
+from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
@@ -180,6 +182,18 @@ class RankingMethod(Method, Generic[M]):
     def conclude(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
         """Post-processing of what was drawn by `mechanism`: may be repeated freely."""
 
+    def certified(self, mechanism: M, drawn: Arrays) -> tuple[Draw, ...]:
+        """What a certificate says of each draw; of a method that does not say, the cost alone.
+
+        Args:
+            mechanism: what drew.
+            drawn: what was stored of it, a public graph that it was drawn on among it.
+        """
+        what = f"what method {self.facts.name} releases"
+        derivation = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
+        cost = cost_of(mechanism.spend)
+        return (Unexplained(mechanism="other", what=what, derivation=derivation, cost=cost),)
+
 
 class PlannedMethod(RankingMethod[M]):
     """A method that `hushrank plan` can try on invented surveys.
@@ -275,6 +289,11 @@ class Calibrated:
         """Unit, adjacency and budget; of a mechanism that is no local one."""
         params: PrivacyParams = self.mechanism.params  # type: ignore[attr-defined]
         return params
+
+    def certified(self, drawn: Arrays) -> tuple[Draw, ...]:
+        """What a certificate says of every draw of a release, a look at its rows first."""
+        own = self.method.certified(self.mechanism, drawn)
+        return own if self.look is None else (noise_of_look(self.look, self.params), *own)
 
     @property
     def spend(self) -> Spend:

@@ -14,6 +14,7 @@ from pydantic import Field
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
+from hushrank.flows.release.released import Figure, Made, ReleasedRecord
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.transforms.common.plain_text import write_cell
 
@@ -35,7 +36,7 @@ class Effect(Record):
     high: Extended
 
 
-class ReleasedEffects(Record):
+class ReleasedEffects(ReleasedRecord):
     """Scores, effects and sums of information that were drawn with noise; nothing else leaves.
 
     Attributes:
@@ -48,6 +49,8 @@ class ReleasedEffects(Record):
             the first effect is that of being shown first.
     """
 
+    shows = (Figure.SCORES,)
+    made = Made.FITTED
     kind: Literal["scores-and-effects"] = "scores-and-effects"
     scores: dict[str, float]
     effects: dict[str, float]
@@ -74,10 +77,6 @@ class ReleasedEffects(Record):
             between=tuple(map(tuple, released.between.tolist())),
             of_effects=tuple(released.of_effects.tolist()),
         )
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: no count is released."""
-        return None
 
 
 def effects_of(

@@ -16,6 +16,7 @@ from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, shares, weight_
 from hushrank.estimation.fit.weighted_pairs import UNITS, Chosen, WeightedPairs
 from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.flows.release.public_pairs import MOST_MEASURED, Rows, among_items, rows_of
+from hushrank.flows.release.released import Figure, ReleasedRecord
 from hushrank.flows.statement.record import Record
 
 MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
@@ -49,7 +50,7 @@ class ChosenEpsilons(Record):
         )
 
 
-class ReleasedSums(Record):
+class ReleasedSums(ReleasedRecord):
     """Sums of privatised answers, from which all the rest is computed.
 
     An answer is 1 where the item of the row won. For `debiased-rr`, with t = tanh(epsilon / 2) and
@@ -67,6 +68,10 @@ class ReleasedSums(Record):
         chosen: which epsilons people chose; null where all answers have one, or it is not counted.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.CHOSEN,
+    )
     kind: Literal["private-sums"] = "private-sums"
     items: tuple[str, ...]
     unit: float
@@ -103,12 +108,8 @@ class ReleasedSums(Record):
             chosen=ChosenEpsilons.of(pairs.chosen, bins) if bins and pairs.chosen.any() else None,
         )
 
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: a sum of debiased answers is no count."""
-        return None
 
-
-class ReleasedPairAnswers(Record):
+class ReleasedPairAnswers(ReleasedRecord):
     """Sums of private answers to random pairs of rankings, from which all the rest is computed.
 
     An answer counts as often as its list has pairs for each answer of it (`pair_answer_counts`).
@@ -123,6 +124,11 @@ class ReleasedPairAnswers(Record):
             for the item less answers against it.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.ABOVE,
+    )
+    ballots = "private answers"
     kind: Literal["private-pairs"] = "private-pairs"
     items: tuple[str, ...]
     rankings: tuple[int, ...]
@@ -152,10 +158,6 @@ class ReleasedPairAnswers(Record):
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Private answers with the row's item above the column's, of some items."""
         return among_items(self.wins, self.items, items)
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: how often an item is above others depends on which pairs were drawn."""
-        return None
 
 
 def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:

@@ -1,4 +1,4 @@
-"""The record of noisy outcomes on a public graph; it belongs to the union in `statistics`."""
+"""The record of noisy outcomes on a public graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hushrank.estimation.common.matrices import OutcomeCounts
-from hushrank.flows.statement.record import Record
+from hushrank.flows.release.released import Figure, ReleasedRecord
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
 MOST_PAIRS = 2_000_000  # most pairs that are published: 30 MB of JSON
@@ -19,7 +19,7 @@ MOST_PAIRS = 2_000_000  # most pairs that are published: 30 MB of JSON
 Rows = tuple[tuple[int, ...], ...]
 
 
-class ReleasedOutcomes(Record):
+class ReleasedOutcomes(ReleasedRecord):
     """For each compared pair: how often it was compared, and how often one item won, with noise.
 
     Attributes:
@@ -32,6 +32,12 @@ class ReleasedOutcomes(Record):
     The last three are null if there are more than `MOST_PAIRS` pairs.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.WINS,
+    )
+    tells_rates = True
+    public_totals = True
     kind: Literal["outcome-counts"] = "outcome-counts"
     row_weight: int = Field(ge=1, le=2)
     items: tuple[str, ...]
@@ -61,14 +67,10 @@ class ReleasedOutcomes(Record):
             wins=wins,
         )
 
-    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
-        """Noisy wins of some items over each other, in comparisons; nan for uncompared pairs.
-
-        Raises:
-            ValueError: the pairs are not published.
-        """
+    def among(self, items: Sequence[str]) -> NDArray[np.float64] | None:
+        """Noisy wins of some items over each other, in comparisons; nan for uncompared pairs."""
         if self.pairs is None or self.compared is None or self.wins is None:
-            raise ValueError("the pairs of this release are not published")
+            return None
         position = {name: i for i, name in enumerate(self.items)}
         place = {position[name]: k for k, name in enumerate(items)}
         found = np.full((len(items), len(items)), np.nan)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
 from hushrank.flows.release.public_pairs import Rows
-from hushrank.flows.statement.record import Record
+from hushrank.flows.release.released import Figure, ReleasedRecord
 from hushrank.privacy.ranking_sensitivity import Part
 
 
-class _RankingCounts(Record):
+class _RankingCounts(ReleasedRecord):
     """What the counts of all methods have.
 
     Attributes:
@@ -25,6 +25,7 @@ class _RankingCounts(Record):
         weights: what one adds to each of the counts, by their name.
     """
 
+    ballots = "rankings"
     items: tuple[str, ...]
     weights: dict[str, int]
 
@@ -50,10 +51,6 @@ class _RankingCounts(Record):
         # As `release_rankings` made them: a million entries are not checked again.
         return cls.model_construct(None, items=tuple(items), weights=weights, **parts)
 
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: how often an item is above others depends on how many there are in a list."""
-        return None
-
 
 class ReleasedAbove(_RankingCounts):
     """In how many rankings one item is above another, with noise.
@@ -65,6 +62,10 @@ class ReleasedAbove(_RankingCounts):
         rankings: how many there are; null: not released.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.ABOVE,
+    )
     kind: Literal["above-counts"] = "above-counts"
     above: Rows
     squares: tuple[int, ...] | None = None
@@ -86,6 +87,7 @@ class ReleasedNets(_RankingCounts):
         squares, rankings: as in `ReleasedAbove`.
     """
 
+    shows = (Figure.SCORES,)
     kind: Literal["net-sums"] = "net-sums"
     nets: tuple[int, ...]
     squares: tuple[int, ...]
@@ -99,6 +101,7 @@ class ReleasedPlaces(_RankingCounts):
         places: entry p of row a counts rankings with a at place p, 0 = best.
     """
 
+    shows = (Figure.SCORES,)
     kind: Literal["place-counts"] = "place-counts"
     places: Rows
 

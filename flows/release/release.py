@@ -1,7 +1,8 @@
 """What is published: `release.json`, its schema and how it is made.
 
 `docs/release.schema.json` is made from `Release`. The verifier has its own list of the same fields,
-by what was drawn: a new field needs a line there, and the draw that pays for it.
+by what was drawn: a new field needs a line there, and the draw that pays for it. The file is strict
+JSON in a readable layout: one line for each key and each row of a table of numbers.
 
 A release is computed only from what the mechanism drew and from the public configuration. JSON has
 no infinity, so the text "inf" or "-inf" stands for `epsilon` and `rho` of a release without
@@ -10,13 +11,15 @@ privacy, and for open ends of an interval.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from operator import attrgetter, is_not
 from pathlib import Path
@@ -31,25 +34,26 @@ from hushrank.flows.release.boards import (
     Board,
     GroupRanking,
     RankedItem,
+    ReleasedErrors,
+    chances_of,
     group_ranking,
+    number_of_best,
     open_intervals,
     published_lines,
     ranked_items,
 )
 from hushrank.flows.release.effects import Effect
-from hushrank.flows.release.json_text import json_pieces, json_text
-from hushrank.flows.release.provenance import Provenance
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import (
     UNITS,
+    WORDS,
     Scale,
     ScoreUnit,
     elo_of,
     log_odds_of,
     published,
 )
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.release.sure import ReleasedErrors, chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.look import LookRecord
 from hushrank.flows.statement.record import PrivacyRecord, Record
@@ -57,6 +61,101 @@ from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import read_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """The origin of a release.
+
+    Attributes:
+        release_id: unique to this release.
+        created: when it was made, with a time zone.
+        night: the day whose rows are ranked; None if the configuration selects no nights.
+        name: name of the job and its population.
+        job: id of the job's configuration.
+        method: the method as in the configuration.
+        code_version: version of the hushrank that drew the noise; a later one may have published.
+        charged: whether the ledger counts it; False if a seed was injected or there is no noise.
+        bits: which random bits were really used; None if an older version did not record them; then
+            the law of the noise was not stored either.
+        stream: which night of which stream it is; None: it is none.
+        about: what was asked, of whom and when; None: nothing is stated.
+    """
+
+    release_id: str
+    created: datetime
+    night: date | None = None
+    name: str
+    job: str
+    method: str
+    code_version: str
+    charged: bool
+    bits: BitsUsed | None
+    stream: StreamRecord | None = None
+    about: AboutConfig | None = None
+
+    @property
+    def safe(self) -> bool:
+        """Whether nobody can predict or repeat the draw."""
+        return self.charged and (self.bits is None or self.bits.safe)
+
+
+INDENT = "  "
+SCALARS = frozenset((str, int, float, bool, type(None)))
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def json_text(value: Any) -> str:
+    """Write dicts, lists and scalars as strict JSON; keys keep their order.
+
+    Raises:
+        ValueError: a number is infinite or not a number; JSON has no such numbers.
+    """
+    return "".join(json_pieces(value))
+
+
+def json_pieces(value: Any, margin: str = "") -> Iterator[str]:
+    """The text of `json_text` in pieces, so that a long one need not be in memory.
+
+    Args:
+        value: as in `json_text`. An iterator is written as the list of what it yields, which is one
+            dict, list or text at least.
+        margin: what stands in front of the value's last line.
+
+    Raises:
+        ValueError: as in `json_text`.
+    """
+    inner = margin + INDENT
+    if isinstance(value, dict) and value:
+        if SCALARS.issuperset(map(type, value.values())):
+            yield f"{{\n{inner}{_encoder(inner).encode(value)[1:-1]}\n{margin}}}"
+            return
+        parts = ((f"{inner}{ENCODER.encode(key)}: ", part) for key, part in value.items())
+        yield from _lines("{}", parts, inner, margin)
+    elif isinstance(value, Iterator) or (
+        isinstance(value, list) and value and isinstance(value[0], dict | list | str)
+    ):
+        yield from _lines("[]", ((inner, part) for part in value), inner, margin)
+    else:
+        yield ENCODER.encode(value)
+
+
+def _lines(
+    brackets: str, parts: Iterable[tuple[str, Any]], inner: str, margin: str
+) -> Iterator[str]:
+    before = f"{brackets[0]}\n"
+    for start, part in parts:
+        yield before + start
+        yield from json_pieces(part, inner)
+        before = ",\n"
+    yield f"\n{margin}{brackets[1]}"
+
+
+@cache
+def _encoder(inner: str) -> json.JSONEncoder:
+    """Writes a dict of scalars with each key on a line of its own, without a step in Python."""
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(f",\n{inner}", ": "))
+
 
 HEAD_BYTES = 1 << 20  # of a file that is longer only these are read for its first fields
 END = b"\n}\n"  # of a whole file
@@ -450,3 +549,24 @@ def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
         yield UNCOUNTED if secret else SEEDED
     if provenance.bits is None:
         yield RECONSTRUCTED
+
+
+def exact_text(release: Release, line: RankedItem) -> str:
+    """Item, score and interval with the digits of `ranking.csv`, in the release's unit."""
+    name = line.item if line.label is None else f"{line.label} ({line.item})"
+    if not release.informative:
+        return f"{name}: nothing is known"
+    score, low, high = (_end(value) for value in (line.score, line.low, line.high))
+    unit = WORDS[release.scale].unit
+    text = f"{name}: {score}{unit}, 95 % interval {low} to {high}{unit}"
+    if line.low_all is None or line.high_all is None:
+        return text
+    low, high = (_end(value) for value in (line.low_all, line.high_all))
+    text += f", all at once {low} to {high}{unit}"
+    if line.p_best is None or line.p_top is None:
+        return text
+    return f"{text}, chance to be first {line.p_best:.6f}, among {release.top} {line.p_top:.6f}"
+
+
+def _end(value: float) -> str:
+    return f"{value:.6f}" if math.isfinite(value) else "open"

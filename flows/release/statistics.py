@@ -1,15 +1,9 @@
-"""What a method publishes beside the ranking: the released statistic itself, tagged by `kind`.
-
-Every record is made by its `of`, which takes only what carries noise: exact counts are marked
-`confidential` from the moment they are read and are refused, and released scores have a type of
-their own. A method that releases something else adds a record here, to `Released`, and to
-`flows.report.figures` what is drawn of it.
-"""
+"""The released statistics of several families: counts, scores, sums and a list of names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +13,18 @@ from hushrank.estimation.common.matrices import PairCounts, WinCounts
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
-from hushrank.flows.release.effects import ReleasedEffects
-from hushrank.flows.release.private_sums import ReleasedPairAnswers, ReleasedSums
 from hushrank.flows.release.public_pairs import (
     MOST_MEASURED,
-    ReleasedOutcomes,
     among_items,
     require_noisy,
 )
-from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
-from hushrank.flows.release.ties import ReleasedTies
-from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
-from hushrank.flows.statement.record import Record
+from hushrank.flows.release.released import Figure, Made, ReleasedRecord
+from hushrank.flows.release.win_loss import in_comparisons
 
 LARGEST_MEAN = 1e-6  # of released scores, which sum to zero but for rounding
 
 
-class ReleasedCounts(Record):
+class ReleasedCounts(ReleasedRecord):
     """The noisy win counts, from which all the rest is computed.
 
     Attributes:
@@ -44,6 +33,7 @@ class ReleasedCounts(Record):
         wins: by item, in catalogue order; whole numbers, but for what a night of a stream shows.
     """
 
+    shows = (Figure.WIN_COUNTS,)
     kind: Literal["win-counts"] = "win-counts"
     row_weight: int = Field(ge=1)
     wins: dict[str, int | float]
@@ -64,7 +54,7 @@ class ReleasedCounts(Record):
         return in_comparisons(self.wins, self.row_weight)
 
 
-class ReleasedPairs(Record):
+class ReleasedPairs(ReleasedRecord):
     """The noisy matrix of wins, from which all the rest is computed.
 
     In `release.json` every row of the matrix is one line of integers: 2 000 items take 20 to 30 MB.
@@ -79,6 +69,11 @@ class ReleasedPairs(Record):
             public; `wins` of other pairs are zero. Null: all pairs were, or nobody says.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.WINS,
+    )
+    tells_rates = True
     kind: Literal["pair-counts"] = "pair-counts"
     row_weight: int = Field(ge=1)
     items: tuple[str, ...]
@@ -114,7 +109,7 @@ class ReleasedPairs(Record):
         return in_comparisons(totals, self.row_weight)
 
 
-class ReleasedScores(Record):
+class ReleasedScores(ReleasedRecord):
     """Scores that were drawn with noise; nothing else leaves the protected side.
 
     Attributes:
@@ -123,6 +118,8 @@ class ReleasedScores(Record):
             job's public file says; null where the method does not look at them.
     """
 
+    shows = (Figure.SCORES,)
+    made = Made.FITTED
     kind: Literal["scores"] = "scores"
     scores: dict[str, float]
     exposures: dict[str, float] | None = None
@@ -149,27 +146,30 @@ class ReleasedScores(Record):
             named = dict(zip(items, exposures.tolist(), strict=True))
         return cls(scores=dict(zip(items, scores.tolist(), strict=True)), exposures=named)
 
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: no count is released."""
-        return None
+    @property
+    def assumes_exposures(self) -> bool:
+        """True where no numbers of comparisons stand beside the scores."""
+        return self.exposures is None
 
 
-class ReleasedList(Record):
+class ReleasedList(ReleasedRecord):
     """The names of the best items; nothing else leaves the protected side.
 
     Attributes:
         items: best first.
     """
 
+    made = Made.LISTED
     kind: Literal["top-list"] = "top-list"
     items: tuple[str, ...] = Field(min_length=1)
 
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: no count is released."""
-        return None
+    @property
+    def best(self) -> tuple[str, ...]:
+        """All that is released."""
+        return self.items
 
 
-class ReleasedMeasurements(Record):
+class ReleasedMeasurements(ReleasedRecord):
     """Noisy counts of people right on one item and wrong on another, on the pairs of a graph.
 
     In `release.json` every row of the matrix is one line of integers, as in `ReleasedPairs`.
@@ -181,6 +181,7 @@ class ReleasedMeasurements(Record):
             for pairs that are not compared. Null for more than `MOST_MEASURED` items.
     """
 
+    shows = (Figure.ITEM_MAP,)
     kind: Literal["right-wrong-counts"] = "right-wrong-counts"
     items: tuple[str, ...]
     pairs: tuple[tuple[int, ...], ...] | None
@@ -206,12 +207,8 @@ class ReleasedMeasurements(Record):
             else None,
         )
 
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: nobody won anything."""
-        return None
 
-
-class ReleasedRandomized(Record):
+class ReleasedRandomized(ReleasedRecord):
     """Sums of randomised test answers.
 
     Attributes:
@@ -221,6 +218,7 @@ class ReleasedRandomized(Record):
         sums: entry j of row i estimates who was right on i and wrong on j, in units of 2^-30.
     """
 
+    shows = (Figure.ITEM_MAP,)
     kind: Literal["randomised-answers"] = "randomised-answers"
     items: tuple[str, ...]
     epsilon: float
@@ -243,12 +241,8 @@ class ReleasedRandomized(Record):
             sums=tuple(map(tuple, measurements.sums.tolist())),
         )
 
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: nobody won anything."""
-        return None
 
-
-class ReleasedRankings(Record):
+class ReleasedRankings(ReleasedRecord):
     """Counts of private rankings, from which all the rest is computed.
 
     Attributes:
@@ -262,6 +256,11 @@ class ReleasedRankings(Record):
             matrix of the pairs of items that stood there, row by row; null: not kept.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.ABOVE,
+    )
+    ballots = "private rankings"
     kind: Literal["private-rankings"] = "private-rankings"
     items: tuple[str, ...]
     rankings: tuple[int, ...]
@@ -294,28 +293,3 @@ class ReleasedRankings(Record):
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Private rankings with the row's item above the column's, of some items."""
         return among_items(self.wins, self.items, items)
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: how often an item is above others depends on how many there are in a list."""
-        return None
-
-
-Released = Annotated[
-    ReleasedCounts
-    | ReleasedWinLoss
-    | ReleasedPairs
-    | ReleasedOutcomes
-    | ReleasedTies
-    | ReleasedScores
-    | ReleasedEffects
-    | ReleasedMeasurements
-    | ReleasedRandomized
-    | ReleasedList
-    | ReleasedSums
-    | ReleasedRankings
-    | ReleasedPairAnswers
-    | ReleasedAbove
-    | ReleasedNets
-    | ReleasedPlaces,
-    Field(discriminator="kind"),
-]  # what a method publishes beside the ranking

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.ties.tie_counts import TieCounts
 from hushrank.estimation.ties.tie_models import TieModel, TieStrength
 from hushrank.flows.release.public_pairs import among_items, require_noisy
+from hushrank.flows.release.released import Figure, ReleasedRecord
 from hushrank.flows.release.win_loss import in_comparisons
 from hushrank.flows.statement.record import Extended, Record
 
@@ -51,7 +52,7 @@ class TieRecord(Record):
         )
 
 
-class ReleasedTies(Record):
+class ReleasedTies(ReleasedRecord):
     """The noisy counts of three outcomes of each pair, from which all the rest is computed.
 
     Attributes:
@@ -60,6 +61,10 @@ class ReleasedTies(Record):
         ties: entry b of row a is how often a and b tied, noise included, for b after a; else zero.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.WINS,
+    )
     kind: Literal["tie-counts"] = "tie-counts"
     items: tuple[str, ...]
     wins: tuple[tuple[int, ...], ...]

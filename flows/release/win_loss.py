@@ -1,4 +1,4 @@
-"""The record of noisy wins and losses; it belongs to the union in `statistics`."""
+"""The record of noisy wins and losses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field
 
 from hushrank.estimation.common.matrices import WinLossCounts
 from hushrank.flows.release.public_pairs import require_noisy
-from hushrank.flows.statement.record import Record
+from hushrank.flows.release.released import Figure, ReleasedRecord
 
 
-class ReleasedWinLoss(Record):
+class ReleasedWinLoss(ReleasedRecord):
     """The noisy numbers of comparisons that each item won and lost.
 
     Attributes:
@@ -21,6 +21,7 @@ class ReleasedWinLoss(Record):
         wins, losses: by item, in catalogue order.
     """
 
+    shows = (Figure.SCORES,)
     kind: Literal["win-loss-counts"] = "win-loss-counts"
     row_weight: int = Field(ge=1)
     wins: dict[str, int]

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from markupsafe import escape
 
 from hushrank.flows.release.axis import Axis, axis_of
-from hushrank.flows.release.exact import exact_text
-from hushrank.flows.release.release import Release
+from hushrank.flows.release.release import Release, exact_text
 from hushrank.flows.release.scale import (
     MEAN_ELO,
     WORDS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
+from hushrank.flows.release.boards import better_lines
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.sure import better_lines
 from hushrank.flows.release.wording import name_list
 
 MOST = 60  # items shown; a longer ranking shows its best

@@ -18,8 +18,7 @@ from hushrank.flows.ledger.key import (
 )
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.archive import archived
-from hushrank.flows.release.input_contents import Contents
-from hushrank.flows.release.input_names import input_names
+from hushrank.flows.release.identity import Contents, input_names
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.confidential_folder import check_confidential
 from hushrank.flows.run.context import (

@@ -17,8 +17,7 @@ from hushrank.flows.errors import DrawError, PredictableBits
 from hushrank.flows.ledger.account import Attempt
 from hushrank.flows.ledger.key import Purpose as Named
 from hushrank.flows.methods.base import Arrays, ReductionJob
-from hushrank.flows.release.input_contents import meant_by
-from hushrank.flows.release.release_id import described, ids_of_old, known_or_new
+from hushrank.flows.release.identity import described, ids_of_old, known_or_new, meant_by
 from hushrank.flows.run.confidential_folder import FAILED_FILE, Exact, forget_exact
 from hushrank.flows.run.context import Job, Noisy, Read
 from hushrank.flows.run.drawn import Drawn, noisy_votes, people_asked, seen_by
@@ -138,6 +137,9 @@ class SingleRelease:
     def counted(self, job: Job) -> dict[str, Callable[[], None]]:
         """In the folder of the release; see `Occasion.counted`."""
         return {str(job.work): partial(forget_exact, job.work)}
+
+    def sweep(self, job: Job) -> None:
+        """It has no other nights; see `Occasion.sweep`."""
 
     def tidy(self, job: Job) -> None:
         """The exact arrays; see `Occasion.tidy`."""

@@ -138,16 +138,16 @@ class Kind(ABC, Generic[Job]):
         """Make this copy ready to encode and to bound."""
 
     @abstractmethod
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """Rows of a batch; those that break a rule are beside them.
 
         Args:
             batch: as read.
             place: number of its first row; the rows after it have the next ones.
-            split: from which it was read.
+            split: from which it was read; None: from no file.
         """
 
-    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         """What says that rows whose time cannot be read do not fit; no rows if nobody votes.
 
         Whoever they name has them every night, and a person has one vote a night all the same.

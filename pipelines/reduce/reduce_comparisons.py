@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushrank.estimation.common.covariates import CovariateCounts
-from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
-from hushrank.estimation.common.sparse_counts import CellCounts
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, CellCounts, arrays_of_sparse
 from hushrank.pipelines.reduce.kind import Arrays, Kind, Parcels
 from hushrank.pipelines.reduce.reduction_job import (
     EXACT_FILE,
@@ -91,7 +90,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         return self.job.columns.event is not None
 
     def encode(
-        self, batch: pa.RecordBatch, place: int, split: Split
+        self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
         pseudonyms, naming = keyed_hash, Naming.BARE
@@ -118,7 +117,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             rows = OwnedRows.concatenate([rows, refused])
         return Sifted(rows, found.rejects, found.valid, tally=tally)
 
-    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         if not self.job.people_vote:
             return Sifted(())
         refused = refusals(pa.Table.from_batches([batch]), self.job.columns, self.keyed_hash)

@@ -122,7 +122,7 @@ class RankingsKind(Kind[ReduceRankings]):
             self._table = read_epsilon_table(epsilons.table)
 
     def encode(
-        self, batch: pa.RecordBatch, place: int, split: Split
+        self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private] | Sifted[PairAnswers]:
         job, columns = self.job, self.job.columns
         if isinstance(columns, PairColumns):
@@ -240,7 +240,7 @@ class CountRankingsKind(RankingsKind):
         """As many rows as a batch of ballots has, so that no ballot is cut in two."""
         return max(BLOCK_RANKINGS, preflib.BATCH_ROWS)
 
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """`Pieces` of a batch in long form, else `Rankings`, as also ballots of PrefLib are.
 
         If people vote, their votes are beside them.
@@ -251,7 +251,7 @@ class CountRankingsKind(RankingsKind):
             return found
         return with_votes(found, batch, self.job.columns.user, self.keyed_hash)
 
-    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         if not self.job.people_vote:
             return Sifted(())
         batch = self._counted(batch)
@@ -267,12 +267,12 @@ class CountRankingsKind(RankingsKind):
             batch = ranked_rows(batch, columns.rank, job.reading)
         return batch
 
-    def _encoded(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def _encoded(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         job, columns = self.job, self.job.columns
         how = (job.catalogue, NO_EPSILONS, None, self.keyed_hash)
         if isinstance(columns, RankColumns):
             pieces = encode_ranks(batch, columns, *how)
-            if split.file.format is not FileFormat.PREFLIB:
+            if split is None or split.file.format is not FileFormat.PREFLIB:
                 return pieces
             found = self.assembled(pieces.rows)
             rejects = _in_one_table(pieces.rejects, found.rejects)

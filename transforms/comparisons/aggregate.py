@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.sparse_counts import CellCounts, push
+from hushrank.estimation.common.matrices import CellCounts, push
 from hushrank.transforms.common.dense_sums import ArraySumFn
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties

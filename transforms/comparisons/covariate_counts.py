@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.covariates import STEPS, CovariateCounts, Steps, Words, pack, turned
-from hushrank.estimation.common.sparse_counts import push
+from hushrank.estimation.common.matrices import push
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Comparisons, Mask, Rules
 from hushrank.transforms.common.schema import ComparisonColumns, Feature, Ties, numbers_of

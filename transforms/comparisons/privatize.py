@@ -18,7 +18,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.sparse_counts import CellSums, push
+from hushrank.estimation.common.matrices import CellSums, push
 from hushrank.estimation.fit.chosen_epsilons import PLAIN, Weighing
 from hushrank.estimation.fit.weighted_pairs import (
     UNITS,

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from hushrank.estimation.common.crossing import FARTHEST, WinCurves, crossing, ends_together
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT, Floats, Link
-from hushrank.estimation.common.uncertainty import rank_tails
+from hushrank.estimation.common.uncertainty import (
+    FARTHEST,
+    WinCurves,
+    crossing,
+    ends_together,
+    rank_tails,
+)
 
 
 def test_each_item_has_its_own_crossing() -> None:

@@ -7,8 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.estimation.common.matrices import PairCounts, arrays_of_sparse, pair_counts_of
-from hushrank.estimation.common.sparse_counts import CellCounts
+from hushrank.estimation.common.matrices import (
+    CellCounts,
+    PairCounts,
+    arrays_of_sparse,
+    pair_counts_of,
+)
 
 N_ITEMS = 5
 CELLS = st.lists(st.integers(0, N_ITEMS**2 - 1), max_size=60)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC
-from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
-from hushrank.estimation.common.sparse_counts import CellCounts
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, CellCounts, PairCounts
 from hushrank.estimation.comparisons.mle_uncertainty import (
     many_errors,
     mle_errors,

@@ -14,12 +14,12 @@ from scipy.sparse import csr_array
 from hushrank.estimation.common.central_noise import calibrate_outcomes, release_outcomes
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC
 from hushrank.estimation.common.matrices import (
+    CellCounts,
     OutcomeCounts,
     PairCounts,
     outcome_counts_of,
     outcomes_of,
 )
-from hushrank.estimation.common.sparse_counts import CellCounts
 from hushrank.estimation.comparisons import public_pairs
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from hushrank.estimation.fit.comparison_graph import (
+from hushrank.estimation.fit.solve import (
     DisconnectedGraphError,
     comparison_graph,
     require_scores_to_exist,

@@ -15,8 +15,7 @@ from scipy.sparse import csr_array
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.fit import exact_fit as module
-from hushrank.estimation.fit.exact_fit import CountedObjective, exact_fit
-from hushrank.estimation.fit.fixed_point import FixedPoint
+from hushrank.estimation.fit.exact_fit import CountedObjective, FixedPoint, exact_fit
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.solve import minimise
 

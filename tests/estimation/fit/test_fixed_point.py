@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT, Link
-from hushrank.estimation.fit.fixed_point import FixedPoint, exp_of_minus, integers, slopes
+from hushrank.estimation.fit.exact_fit import FixedPoint, exp_of_minus, integers, slopes
 
 NUMBERS = [0.0, 1e-30, 1e-9, 0.3, 1.0, math.pi, 25.0, 43.7, 119.9, 1e4, 1e9]
 

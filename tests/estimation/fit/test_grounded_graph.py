@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hushrank.estimation.fit import grounded_graph as module
-from hushrank.estimation.fit.grounded_graph import GroundedGraph
+from hushrank.estimation.fit import exact_fit as module
+from hushrank.estimation.fit.exact_fit import GroundedGraph
 
 WAYS = {"elimination": {}, "diagonal": {"ELIMINATED": 0}, "tree": {"ELIMINATED": 0, "PATIENCE": 0}}
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hushrank.estimation.fit.impossible_shares import impossible_shares
-from hushrank.estimation.fit.weighted_pairs import WeightedPairs, weighted_sums
+from hushrank.estimation.fit.weighted_pairs import WeightedPairs, impossible_shares, weighted_sums
 from hushrank.privacy.randomized_response import flip_probability, flip_thresholds
 
 N, ANSWERS = 5, 20_000

@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from hushrank.estimation.common.links import laplacian
-from hushrank.estimation.fit import simulated_errors
-from hushrank.estimation.fit.simulated_errors import Edges, EdgeSystem, simulated_variances
+from hushrank.estimation.fit import pair_fit
+from hushrank.estimation.fit.pair_fit import Edges, EdgeSystem, simulated_variances
 from hushrank.estimation.fit.solve import ConvergenceError
 
 RIDGE, PULL = 0.5, 2.0
@@ -38,7 +38,7 @@ def exact(curvature: np.ndarray, noise: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["random", "path"])
 def test_variances_are_those_of_the_sandwich(kind, monkeypatch):
-    monkeypatch.setattr(simulated_errors, "DRAWS", 3000)
+    monkeypatch.setattr(pair_fit, "DRAWS", 3000)
     graph = a_graph(kind, 40)
     noise = csr_array((graph.data * 3, graph.indices, graph.indptr), shape=graph.shape)
     found = simulated_variances(system(graph), noise.data, PULL)
@@ -57,7 +57,7 @@ def test_the_same_release_has_the_same_errors_and_t_allows_for_simulation():
 
 
 def test_a_system_that_is_not_solved_is_an_error(monkeypatch):
-    monkeypatch.setattr(simulated_errors, "MOST_STEPS", 2)
+    monkeypatch.setattr(pair_fit, "MOST_STEPS", 2)
     graph = a_graph("path", 40)
     with pytest.raises(ConvergenceError, match="hang together too loosely"):
         simulated_variances(system(graph), graph.data, PULL)

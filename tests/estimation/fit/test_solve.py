@@ -12,9 +12,8 @@ from scipy.special import expit
 
 from hushrank.estimation.common.links import LAPLACE, LINKS, LOGISTIC, PROBIT, Link
 from hushrank.estimation.fit import solve
-from hushrank.estimation.fit.comparison_graph import DisconnectedGraphError
 from hushrank.estimation.fit.likelihood import Floats, Objective
-from hushrank.estimation.fit.solve import ConvergenceError, minimise
+from hushrank.estimation.fit.solve import ConvergenceError, DisconnectedGraphError, minimise
 
 EVERY_LINK = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 

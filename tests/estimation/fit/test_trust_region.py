@@ -7,8 +7,12 @@ import pytest
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.solve import ConvergenceError, minimise
-from hushrank.estimation.fit.trust_region import minimise_nonconvex, smallest_curvature
+from hushrank.estimation.fit.solve import (
+    ConvergenceError,
+    minimise,
+    minimise_nonconvex,
+    smallest_curvature,
+)
 
 
 def two_items(won: float, lost: float, link: Link, ridge: float = 1.0) -> Objective:

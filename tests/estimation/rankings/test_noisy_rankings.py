@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.consensus import disagreements, kemeny
-from hushrank.estimation.rankings.footrule import footrule_estimate, footrule_order
 from hushrank.estimation.rankings.noisy_evidence import (
     NoisyNets,
     NoisyPairs,
     NoisyPlaces,
     centred_covariance,
+    footrule_estimate,
+    footrule_order,
     pair_totals,
 )
 from hushrank.estimation.rankings.noisy_rankings import (

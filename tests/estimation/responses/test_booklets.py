@@ -11,12 +11,13 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from hushrank.estimation.responses.item_graph import booklet_graph, complete_graph
-from hushrank.estimation.responses.measurements import measurements_of_block, measurements_on
-from hushrank.estimation.responses.one_right import booklet_shares
-from hushrank.estimation.responses.private_measurements import (
+from hushrank.estimation.responses.measurements import (
     calibrate_measurements,
+    measurements_of_block,
+    measurements_on,
     release_measurements,
 )
+from hushrank.estimation.responses.pair_balance import booklet_shares
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

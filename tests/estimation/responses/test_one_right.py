@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.responses.item_graph import random_graph
-from hushrank.estimation.responses.one_right import expected_totals, third_answer_shares
+from hushrank.estimation.responses.pair_balance import expected_totals, third_answer_shares
 from hushrank.privacy.randomness import seeded_bits
 
 M = 40

@@ -20,9 +20,10 @@ from hushrank.estimation.responses.item_graph import (
     even_graph,
     random_graph,
 )
-from hushrank.estimation.responses.measurements import DifferentialMeasurements, measurements_on
-from hushrank.estimation.responses.private_measurements import (
+from hushrank.estimation.responses.measurements import (
+    DifferentialMeasurements,
     calibrate_measurements,
+    measurements_on,
     release_measurements,
 )
 from hushrank.privacy.accounting import epsilon_of

@@ -7,13 +7,19 @@ import pytest
 from scipy.special import expit
 
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, even_graph
-from hushrank.estimation.responses.measurements import measurements_on
-from hushrank.estimation.responses.private_measurements import (
+from hushrank.estimation.responses.item_graph import (
+    ItemGraph,
+    complete_graph,
+    degree_for,
+    even_graph,
+    even_graph_pays,
+    noise_ratio,
+)
+from hushrank.estimation.responses.measurements import (
     calibrate_measurements,
+    measurements_on,
     release_measurements,
 )
-from hushrank.estimation.responses.public_graph import degree_for, even_graph_pays, noise_ratio
 from hushrank.estimation.responses.spectral_estimate import estimate_difficulties
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.responses.item_graph import complete_graph
-from hushrank.estimation.responses.spectral import Connection, connection
+from hushrank.estimation.responses.spectral_estimate import Connection, connection
 
 
 def limits(found: Connection) -> list[str]:

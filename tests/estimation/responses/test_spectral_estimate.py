@@ -22,11 +22,9 @@ from hushrank.estimation.common.estimate import top_k
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
 from hushrank.estimation.responses.measurements import (
     DifferentialMeasurements,
+    calibrate_measurements,
     measurements_of_block,
     measurements_on,
-)
-from hushrank.estimation.responses.private_measurements import (
-    calibrate_measurements,
     release_measurements,
 )
 from hushrank.estimation.responses.randomized_measurements import (

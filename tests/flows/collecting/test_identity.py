@@ -14,8 +14,7 @@ from hushrank.flows.collecting.contents import content_of
 from hushrank.flows.collecting.places import place_of_parts
 from hushrank.flows.collecting.spool import Spool
 from hushrank.flows.ledger.key import LedgerKey
-from hushrank.flows.release.input_contents import Contents
-from hushrank.flows.release.input_names import input_names
+from hushrank.flows.release.identity import Contents, input_names
 from hushrank.transforms.storage.files import list_files
 from hushrank.transforms.storage.matches import part_id, stated_id
 from hushrank.transforms.storage.write import parquet_bytes

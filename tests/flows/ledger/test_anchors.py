@@ -18,8 +18,7 @@ from hushrank.flows.ledger.guarded import GuardedLedger
 from hushrank.flows.ledger.guards import Guards, anchor_at
 from hushrank.flows.ledger.inspection import guard_texts
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.signed_head import Anchored, Head
-from hushrank.flows.ledger.signing import make_key
+from hushrank.flows.ledger.signing import Anchored, Head, make_key
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import Fault, fake_cloud_storage
 from tests.flows.conftest import ITEMS, InProcessReducer, answers

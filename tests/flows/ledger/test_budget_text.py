@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.flows.ledger.budget_text import (
+from hushrank.flows.ledger.texts import (
     day_text,
     left_text,
     needed_text,

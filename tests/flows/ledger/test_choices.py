@@ -8,11 +8,11 @@ import pytest
 
 from hushrank.flows.errors import BudgetRefused
 from hushrank.flows.interfaces.documents.runs import Budget
-from hushrank.flows.ledger.budget_text import needed_text, rule_text
+from hushrank.flows.ledger.budget import ALWAYS, period_at
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.period import ALWAYS, period_at
-from hushrank.flows.ledger.sharing import sharing_of, together_with
+from hushrank.flows.ledger.rules import sharing_of, together_with
+from hushrank.flows.ledger.texts import needed_text, rule_text
 from hushrank.privacy.accounting import Spend, composed_epsilon, rho_for
 from hushrank.privacy.filters import Rule, adaptive_total
 from tests.ledgers import pure, release, terms_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger import git_anchor, git_command
+from hushrank.flows.ledger import git_anchor
 from hushrank.flows.ledger.git_anchor import FILE, GitAnchor
 from hushrank.flows.ledger.guards import Guards
-from hushrank.flows.ledger.signed_head import Head
+from hushrank.flows.ledger.signing import Head
 from tests.flows.ledger.conftest import make_repository
 from tests.ledgers import pure, release
 
@@ -129,7 +129,7 @@ def test_a_git_that_hangs_is_asked_to_end_so_it_removes_its_locks(
     release(opened(guards), "a", 1)
     does = 'trap "touch ended; exit 1" TERM\ncase $1 in update-ref) sleep 60 & wait;; esac\n'
     git_that(tmp_path, monkeypatch, f'{does} exec $git "$@"')
-    monkeypatch.setattr(git_command, "GIT_TIMEOUT", 1.0)
+    monkeypatch.setattr(git_anchor, "GIT_TIMEOUT", 1.0)
     with pytest.raises(LedgerError, match=r"written \(git gave no answer within 1 s\)"):
         guards.anchor.put(*head(9))
     assert (folder / "ended").exists()

@@ -15,9 +15,9 @@ from hypothesis.stateful import (
 )
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows.ledger.budget import period_at
 from hushrank.flows.ledger.entries import LINE_START
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.period import period_at
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG
 from tests.ledgers import Clock, pure, terms_of
 

@@ -11,7 +11,6 @@ import pytest
 
 from hushrank.flows.display import balance_text
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.ledger.budget_text import since_first_text
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.forecast import (
     demand_by_day,
@@ -22,6 +21,7 @@ from hushrank.flows.ledger.forecast import (
 )
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import NightToPay, check_night, reserve_night
+from hushrank.flows.ledger.texts import since_first_text
 from tests.ledgers import NOW, pure, release, terms_of
 
 DAY = timedelta(days=1)

@@ -14,10 +14,10 @@ import pytest
 
 import hushrank as hr
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.budget_text import shared_text
 from hushrank.flows.ledger.key import MOST_FILES, InputNames, LedgerKey
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.release.input_names import input_names
+from hushrank.flows.ledger.texts import shared_text
+from hushrank.flows.release.identity import input_names
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.files import FileFormat, InputFile

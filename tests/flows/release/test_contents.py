@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
-from hushrank.flows.release import input_contents as contents_module
-from hushrank.flows.release.input_contents import CACHE_FILE, Contents, Stamp, meant_by
+from hushrank.flows.release import identity as contents_module
+from hushrank.flows.release.identity import CACHE_FILE, Contents, Stamp, meant_by
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.files import FileFormat, InputFile, list_files
 

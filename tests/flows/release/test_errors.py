@@ -10,9 +10,9 @@ import pytest
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
+from hushrank.flows.release.boards import MOST_LISTED, ReleasedErrors
 from hushrank.flows.release.release import Release, build_release, on_scale
 from hushrank.flows.release.scale import ELO_A_LOGIT, Scale
-from hushrank.flows.release.sure import MOST_LISTED, ReleasedErrors
 from hushrank.verifier.verify_release import Findings, check_errors
 from tests.estimation.common.test_all_at_once import normal_separation
 from tests.releases import make_release, provenance

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.flows.release.json_text import ENCODER, json_text
+from hushrank.flows.release.release import ENCODER, json_text
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 FINITE = SCALARS.filter(lambda value: not (isinstance(value, float) and math.isinf(value)))

@@ -14,9 +14,9 @@ from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.recovery.recovery import LostRelease, _accept, _of_the_ledger, lost_once
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.trust.recovery.recovery import LostRelease, _accept, _of_the_ledger, lost_once
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 
@@ -479,7 +479,7 @@ def test_verify_says_what_a_run_would_be_refused_for(survey, command, how):
 def test_a_confidential_folder_of_another_user_is_refused(survey, command, monkeypatch):
     survey.work.mkdir(mode=0o700)
     monkeypatch.setattr("os.geteuid", lambda: 4321)
-    monkeypatch.setattr("hushrank.flows.ledger.private_files.ROOT", survey.work.stat().st_uid)
+    monkeypatch.setattr("hushrank.flows.ledger.local_file.ROOT", survey.work.stat().st_uid)
     code, printed = command("validate", survey.config)
     assert code == 2
     assert f"confidential: {survey.work} belongs to another user of this machine" in printed

@@ -9,8 +9,8 @@ import json
 import numpy as np
 import pytest
 
+from hushrank.flows.release.boards import better_lines
 from hushrank.flows.release.release import load_release
-from hushrank.flows.release.sure import better_lines
 from hushrank.flows.release.wording import verdict
 
 CEMS = ["London", "Paris", "Milano", "St.Gallen", "Barcelona", "Stockholm"]  # in the file's order

@@ -15,7 +15,7 @@ import pytest
 import hushrank as hr
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.release.input_contents import Contents
+from hushrank.flows.release.identity import Contents
 from hushrank.flows.run import run
 from tests.flows.conftest import ITEMS, InProcessReducer, Survey, answers
 from tests.ledgers import terms_of

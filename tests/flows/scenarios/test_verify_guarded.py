@@ -19,9 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hushrank.flows.ledger.git_anchor import FILE
-from hushrank.flows.ledger.signatures import sealed
-from hushrank.flows.ledger.signed_head import Anchored
-from hushrank.flows.ledger.signing import KeySigner, load_signer, make_key
+from hushrank.flows.ledger.signing import Anchored, KeySigner, load_signer, make_key, sealed
 from hushrank.verifier import verify_release as verifier
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import Survey
@@ -126,7 +124,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Guarded:
     survey = guarded(folder / "job", "noisy-counts, rho", str(folder / "far" / "anchor.jsonl"))
     made = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hushrank.flows.ledger.book.datetime", Then)
+        patch.setattr("hushrank.flows.ledger.ledger.datetime", Then)
         patch.setattr("hushrank.flows.run.steps.datetime", Then)
         run(survey)
         made.append(Forger.of(survey))

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.common.matrices import pair_counts_of
-from hushrank.estimation.common.sparse_counts import CellCounts
+from hushrank.estimation.common.matrices import CellCounts, pair_counts_of
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.reduce import reduce, reduce_comparisons
 from hushrank.pipelines.reduce.reduction_job import Statistic

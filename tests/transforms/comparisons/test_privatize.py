@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from hushrank.estimation.common.sparse_counts import CellSums
+from hushrank.estimation.common.matrices import CellSums
 from hushrank.estimation.fit.chosen_epsilons import PLAIN, EpsilonBins, Weighing
 from hushrank.estimation.fit.weighted_pairs import weighted_pairs_of
 from hushrank.privacy.audit import audit_epsilon

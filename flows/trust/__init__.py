@@ -1,0 +1,1 @@
+"""Evidence for people who do not trust the run: certificates, audits, recovery of a lost ledger."""
