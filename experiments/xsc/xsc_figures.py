@@ -126,7 +126,8 @@ def _line_panel(
             if (cell.setting.scenario, cell.setting.link, cell.metric, cell.setting.m)
             == (first.scenario, first.link, metric, first.m)
         }
-        axes.plot(
+        place = np.array(list(printed), float)
+        axes.plot(place, list(printed.values()), "x--", color=color, alpha=0.6)
             np.array(list(printed), float), list(printed.values()), "x--", color=color, alpha=0.6
         )
     if layout.log:

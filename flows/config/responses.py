@@ -210,7 +210,7 @@ class ResponsesConfig(RowFiles):
     ) -> Iterator[Reading]:
         """Meaning of an answer where no words are stated."""
         if self.words is None:
-            yield Reading(self._answers_in_words, by_default=True)
+            yield Reading(self._answers_in_words, by_default="words" not in self.model_fields_set)
         yield from super().readings(
             names, formats, complete=complete, codes=codes and self.layout != "wide"
         )

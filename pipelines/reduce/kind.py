@@ -147,7 +147,7 @@ class Kind(ABC, Generic[Job]):
             split: from which it was read; None: from no file.
         """
 
-    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         """What says that rows whose time cannot be read do not fit; no rows if nobody votes.
 
         Whoever they name has them every night, and a person has one vote a night all the same.

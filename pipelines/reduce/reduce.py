@@ -493,7 +493,7 @@ class _Encode(_Sifting):
     def process(self, part: Part) -> Iterator[Any]:
         tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1
         rows = self._valid(part.found, f"{part.source}#{part.number}", tally)
-        if part.found.timeless is not None and part.split is not None:
+        if part.found.timeless is not None:
             votes = self._kind.votes_against(part.found.timeless, part.split)
             tally.update(votes.tally)
             if len(votes.rows):

@@ -117,7 +117,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             rows = OwnedRows.concatenate([rows, refused])
         return Sifted(rows, found.rejects, found.valid, tally=tally)
 
-    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         if not self.job.people_vote:
             return Sifted(())
         refused = refusals(pa.Table.from_batches([batch]), self.job.columns, self.keyed_hash)

@@ -251,7 +251,7 @@ class CountRankingsKind(RankingsKind):
             return found
         return with_votes(found, batch, self.job.columns.user, self.keyed_hash)
 
-    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         if not self.job.people_vote:
             return Sifted(())
         batch = self._counted(batch)

@@ -72,7 +72,7 @@ class ResponsesKind(Kind[ReduceResponses]):
             return found
         return with_votes(found, batch, job.columns.user, self.keyed_hash)
 
-    def votes_against(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         if not self.job.people_vote:
             return Sifted(())
         none = self.encode(batch[:0], 0, split)
