@@ -17,6 +17,7 @@ import pytest
 
 from hushrank.experiments.xsc import xsc
 from hushrank.experiments.xsc.xsc import run
+from hushrank.experiments.xsc.xsc_figures import draw_figures
 from hushrank.experiments.xsc.xsc_paper import PRINTED
 from hushrank.experiments.xsc.xsc_scenarios import scenarios, scheme_epsilon
 from hushrank.experiments.xsc.xsc_setting import Setting
@@ -69,6 +70,16 @@ def test_table_and_figures_are_written(tmp_path: Path) -> None:
     assert "**Table 11** (Scenario V, errors of ranks): ours (SE); no printed number" in tables
     for name in ("II.png", "II.svg", "V.png", "V.svg"):
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_lines_are_drawn_beside_the_printed_ones(tmp_path: Path) -> None:
+    outcomes = {
+        (Setting("I", "logistic", 10, people), "debiased-rr", metric): [0.1, 0.11]
+        for metric in ("l2", "linf")
+        for people in (100, 200)
+    }
+    draw_figures(outcomes, tmp_path)
+    assert "crosses: the paper" in (tmp_path / "I.svg").read_text()
 
 
 @pytest.mark.usefixtures("no_figures")
