@@ -206,7 +206,12 @@ def _show_table(
         soft_wrap=True,
     )
     console.print(table)
-    console.print(
+    console.print(_advice(items, releases), markup=False, highlight=False, soft_wrap=True)
+
+
+def _advice(items: int, releases: int) -> str:
+    """How the table is read, and what several releases of a ranking may reveal."""
+    return (
         f"Blind luck has the whole ranking with probability {1 / math.factorial(items):.2g}, the"
         f' best item with {1 / items:.0%} and pairs with 50%. "At most" is what no guess of the'
         " whole ranking exceeds, because its first two items may be exchanged in most releases (Xu,"
@@ -216,10 +221,7 @@ def _show_table(
         f" drawn, and each of {releases:,} has epsilon (m - 1) / sqrt(N) ="
         f" {(items - 1) / math.sqrt(releases):.3g}, the best guess from all is right no more often,"
         f" on average, than from one at epsilon {items - 1}. What they may reveal at worst is more:"
-        f" losses add up, to epsilon (m - 1) sqrt(N) = {(items - 1) * math.sqrt(releases):.3g}.",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        f" losses add up, to epsilon (m - 1) sqrt(N) = {(items - 1) * math.sqrt(releases):.3g}."
     )
 
 
