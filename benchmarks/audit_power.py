@@ -1,6 +1,7 @@
 """What `hushrank audit` sees: every method as it is, and with each planted fault.
 
-A correct mechanism should pass; a planted fault (`tests/flows/trust/audit/planted.py`) should be refuted.
+A correct mechanism should pass; a planted fault (`tests/flows/trust/audit/planted.py`) should be
+refuted.
 Seconds are of one processor, whatever else the machine does: five minutes of two of them are 600. A
 fault is tried for the first of the numbers of seconds, and for the next one if it was not seen; all
 tries together are wrong with the probability of one audit.

@@ -101,8 +101,8 @@ def scheme_epsilon(scheme: str, m: int, people: int) -> float:
     at all sizes; those of scheme 1 are those of log(mL)^1.5.
     """
     grown = math.log(m * people) / math.log(EQUAL_AT)
-    power = {"1": 1.5, "2": 0.0, "3": -2.0}[scheme]
-    return EQUAL_EPSILON * math.pow(grown, power) * math.sqrt(EQUAL_AT / (m * people))
+    power = {"1": 1.5, "2": 0, "3": -2}[scheme]
+    return EQUAL_EPSILON * float(grown**power) * math.sqrt(EQUAL_AT / (m * people))
 
 
 def _tradeoff(setting: Setting, rng: np.random.Generator) -> Values:

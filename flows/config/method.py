@@ -281,6 +281,7 @@ class MethodFacts:
         name: its name in the YAML file, and in releases.
         summary: what it does, for the table of methods in the reference.
         kind: the kind of input that it ranks.
+        also: further kinds, of a method that chooses among others.
         units: the units that it protects.
         reads: dotted keys that only some methods use and that this one uses, among `groups`,
             `model`, `spectral`, `privacy.public_graph` and `input.features`. The other such keys
@@ -306,6 +307,12 @@ class MethodFacts:
     baseline: bool = False
     streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
+    also: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All kinds of input that it ranks."""
+        return (self.kind, *self.also)
 
     @property
     def linked(self) -> bool:

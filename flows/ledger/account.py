@@ -1,4 +1,4 @@
-"""What the entries of a ledger add up to for one population. Pure: entries in, account out.
+"""Sum of a ledger's entries for one population. Pure: entries in, account out.
 
 State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled; reserved ->
 stopped, where a noisy look at the rows was drawn and nothing else: of the reservation the look's
@@ -58,16 +58,16 @@ from hushrank.privacy.filters import adaptive_total, fits
 
 
 class ReleaseState(StrEnum):
-    """How far a release got."""
+    """State of a release."""
 
     NONE = "none"  # the ledger does not know it
     RESERVED = "reserved"  # budget is set aside; no noise was drawn
     DRAWN = "drawn"  # noise was, or may have been, drawn: spent, whatever happens next
     COMMITTED = "committed"  # published
-    STOPPED = "stopped"  # a look at the rows was drawn and told to stop: only the look is spent
+    STOPPED = "stopped"  # the pilot query was drawn and stopped the run: only its cost is spent
     CANCELLED = "cancelled"  # the reservation was given back
-    RUNNING = "running"  # a stream of which a night was drawn: spent, and more nights may follow
-    ENDED = "ended"  # a stream of which no more night may be drawn
+    RUNNING = "running"  # a stream with at least one night drawn: spent, and more nights may follow
+    ENDED = "ended"  # a stream of which no further night may be drawn
 
 
 UNKNOWN = frozenset({ReleaseState.NONE, ReleaseState.CANCELLED})
@@ -85,7 +85,7 @@ MAY_FOLLOW = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One reservation of a release and what became of it.
+    """One reservation of a release, and its outcome.
 
     Attributes:
         seq: number of the line that reserved it.
@@ -135,10 +135,10 @@ class Attempt:
         return period.start is None or self.drawn_at is None or self.drawn_at >= period.start
 
     def selects_in(self, period: Period) -> bool:
-        """Whether this attempt, as the first one, selects the rules of totals in `period`.
+        """Whether this attempt, if it is the first, selects the rules of totals in `period`.
 
-        One that was given back does too, if noise had been drawn meanwhile: otherwise people could
-        give it back in view of a result, and so choose the rules.
+        An attempt that was given back does too, if noise had been drawn meanwhile: otherwise people
+        could give it back in view of a result, and so choose the rules.
         """
         if self.seen_until is None:
             return self.counts_in(period) and self.reserved != Spend()
@@ -160,7 +160,7 @@ class Costs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An entry that changes no release: terms, an alert, a recovery, or an uncovered release."""
+    """An entry that changes no release: terms, an alert, a recovery, or an unsafe release."""
 
     seq: int
     time: datetime
@@ -170,7 +170,7 @@ class Note:
 
 @dataclass(slots=True)
 class Account:
-    """One population as its ledger stands.
+    """State of one population, as its ledger records it.
 
     Attributes:
         opened: the first entry of the population; None while it has no entry.
@@ -193,20 +193,21 @@ class Account:
     last_draw: int = 0
 
     def attempt(self, release_id: str) -> Attempt | None:
-        """The last attempt at a release; None if there is none."""
+        """Return the last attempt at a release; None if there is none."""
         index = self.latest.get(release_id)
         return None if index is None else self.attempts[index]
 
     def state(self, release_id: str) -> ReleaseState:
-        """How far a release got."""
+        """State of a release."""
         attempt = self.attempt(release_id)
         return ReleaseState.NONE if attempt is None else attempt.state
 
     def nights(self, config_hashes: Collection[str]) -> dict[date, Attempt]:
-        """For each night, the last attempt of this configuration that was published.
+        """Last published attempt of this configuration, for each night.
 
-        If none was published, the last attempt whose noise was drawn; if none was drawn, the last
-        reservation. So a paid release stands even if a later run that ranks the night again fails.
+        If none was published, it is the last attempt whose noise was drawn; if none was drawn, the
+        last reservation. So a paid release stands even if a later run that ranks the night again
+        fails.
         """
         by_night = [
             (each.night, each) for each in self._of(config_hashes) if each.night is not None
@@ -225,7 +226,7 @@ class Account:
         )
 
     def nights_of(self, stream_id: str) -> dict[date, Attempt]:
-        """For each night of a stream that is reserved or drawn, its last attempt."""
+        """Last attempt at each night of a stream that is reserved or drawn."""
         mine = (each for each in self.attempts if each.of == stream_id and each.night is not None)
         last = {each.night: each for each in mine if each.night is not None}
         return {
@@ -240,23 +241,23 @@ class Account:
         )
 
     def draws(self, release_id: str) -> int:
-        """How often noise was drawn for a release; each draw cost its full budget."""
+        """Number of draws of a release's noise; each draw cost its full budget."""
         return sum(each.release_id == release_id and bool(each.drawn_at) for each in self.attempts)
 
     def unsafe(self) -> set[str]:
-        """Releases that no budget covers."""
+        """Ids of releases that no budget covers."""
         return {note.what.release_id for note in self.notes if isinstance(note.what, Unsafe)}
 
     def counted(self, period: Period) -> list[Attempt]:
-        """The attempts that use budget of `period`."""
+        """Attempts that use budget of `period`."""
         return [attempt for attempt in self.attempts if attempt.counts_in(period)]
 
     def first(self, period: Period) -> Attempt | None:
-        """The attempt that selects the rules of totals in `period`; None: nothing costs there."""
+        """Attempt that selects the rules of totals in `period`; None: nothing costs there."""
         return next((each for each in self.attempts if each.selects_in(period)), None)
 
     def costs(self, period: Period) -> Costs:
-        """What counts in `period`."""
+        """Costs that count in `period`."""
         first = self.first(period)
         spends = tuple(attempt.spend for attempt in self.counted(period))
         return Costs(spends, None if first is None else first.reserved)
@@ -322,7 +323,7 @@ def _add(account: Account, entry: Entry) -> bool:
 
 
 def _is_next_night(account: Account, what: Reserve | Draw | Stop | Commit | Cancel) -> bool:
-    """False for a night that is reserved or drawn out of turn; True of what is no such night."""
+    """Whether a night is reserved or drawn in its turn; True for other events."""
     before = account.attempt(what.release_id)
     if isinstance(what, Reserve):
         stream_id, night = what.of, what.night
@@ -336,7 +337,7 @@ def _is_next_night(account: Account, what: Reserve | Draw | Stop | Commit | Canc
 
 
 def night_is_next(account: Account, stream_id: str, night: date | None) -> bool:
-    """Whether `night` is the first one of a stream that was not drawn."""
+    """Whether `night` is the first night of a stream that was not drawn."""
     stream = account.attempt(stream_id)
     if stream is None or stream.stream is None or night is None:
         return False
@@ -346,7 +347,7 @@ def night_is_next(account: Account, stream_id: str, night: date | None) -> bool:
 
 
 def _draw_of_stream(account: Account, stream_id: str, time: datetime) -> None:
-    """A night of the stream was drawn."""
+    """Count one more drawn night of the stream."""
     place = account.latest[stream_id]
     stream = account.attempts[place]
     drawn = account.nights_drawn[stream_id] = account.nights_drawn.get(stream_id, 0) + 1
@@ -374,7 +375,7 @@ def _reserved(entry: Entry, what: Reserve) -> Attempt:
 
 
 def _dated_by(attempt: Attempt, time: datetime) -> Attempt:
-    """The attempt, with its dates corrected to `time` if they are later.
+    """Return the attempt with its dates corrected to `time`, if they are later.
 
     It then counts in the period of `time`, because its own date lies in the future.
     """
@@ -398,11 +399,11 @@ def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime
     return replace(attempt, state=ReleaseState.CANCELLED)
 
 
-ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding
+ROUNDING = 1e-9  # tolerance for float rounding, so that 0.3 of 3 reaches 0.9
 
 
 def reached(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
-    """The fractions of `terms.alerts` that what counts in `period` has reached, ascending."""
+    """Fractions of `terms.alerts` that the costs of `period` have reached, ascending."""
     counted = account.counted(period)
     if not (terms.alerts and counted):
         return ()
@@ -421,7 +422,7 @@ def reached(terms: BudgetTerms, account: Account, period: Period) -> tuple[float
 
 
 def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
-    """The reached fractions that nobody was told about in this period at this total."""
+    """Reached fractions that were not reported yet in this period at this total."""
     told = {
         note.what.fraction
         for note in account.notes

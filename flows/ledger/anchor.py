@@ -1,4 +1,4 @@
-"""Anchors: second places that know how far a ledger was, in a local file or in Cloud Storage.
+"""Anchors: copies of the ledger's latest head in a second place, a local file or Cloud Storage.
 
 A file has one line for each head, appended; it belongs on a disk of another host. In Cloud Storage,
 best in a bucket of another account, each head is an object. Objects are created and never replaced
@@ -33,23 +33,26 @@ from hushrank.transforms.storage.write import OWNER_ONLY_FILE
 
 
 class Anchor(Protocol):
-    """Keeps heads of one ledger, and forgets none. Every method raises LedgerError if it fails."""
+    """Store that keeps heads of one ledger for good. Every method raises LedgerError if it
+    fails."""
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """Place of the anchor, for messages."""
         ...
 
     def latest(self) -> Anchored | None:
-        """The head with the greatest `order`; None: it holds none."""
+        """Return the head with the greatest `order`; None if the anchor holds none."""
         ...
 
     def records(self) -> bytes:
-        """What it holds, a head in each line, the latest last; earlier ones may be left out."""
+        """Return the records, one head in each line, the latest last; earlier ones may be left
+        out."""
         ...
 
     def put(self, head: Head, record: bytes) -> None:
-        """Keep `record`, the record of `head`, for good; an older head than the latest is dropped.
+        """Keep `record`, the record of `head`, for good; ignore a head that is older than the
+        latest.
 
         Raises:
             LedgerError: it holds another head of that order, or it cannot be written.
@@ -57,37 +60,37 @@ class Anchor(Protocol):
         ...
 
 
-BRING_BACK = "Bring it back, or correct ledger.anchor or its permissions"
+BRING_BACK = "Make it available again, or correct ledger.anchor or its permissions"
 
 
 def unreachable(place: str, what: str, why: str, remedy: str = BRING_BACK) -> LedgerError:
-    """The error of an anchor that cannot be `what`: read or written."""
+    """Build the error of an anchor that cannot be `what`: read or written."""
     return LedgerError(
-        f"ledger.anchor: {place} cannot be {what} ({why}), and without it nobody can tell whether"
-        f" the ledger is the newest. {remedy}; then run again."
+        f"ledger.anchor: {place} cannot be {what} ({why}), and without it hushrank cannot tell"
+        f" whether this is the newest copy of the ledger. {remedy}; then run again."
     )
 
 
 def damaged(place: str) -> LedgerError:
-    """The error of an anchor that holds something else."""
+    """Build the error of an anchor with content of another kind."""
     return LedgerError(
-        f"ledger.anchor: {place} is damaged, or is no anchor of a ledger: its last record is not"
-        " the head of a ledger. Put its newest copy back; if there is none, name another, empty"
+        f"ledger.anchor: {place} is damaged, or is not an anchor of a ledger: its last record is"
+        " not the head of a ledger. Put its newest copy back; if there is none, name another, empty"
         " place and run hushrank ledger recover."
     )
 
 
 def conflict(place: str, head: Head) -> LedgerError:
-    """The error of an anchor that knows another line under the same number."""
+    """Build the error of an anchor that holds another line under the same number."""
     return LedgerError(
-        f"ledger.anchor: {place} knows another line {head.position} than this ledger has. Two"
+        f"ledger.anchor: {place} holds another line {head.position} than this ledger has. Two"
         " ledgers share the anchor, or two copies of one ledger are in use. Give each ledger its"
         " own anchor, and use one copy."
     )
 
 
 LOCK_TIMEOUT = 20.0  # seconds; a write takes milliseconds
-TAIL_BYTES = 4096  # holds several records of about 300
+TAIL_BYTES = 4096  # enough for several records of about 300 bytes
 
 
 class FileAnchor:
@@ -102,11 +105,11 @@ class FileAnchor:
 
     @property
     def place(self) -> str:
-        """Its path."""
+        """Path of the file."""
         return str(self._path)
 
     def latest(self) -> Anchored | None:
-        """The last whole line; the rest of an interrupted write does not count."""
+        """Return the head in the last whole line; the rest of an interrupted write is ignored."""
         if not self._path.parent.is_dir():
             raise unreachable(self.place, "read", "its folder does not exist; is the disk mounted?")
         try:
@@ -121,7 +124,7 @@ class FileAnchor:
         return last_record(tail, self.place)
 
     def records(self) -> bytes:
-        """The whole file."""
+        """Return the content of the whole file."""
         try:
             return read_local(self._path, MostBytes.RECORDS)
         except OSError as error:
@@ -144,7 +147,8 @@ class FileAnchor:
             end = os.lseek(descriptor, 0, os.SEEK_END)
             start = max(0, end - TAIL_BYTES)
             tail = os.pread(descriptor, TAIL_BYTES, start)
-            os.ftruncate(descriptor, start + tail.rfind(b"\n") + 1)  # an interrupted write's rest
+            # the rest of an interrupted write
+            os.ftruncate(descriptor, start + tail.rfind(b"\n") + 1)
             write_all(descriptor, record)
             os.fsync(descriptor)
             if not end:
@@ -167,7 +171,7 @@ class FileAnchor:
 
 
 def last_record(content: bytes, place: str) -> Anchored | None:
-    """The head in the last whole line; None: there is no whole line.
+    """Return the head in the last whole line; None if there is no whole line.
 
     Raises:
         LedgerError: the line is none of an anchor.
@@ -182,7 +186,7 @@ def last_record(content: bytes, place: str) -> Anchored | None:
 
 
 def is_newer(head: Head, before: Anchored | None, place: str) -> bool:
-    """Whether `head` is later than what an anchor holds; LedgerError if the two contradict."""
+    """Whether `head` is later than the anchor's head; LedgerError if the two contradict."""
     if before is not None and before.head.order == head.order and before.head.hash != head.hash:
         raise conflict(place, head)
     return before is None or head.order > before.head.order
@@ -197,15 +201,16 @@ class ObjectAnchor:
 
     def __init__(self, folder: CloudPath) -> None:
         self._folder = folder
-        self._read: tuple[str, Anchored] | None = None  # an object never changes: it is read once
+        # an object never changes, so it is read once
+        self._read: tuple[str, Anchored] | None = None
 
     @property
     def place(self) -> str:
-        """Its URL."""
+        """URL of the folder."""
         return str(self._folder)
 
     def latest(self) -> Anchored | None:
-        """The object whose name sorts last."""
+        """Return the head in the object whose name sorts last."""
         try:
             names = [found.path.name for found in self._folder.objects()]
             if not names:
@@ -224,7 +229,7 @@ class ObjectAnchor:
         return found
 
     def records(self) -> bytes:
-        """The last object alone: there is one for each entry of the ledger."""
+        """Return the record in the last object; the folder has one object for each ledger entry."""
         found = self.latest()
         try:
             return b"" if found is None else (self._folder / found.head.name).read_bytes()

@@ -16,17 +16,17 @@ from typing import Protocol
 
 from hushrank.flows.errors import LedgerError, RunInProgress
 
-WAIT_STEP = 0.1  # seconds between two looks at a lock that another run holds
+WAIT_STEP = 0.1  # seconds between two tries to take a lock that another run holds
 _LENGTH = re.compile(rb"(0|[1-9][0-9]{0,17})\n?")
 MISSING = (
     "lines at the end of the ledger are missing, or may be missing",
-    "Spends that only these lines recorded count as not spent",
+    "Spending that only these lines recorded counts as not spent",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a ledger held at one moment.
+    """Content of a ledger at one moment.
 
     Attributes:
         content: whole lines; the rest of an interrupted append is left out.
@@ -44,7 +44,7 @@ class Snapshot:
 
 
 def length_of(text: bytes) -> int:
-    """The length of a ledger, as it is recorded beside it.
+    """Read the length of a ledger, as it is recorded beside the ledger.
 
     Raises:
         ValueError: no append wrote this.
@@ -55,12 +55,12 @@ def length_of(text: bytes) -> int:
 
 
 def ends_a_line(length: int, content: bytes) -> bool:
-    """Whether an append may have left a ledger of that length, which now has `content`."""
+    """Whether an append can have left a ledger of that length, which now has `content`."""
     return not 0 < length <= len(content) or content[length - 1 : length] == b"\n"
 
 
 def damaged_length(length_place: str, place: str) -> LedgerError:
-    """The error of a length that no append wrote."""
+    """Build the error of a length that no append wrote."""
     return LedgerError(
         f"{length_place} is damaged: it does not hold a number that an append writes. If {place} is"
         " complete, delete it and run hushrank ledger recover."
@@ -68,15 +68,15 @@ def damaged_length(length_place: str, place: str) -> LedgerError:
 
 
 class LedgerBackend(Protocol):
-    """Keeps the lines of one ledger. Every method raises LedgerError if it fails."""
+    """Store of the lines of one ledger. Every method raises LedgerError if it fails."""
 
     @property
     def place(self) -> str:
-        """Where the ledger is, for messages."""
+        """Place of the ledger, for messages."""
         ...
 
     def read(self) -> Snapshot:
-        """The present content; an absent ledger is empty."""
+        """Return the present content; an absent ledger is empty."""
         ...
 
     def append(self, token: str, lines: bytes) -> Snapshot | None:
@@ -96,7 +96,7 @@ class LedgerBackend(Protocol):
         ...
 
     def check_writable(self) -> None:
-        """Raise what an append or a run would be refused with, and write no line."""
+        """Raise the error that would refuse an append or a run, without writing a line."""
         ...
 
     def accept_loss(self) -> None:
@@ -114,7 +114,7 @@ class LedgerBackend(Protocol):
 
 @contextmanager
 def held(backend: LedgerBackend, release_id: str, wait: float) -> Iterator[None]:
-    """Hold the lock of a release; wait for at most `wait` seconds while another run holds it.
+    """Hold the lock of a release; wait at most `wait` seconds while another run holds it.
 
     Raises:
         RunInProgress: the other run goes on.

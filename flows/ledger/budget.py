@@ -20,7 +20,7 @@ Refresh = Literal["daily", "weekly", "monthly", "yearly"]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The half-open span [start, end); None: no limit on that side."""
+    """Half-open time span [start, end); None: no limit on that side."""
 
     start: datetime | None
     end: datetime | None
@@ -30,7 +30,8 @@ ALWAYS = Period(None, None)
 
 
 def period_at(time: datetime, refresh: Refresh | None) -> Period:
-    """The day, week from Monday, month or year that contains `time`; all time without `refresh`.
+    """Return the day, week from Monday, month or year that contains `time`; all time without
+    `refresh`.
 
     Raises:
         ValueError: `time` carries no time zone.
@@ -53,17 +54,17 @@ def period_at(time: datetime, refresh: Refresh | None) -> Period:
 
 
 class Protects(StrEnum):
-    """Which part of a unit every release of a population hides; costs of two parts do not add."""
+    """Part of a unit that every release of a population hides; costs of two parts do not add."""
 
     ROWS = "rows"  # everything, including who compared what
     OUTCOMES = "outcomes"  # who won; who compared what is public
-    ANSWER = "answer"  # one answer; nothing says whose it is, or bounds how many a person gives
+    ANSWER = "answer"  # one answer; nothing links it to a person, or bounds how many a person gives
     PERSON = "person"  # all local answers of one person
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetTerms:
-    """The most that one population may lose in all its releases.
+    """Largest privacy loss that one population may have in all its releases.
 
     Attributes:
         population: the name under which its releases are added up.
@@ -126,7 +127,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """An operator's statement that the people of two populations are others.
+    """Statement of an operator that two populations consist of different people.
 
     Attributes:
         by: the account that recorded it.
@@ -155,7 +156,7 @@ class SharedInput:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """What releases of all periods cost together, of a budget that renews.
+    """Total cost of the releases of all periods, for a budget that renews.
 
     Attributes:
         spent_epsilon: of all attempts that count, at `Balance.delta`; `inf`: none holds there.

@@ -29,7 +29,7 @@ from hushrank.transforms.storage.cloud_storage import (
     StoredObject,
 )
 
-KEPT_NAMES = 32  # how many other writes may come between a write and its repetition
+KEPT_NAMES = 32  # writes by others that may come between a write and its repetition
 _NAMES = "hushrank-writes"  # metadata key
 
 
@@ -57,18 +57,19 @@ class LedgerObject:
 
     @property
     def place(self) -> str:
-        """Its URL."""
+        """URL of the object."""
         return str(self._path)
 
     def read(self) -> Snapshot:
-        """The present content of the object.
+        """Return the present content of the object.
 
         Raises:
             LedgerError: the object cannot be read, or the store does not answer.
         """
         try:
             recorded, found = self._both()
-            if recorded is None and found is not None:  # was the very first append in between?
+            # the very first append may have come in between
+            if recorded is None and found is not None:
                 recorded, found = self._both()
         except OSError as error:
             raise _unreachable(self.place, "read", error) from error
@@ -77,7 +78,7 @@ class LedgerObject:
         return Snapshot(content, token, self._loss(content, recorded))
 
     def _both(self) -> tuple[int | None, StoredObject | None]:
-        """The recorded length, and then the object: an append in between makes it longer."""
+        """Read the recorded length, and then the object: an append in between makes it longer."""
         return self._recorded_length(), self._path.read(self._patience)
 
     def append(self, token: str, lines: bytes) -> Snapshot | None:
@@ -95,7 +96,8 @@ class LedgerObject:
             if str(ABSENT if found is None else found.generation) != token:
                 return None
             if found is None and self._recorded_length() is None:
-                self._record_length(0)  # its absence then shows that an older ledger is back
+                # if the length is missing later, an older ledger was put back
+                self._record_length(0)
             content = lines if found is None else found.content + lines
             written = self._swap(found, content)
             if written is not None:
@@ -126,7 +128,7 @@ class LedgerObject:
         """Keep every other run of that release out; see `LedgerBackend.hold`."""
         lease = Lease(self._runs / f"{release_id}.lease", self._lease_seconds)
         try:
-            with signals_held():  # else a signal could leave a lease that nobody ends
+            with signals_held():  # otherwise a signal could leave a lease that nobody ends
                 self._take(lease, release_id)
             yield
         finally:
@@ -140,8 +142,9 @@ class LedgerObject:
         except LeaseTaken as error:
             raise RunInProgress(
                 f"Another run of release {release_id} is in progress ({error}). Wait until it ends;"
-                " then run again, which will cost nothing if it succeeded. A run that died lets go"
-                f" within {self._lease_seconds:g} s; to end that wait, make sure that it is dead"
+                " then run again, which will cost nothing if it succeeded. A dead run loses the"
+                f" lock within {self._lease_seconds:g} s. To end that wait, make sure that the run"
+                " is dead"
                 f" and delete {lease.path}."
             ) from None
         except OSError as error:
@@ -196,16 +199,16 @@ class LedgerObject:
             raise damaged_length(str(self._length_path), str(self._path)) from error
 
     def _loss(self, content: bytes, recorded: int | None) -> str | None:
-        """How the backend knows that lines are missing; None: none are missing.
+        """Reason why lines must be missing; None if none are missing.
 
         Raises:
             LedgerError: no append can have recorded that length.
         """
         if recorded is None and content:
             return (
-                f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
-                " newest. Put the newest generation of both back; or run hushrank ledger recover,"
-                " which says what is known to be spent."
+                f"{self._length_path} is missing, so hushrank cannot tell whether this ledger is"
+                " the newest. Put the newest generation of both back; or run hushrank ledger"
+                " recover, which lists the known spending."
             )
         if recorded is not None and not ends_a_line(recorded, content):
             raise damaged_length(str(self._length_path), str(self._path))
@@ -215,7 +218,7 @@ class LedgerObject:
             f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was deleted"
             " or replaced by an older copy. Put the newest generation back (gcloud storage ls"
             " --all-versions shows what the bucket keeps). Without one, count this budget as"
-            " spent, or run hushrank ledger recover, which says what is known to be."
+            " spent, or run hushrank ledger recover, which lists the known spending."
         )
 
 
@@ -224,7 +227,7 @@ def _names(found: StoredObject) -> list[str]:
 
 
 def _happened(mine: str, before: list[str], now: list[str], place: str) -> bool:
-    """Whether the write `mine`, which the store refused as late, had succeeded at an earlier try.
+    """Whether the write `mine`, which the store refused as late, succeeded at an earlier try.
 
     Args:
         mine: name of the write.
@@ -240,7 +243,7 @@ def _happened(mine: str, before: list[str], now: list[str], place: str) -> bool:
     if (before and before[-1] in now) or (not before and len(now) < KEPT_NAMES):
         return False
     raise LedgerError(
-        f"{place}: so many others wrote that it cannot be told whether this step was recorded."
+        f"{place}: too many others wrote at once to tell whether this step was recorded."
         " Nothing was drawn; run again."
     )
 

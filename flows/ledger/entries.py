@@ -26,16 +26,18 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 
 VERSION: Literal[1] = 1
-LINE_START = b'{"hushrank_ledger":'  # every line of every version starts so
+LINE_START = b'{"hushrank_ledger":'  # start of every line, in every version
 RESTORE = (
     "Put back an unchanged copy of the ledger and never edit it;"
     " without a copy, count this budget as spent."
 )
 _NO_PREVIOUS = "0" * 64
 _HASH_FIELD = b',"hash":"'
-_LEFT_OUT = ("stream", "of", "people", "lifetime_epsilon")  # of lines that do not need them
+# fields left out of lines that do not need them
+_LEFT_OUT = ("stream", "of", "people", "lifetime_epsilon")
 
-Seal = Callable[[bytes], bytes]  # adds a last field, the signature, to a JSON object
+# function that adds the signature as the last field of a JSON object
+Seal = Callable[[bytes], bytes]
 
 
 class _Wire(BaseModel):
@@ -71,7 +73,7 @@ class ChangeTerms(_Wire):
 
 
 class StreamSpan(_Wire):
-    """The nights that one reservation pays for.
+    """Change of the total or its renewal by the operator; past spending stays spent.
 
     Attributes:
         nights: how many there are.

@@ -1,4 +1,4 @@
-"""How long a budget lasts. Pure: costs and the calendar in, nights and days out.
+"""Forecast of how long a budget lasts. Pure: costs and the calendar in, nights and days out.
 
 Nights are ranked when the configured schedule runs, or one a day if there is no schedule. Each
 costs the same. The ledger's accountant adds up the costs.
@@ -24,17 +24,18 @@ from hushrank.privacy.decimals import decimal_value, float_at_least
 from hushrank.privacy.filters import fits
 
 NO_COSTS = Costs((), None)
-HORIZON = 3650  # nights, and days; no forecast looks further ahead
-MOST_RUNS = 50_000  # most runs of a schedule that are looked at; a month at one a minute
+HORIZON = 3650  # forecasts end after this many nights, and after this many days
+MOST_RUNS = 50_000  # most runs of a schedule that are computed; a month at one run a minute
 ONE_A_DAY = "With one a day"
 PERIODS = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
 
-Demand = Iterable[tuple[date, int]]  # days in order, UTC, and how many nights are ranked on each
+# days in order, UTC, each with the number of nights ranked on it
+Demand = Iterable[tuple[date, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What becomes of a budget if every night is ranked.
+    """Forecast for a budget if every night is ranked.
 
     Attributes:
         pace: the assumed rhythm of nights, as the beginning of a sentence.
@@ -64,7 +65,7 @@ def forecast(
     first: Spend | None = None,
     ever: Costs = NO_COSTS,
 ) -> Forecast:
-    """Work out what becomes of the budget of `terms` if every night is ranked.
+    """Forecast the budget of `terms` if every night is ranked.
 
     Args:
         terms: total and delta.
@@ -97,7 +98,7 @@ def forecast(
 
 
 def yearly_text(terms: BudgetTerms, today: date) -> str:
-    """The most that people may lose in this calendar year, UTC; empty if the total never renews.
+    """Text of the most that people may lose in this calendar year, UTC; empty without renewal.
 
     Whatever is released in a period costs at most (epsilon, delta), and these add up over periods
     ([DR14] Theorem 3.16). Without a delta, releases exist that cost no less.
@@ -118,14 +119,15 @@ def yearly_text(terms: BudgetTerms, today: date) -> str:
     if delta:
         added += f" at delta {delta:.3g}"
     told = (
-        f"{terms.population}: this budget renews, so what the same people lose adds up. In {year}"
+        f"{terms.population}: this budget renews, so the losses of the same people add up. In"
+        f" {year}"
     )
     if limit is None:
         return (
-            f"{told} {added}. To stop it for good, set the most over all periods: for example"
+            f"{told} {added}. To limit the total over all periods, set for example"
             f" ledger.lifetime_epsilon: {10 * terms.epsilon:g}"
         )
-    return f"{told} {added}; ledger.lifetime_epsilon stops it for good at {left_text(limit)}."
+    return f"{told} {added}; ledger.lifetime_epsilon limits the total to {left_text(limit)}."
 
 
 def _ends_of(year: int) -> tuple[int, int]:
@@ -133,7 +135,7 @@ def _ends_of(year: int) -> tuple[int, int]:
 
 
 def demand_by_day(now: datetime, due: int, renews_on: date | None) -> Demand:
-    """The nights that are due today, then one night a day until the budget renews."""
+    """Yield the nights that are due today, then one night a day until the budget renews."""
     today = now.astimezone(UTC).date()
     yield today, due
     for days in range(1, (_end(now, renews_on) - today).days):
@@ -143,7 +145,7 @@ def demand_by_day(now: datetime, due: int, renews_on: date | None) -> Demand:
 def demand_by_schedule(
     schedule: ScheduleConfig, now: datetime, due: int, renews_on: date | None, *, nightly: bool
 ) -> Demand | None:
-    """The nights that are due at each run of `schedule.cron`, until the budget renews.
+    """Yield the nights that are due at each run of `schedule.cron`, until the budget renews.
 
     Args:
         schedule: its settings say which missed nights a run catches up with.
@@ -180,18 +182,19 @@ def _by_night(schedule: ScheduleConfig, now: datetime, due: int, end: date) -> D
         if day >= end:
             return
         yield day, min(due + (last - ranked).days, schedule.catch_up_days + 1)
-        moment = datetime.combine(run.date(), time.max, schedule.zone)  # later today: no new night
+        # a run later today has no new night
+        moment = datetime.combine(run.date(), time.max, schedule.zone)
         due, ranked = 0, last
 
 
 def _end(now: datetime, renews_on: date | None) -> date:
-    """The first day that the forecast no longer covers."""
+    """Return the first day that the forecast no longer covers."""
     return renews_on or now.astimezone(UTC).date() + timedelta(days=HORIZON + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamForecast:
-    """Until when the nights of a stream are paid for.
+    """Forecast for a stream: until when its nights are paid for.
 
     Attributes:
         nights: how many the stream has.
@@ -222,7 +225,7 @@ def forecast_of_stream(
     first: Spend | None = None,
     ever: Costs = NO_COSTS,
 ) -> StreamForecast:
-    """What becomes of the nights of a stream.
+    """Forecast until when the nights of a stream are paid for.
 
     Args:
         terms: total and delta.
@@ -250,22 +253,22 @@ def forecast_of_stream(
 
 
 def stream_text(population: str, cost: str, found: StreamForecast) -> str:
-    """The forecast of a stream as text."""
+    """Text of the forecast of a stream."""
     whole = f"{population}: a stream of {found.nights} nights from {found.first}, {cost} together"
     if not found.fits:
         return f"{whole}, does not fit into the budget."
     if not found.begun:
         return f"{whole}, fits into the budget. Its first night pays for all until {found.last}."
     if found.drawn >= found.nights:
-        return f"{whole}, ended on {found.last}. Another stream is paid for anew."
+        return f"{whole}, ended on {found.last}. Another stream costs its own budget."
     left = found.nights - found.drawn
     if found.ended:
         return f"{whole}, has ended before its last night: {found.drawn} drawn. Its cost stays."
-    return f"{whole}, is paid for until {found.last}: {found.drawn} drawn, {left} to come."
+    return f"{whole}, is paid for until {found.last}: {found.drawn} drawn, {left} left."
 
 
 def forecast_text(population: str, cost: str, found: Forecast) -> str:
-    """The forecast as text. Every date has its year, because people may read it much later."""
+    """Text of the forecast. Every date has its year, because people may read it much later."""
     nights = f"{found.nights_left} more night{'' if found.nights_left == 1 else 's'}"
     if found.nights_left >= HORIZON:
         nights = f"at least {HORIZON} more nights"

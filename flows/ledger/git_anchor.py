@@ -33,15 +33,15 @@ from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.storage.write import STALE_SECONDS, is_stale
 
 GIT_TIMEOUT = 60.0  # seconds; a hook that pushes needs a few
-ENDING_SECONDS = 5.0  # for git to remove its locks after SIGTERM
-MOST_TOLD = 800  # characters of what git says
+ENDING_SECONDS = 5.0  # time for git to remove its locks after SIGTERM
+MOST_TOLD = 800  # characters of git's output that a message quotes
 _LOCKED = re.compile(r"Unable to create '(.+?\.lock)': File exists")
 _PROCESSES = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended.
+    """Result of a command.
 
     Attributes:
         printed: its standard output.
@@ -57,7 +57,7 @@ class Ended:
 
     @property
     def good(self) -> bool:
-        """Whether it succeeded."""
+        """Whether the command succeeded."""
         return self.code == 0
 
 
@@ -100,7 +100,7 @@ def _run(folder: Path, name: str, *command: str, given: bytes = b"") -> Ended:
         printed, said = child.communicate(given, timeout=GIT_TIMEOUT)
     except subprocess.TimeoutExpired:
         _end(child)
-        return Ended(why=f"{name} gave no answer within {GIT_TIMEOUT:g} s")
+        return Ended(why=f"{name} did not finish within {GIT_TIMEOUT:g} s")
     if child.returncode < 0:
         return Ended(why=f"{name} was killed by {_signal_name(-child.returncode)}")
     if not child.returncode:
@@ -111,7 +111,7 @@ def _run(folder: Path, name: str, *command: str, given: bytes = b"") -> Ended:
 
 
 def remove_dead_lock(lock: Path, repository: Path) -> bool:
-    """Delete a lock file of git if whoever made it is gone; whether it was deleted.
+    """Delete a lock file of git if its maker is gone; return whether it was deleted.
 
     It must be a minute old, and no process of this machine may run git in the repository. The
     caller knows that nobody else uses the repository.
@@ -127,7 +127,7 @@ def remove_dead_lock(lock: Path, repository: Path) -> bool:
 
 
 def _git_runs_in(repository: Path) -> bool:
-    """Whether a process runs git in `repository`; true too if nobody can tell."""
+    """Whether a process runs git in `repository`; true also if that cannot be determined."""
     if not (_PROCESSES / "self/cwd").exists():
         return True
     return any(_is_git_in(process, repository.resolve()) for process in _numbered(_PROCESSES))
@@ -142,14 +142,14 @@ def _is_git_in(process: Path, repository: Path) -> bool:
         if not (process / "comm").read_text().startswith("git"):
             return False
         return (process / "cwd").readlink().is_relative_to(repository)
-    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+    except (FileNotFoundError, ProcessLookupError):  # the process has just ended
         return False
-    except OSError:  # somebody else's
+    except OSError:  # a process of another user
         return True
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a command and whatever it has started."""
+    """End a command and all processes that it started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(child.pid, number)
@@ -170,15 +170,15 @@ def _shortened(text: str) -> str:
 
 
 FILE = "hushrank-anchor.jsonl"
-MAX_TRIES = 20  # of one commit; each fails only because another one succeeded
+MAX_TRIES = 20  # tries of one commit; each fails only because another commit succeeded
 _FILE_MODE, _FOLDER_MODE = b"100644", b"040000"
 
-_Entry = tuple[bytes, bytes, bytes]  # mode, kind and object of a name in a folder of git
+_Entry = tuple[bytes, bytes, bytes]  # mode, kind and object id of a name in a git tree
 
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """Where an anchor is in its repository.
+    """Location of an anchor in its repository.
 
     Attributes:
         prefix: the anchor's folder, from the top of the work tree; ends with "/" unless empty.
@@ -203,20 +203,20 @@ class GitAnchor:
 
     @property
     def place(self) -> str:
-        """The place as the configuration writes it."""
+        """Place of the anchor, as the configuration writes it."""
         return f"git:{self._folder}"
 
     def latest(self) -> Anchored | None:
-        """The last line of the file in the last commit."""
+        """Return the head in the last line of the file in the last commit."""
         return last_record(self.records(), self.place)
 
     def records(self) -> bytes:
-        """The file in the last commit."""
+        """Return the file in the last commit."""
         found = run_git(self._folder, "cat-file", "blob", f"HEAD:./{FILE}")
         return found.printed if found.good else self._committed(self._last_commit("read"))
 
     def put(self, head: Head, record: bytes) -> None:
-        """Commit the file with one line more; see `Anchor.put`."""
+        """Commit the file with one more line; see `Anchor.put`."""
         try:
             where = self._where()
             lock = FileLock(where.git_folder / "hushrank-anchor.lock")
@@ -236,7 +236,7 @@ class GitAnchor:
         raise unreachable(self.place, "written", "others commit to it all the time")
 
     def _commit(self, where: _Where, last: str | None, head: Head, content: bytes) -> bool:
-        """Commit `content` on top of `last`; False if somebody else has committed meanwhile."""
+        """Commit `content` on top of `last`; return False if somebody else committed meanwhile."""
         names = [*where.prefix.split(b"/")[:-1], FILE.encode()]
         blob = self._id("hash-object", "-w", "--stdin", given=content)
         tree = self._folder_with(None if last is None else f"{last}^{{tree}}", names, blob)
@@ -256,7 +256,7 @@ class GitAnchor:
         return True
 
     def _show(self, where: _Where, blob: str, content: bytes) -> None:
-        """Bring work tree and index up to date; what counts is in the commit already."""
+        """Bring work tree and index up to date; only the commit matters to the anchor."""
         with suppress(OSError), open_to_write(self._folder / FILE) as file:
             file.write(content)
         name = os.fsdecode(where.prefix) + FILE
@@ -265,12 +265,12 @@ class GitAnchor:
             self._unlocked(where, "update-index", "--add", "--cacheinfo", entry)
 
     def _tell(self, top: Path) -> None:
-        """Do what git does after a commit: run the hook, and pack what has become many files."""
+        """Run the hook and pack loose files, as git does after a commit."""
         found = run_git(top, "rev-parse", "--git-path", "hooks/post-commit")
         hook = top / os.fsdecode(found.printed.rstrip(b"\n"))
         if found.good and os.access(hook, os.X_OK):
             ended = run_hook(hook, top)
-            if not ended.good:  # the commit is made: git goes on too
+            if not ended.good:  # the commit is made, and git ignores a failed hook too
                 logging.getLogger(__name__).warning(
                     "ledger.anchor: %s: the hook %s failed (%s). The line is committed; if the hook"
                     " was to push it, push it by hand.", self.place, hook, ended.why,
@@ -278,7 +278,8 @@ class GitAnchor:
         run_git(top, "gc", "--auto", "--quiet")
 
     def _folder_with(self, folder: str | None, names: Sequence[bytes], blob: str) -> str:
-        """The folder of git that equals `folder`, but for the file `names`; None: an empty one."""
+        """Return the git tree that equals `folder` except for the file `names`; None: an empty
+        tree."""
         entries = {} if folder is None else self._entries(folder)
         name, *below = names
         if below:
@@ -320,7 +321,7 @@ class GitAnchor:
         return b""
 
     def _unlocked(self, where: _Where, *arguments: str) -> Ended:
-        """Run git; again if a dead git's lock stood in the way and could be removed."""
+        """Run git; retry if a dead git's lock was in the way and could be removed."""
         ended = run_git(self._folder, *arguments)
         while ended.lock and self._is_alone() and remove_dead_lock(ended.lock, where.top):
             ended = run_git(self._folder, *arguments)
@@ -344,7 +345,7 @@ class GitAnchor:
         return self._git("written", *arguments, given=given).decode().strip()
 
     def _git(self, what: str, *arguments: str, given: bytes = b"") -> bytes:
-        """Return what git prints.
+        """Return git's standard output.
 
         Raises:
             LedgerError: git fails.
@@ -367,5 +368,5 @@ class GitAnchor:
 
 
 def _texts(listed: bytes) -> Iterable[bytes]:
-    """The texts that git printed with `-z`."""
+    """Split the texts that git printed with `-z`."""
     return filter(None, listed.split(b"\0"))

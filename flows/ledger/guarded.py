@@ -1,4 +1,4 @@
-"""A ledger's backend that checks signature and anchor at every read, and keeps both up to date.
+"""Ledger backend that checks signature and anchor at every read, and keeps both up to date.
 
 Signature. With a key, the last line of the ledger must be signed with it. It vouches for all lines
 above, because it covers the hash of the line before it; so lines from before there was a key, or of
@@ -27,13 +27,13 @@ from hushrank.flows.ledger.backend import LedgerBackend, Snapshot
 from hushrank.flows.ledger.entries import RESTORE, without_hash
 from hushrank.flows.ledger.signing import Anchored, Head, Signed, Signer, Verifier, differs, head_of
 
-RECOVER = "hushrank ledger recover says what going on without it means"
+RECOVER = "hushrank ledger recover says what continuing without it means"
 _Findings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the last read or append found or left: the anchor's head, and that of the ledger."""
+    """Head of the anchor and head of the ledger, at the last read or append."""
 
     token: str
     anchored: Head | None
@@ -69,11 +69,11 @@ class GuardedLedger:
 
     @property
     def place(self) -> str:
-        """Of the lines."""
+        """Place of the ledger's lines."""
         return self._inner.place
 
     def read(self) -> Snapshot:
-        """The present content; its `loss` tells of a missing signature or anchor too.
+        """Return the present content; its `loss` covers a missing signature or anchor too.
 
         Raises:
             LedgerError: as of the inner backend; a signature is false; the anchor cannot be read.
@@ -118,7 +118,7 @@ class GuardedLedger:
         written = self._inner.append(token, lines)
         if written is not None:
             recorded = (
-                f"This step is recorded in {self.place} all the same: nothing is paid for twice."
+                f"This step is recorded in {self.place} nevertheless: nothing is paid for twice."
             )
             head = head_of(lines)
             anchored = self._put(self._anchor, head, seen, recorded)
@@ -126,11 +126,11 @@ class GuardedLedger:
         return written
 
     def tidy(self) -> None:
-        """As of the inner backend."""
+        """Clean up as the inner backend does."""
         self._inner.tidy()
 
     def check_writable(self) -> None:
-        """As of the inner backend."""
+        """Check as the inner backend does."""
         self._inner.check_writable()
 
     def accept_loss(self) -> None:
@@ -144,7 +144,7 @@ class GuardedLedger:
         self._accepted = True
 
     def hold(self, release_id: str) -> AbstractContextManager[None]:
-        """As of the inner backend."""
+        """Hold the lock of the inner backend."""
         return self._inner.hold(release_id)
 
     def _put(self, anchor: Anchor, head: Head, seen: _Seen, otherwise: str) -> Head:
@@ -166,7 +166,7 @@ class GuardedLedger:
             ) from None
 
     def _unsigned(self, content: bytes) -> list[tuple[str, str, str]]:
-        """What is wrong with the signature of the last line: refusal, finding, effect.
+        """Problems of the last line's signature: refusal, finding, effect.
 
         Raises:
             LedgerError: it claims to be of this key and is not.
@@ -184,7 +184,7 @@ class GuardedLedger:
             (
                 f"{self.place}: its last line {how}, but ledger.signing_key is key {mine}. Somebody"
                 " without the key wrote it, or this is another key, or the ledger is older than"
-                " the key. Put the right key or the signed copy back; if these lines are yours,"
+                " the key. Put the right key or the signed copy back. If these lines are yours,"
                 f" hushrank ledger recover accepts and signs them. {NOTHING_SPENT}",
                 f"its last line {how}, not with key {mine}",
                 "A signed line will vouch for all lines above it, whoever wrote them",
@@ -192,7 +192,7 @@ class GuardedLedger:
         ]
 
     def _unanchored(self, content: bytes, known: Anchored | None) -> list[tuple[str, str, str]]:
-        """How the ledger and its anchor disagree: refusal, finding, effect.
+        """Problems between the ledger and its anchor: refusal, finding, effect.
 
         Raises:
             LedgerError: the signature of the anchor's head is false.
@@ -230,15 +230,15 @@ class GuardedLedger:
             (
                 f"{where} disagree: the ledger {why}. It was cut off or edited, or an older copy"
                 " was put back. Put the newest copy back, with the files beside it. Without one,"
-                " count this budget as spent, or run hushrank ledger recover, which says what is"
-                f" known to be. {NOTHING_SPENT}",
+                " count this budget as spent, or run hushrank ledger recover, which lists the known"
+                f" spending. {NOTHING_SPENT}",
                 f"it {why}, says its anchor {place}",
-                "Spends that only the missing lines recorded count as not spent",
+                "Spending that only the missing lines recorded counts as not spent",
             )
         ]
 
 
 def forged_text(place: str, line: int | None) -> str:
-    """Refusal of a signature that is not what it claims to be."""
+    """Text that refuses a forged signature."""
     where = place if line is None else f"{place}: line {line}"
     return f"{where} was changed after it was signed: its signature is false. {RESTORE}"

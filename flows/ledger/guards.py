@@ -1,4 +1,4 @@
-"""A ledger at a place, with the key and the anchor that a configuration names."""
+"""Ledger at a place, with the key and the anchor that a configuration names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What shows that a ledger was changed.
+    """Key and anchor by which changes of a ledger are noticed.
 
     Attributes:
         key: checks signatures; None: they are not checked.
@@ -37,7 +37,7 @@ class Guards:
 
     @classmethod
     def of(cls, config: LedgerConfig) -> Guards:
-        """Those that a configuration names.
+        """Build the guards that a configuration names.
 
         Raises:
             LedgerError: the key cannot be used.
@@ -49,7 +49,8 @@ class Guards:
         return cls(signer, signer, anchor)
 
     def with_anchor(self, anchor: str | None) -> Guards:
-        """The same with another anchor, from the working directory; None: with its own.
+        """Return a copy with another anchor, relative to the working directory; None: the same
+        anchor.
 
         Raises:
             ConfigError: `anchor` names no place.
@@ -57,7 +58,7 @@ class Guards:
         return self if anchor is None else replace(self, anchor=anchor_at(_absolute(anchor)))
 
     def for_reader(self, public_key: Path | None) -> Guards:
-        """The same for somebody who only reads, with another key if one is given.
+        """Return a copy for a reader, who signs nothing, with another key if one is given.
 
         Raises:
             LedgerError: the key cannot be used.
@@ -66,20 +67,20 @@ class Guards:
         return replace(self, key=key, signer=None)
 
     def around(self, place: Place) -> LedgerBackend:
-        """The backend of the ledger at `place`, which these guard."""
+        """Return the backend of the ledger at `place`, with these guards."""
         inner = LedgerObject(place) if isinstance(place, CloudPath) else LedgerFile(place)
         if self.key is None and self.anchor is None:
             return inner
         return GuardedLedger(inner, key=self.key, signer=self.signer, anchor=self.anchor)
 
     def ledger(self, place: Place, terms: BudgetTerms) -> Ledger:
-        """The ledger at `place` for one population."""
+        """Open the ledger at `place` for one population."""
         seal = None if self.signer is None else partial(sealed, signer=self.signer)
         return Ledger(self.around(place), terms, seal=seal)
 
 
 def anchor_at(anchor: str) -> Anchor:
-    """The anchor that a configuration names."""
+    """Open the anchor that a configuration names."""
     place = anchor_place(anchor)
     if isinstance(place, CloudPath):
         return ObjectAnchor(place)
@@ -87,7 +88,7 @@ def anchor_at(anchor: str) -> Anchor:
 
 
 def _absolute(anchor: str) -> str:
-    """An anchor as a command line or a Python program names it."""
+    """Return the absolute form of an anchor from a command line or a Python program."""
     if is_cloud(anchor):
         try:
             CloudPath.parse(anchor)

@@ -17,7 +17,7 @@ HISTORY_COLUMNS = ("time (UTC)", "release", "state", "cost", "counts now", "by",
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """One attempt at a release, change of the terms, alert, or release that no budget covers.
+    """Row for an attempt at a release, a change of terms, an alert, or an unsafe release.
 
     Attributes:
         time: when it was recorded; for an attempt, when it was reserved.
@@ -37,7 +37,7 @@ class HistoryRow:
     note: str
 
     def cells(self) -> tuple[str, ...]:
-        """The row as text, in the order of `HISTORY_COLUMNS`."""
+        """Cells of the row as text, in the order of `HISTORY_COLUMNS`."""
         return (
             f"{self.time:%Y-%m-%d %H:%M:%S}",
             self.release_id,
@@ -50,7 +50,7 @@ class HistoryRow:
 
 
 def history_of(account: Account, period: Period) -> tuple[HistoryRow, ...]:
-    """All rows of `account` in the order of the ledger, as of `period`."""
+    """List all rows of `account` in the order of the ledger, as of `period`."""
     rows = {attempt.seq: _attempt_row(attempt, period) for attempt in account.attempts}
     rows |= {note.seq: _note_row(note) for note in account.notes}
     return tuple(rows[seq] for seq in sorted(rows))
@@ -80,7 +80,7 @@ def _remarks(attempt: Attempt) -> Iterator[str]:
     if attempt.number > 1:
         yield f"attempt {attempt.number}"
     if attempt.state is ReleaseState.STOPPED:
-        yield "a look at the rows stopped it; the rest was given back"
+        yield "stopped by the pilot query; the rest was given back"
     if attempt.state is ReleaseState.DRAWN:
         yield f"not published: hushrank resume {attempt.release_id}"
 

@@ -1,4 +1,4 @@
-"""What signatures and anchor say of a whole ledger, for `ledger show` and `ledger verify`."""
+"""Texts on a ledger's signatures and anchor, for `ledger show` and `ledger verify`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hushrank.flows.ledger.signing import Signed, Verifier
 
 @dataclass(frozen=True, slots=True)
 class Signatures:
-    """Which lines of a ledger are signed with one key.
+    """Lines of a ledger that are signed with one key.
 
     Attributes:
         key_id: of the key.
@@ -31,11 +31,12 @@ class Signatures:
 
     @property
     def text(self) -> str:
-        """What they say, for people."""
+        """Text of the result, for people."""
         if not self.vouched:
             return f"Signed with key {self.key_id}: all {self.signed} lines."
         return (
-            f"Signed with key {self.key_id}: {self.signed} lines. {self.vouched} others are not; an"
+            f"Signed with key {self.key_id}: {self.signed} lines. {self.vouched} others are not"
+            " signed; an"
             " operator accepted them, and a signed line below vouches for them."
         )
 
@@ -59,7 +60,7 @@ def signatures_of(content: bytes, key: Verifier, place: str) -> Signatures:
 
 
 def anchor_text(anchor: Anchor) -> str:
-    """How far an anchor has followed its ledger, for people.
+    """Text of how far an anchor has followed its ledger, for people.
 
     Raises:
         LedgerError: it cannot be read.
@@ -75,7 +76,8 @@ def anchor_text(anchor: Anchor) -> str:
 
 
 def guard_texts(ledger: Ledger, guards: Guards) -> Iterator[str]:
-    """A sentence on the signatures, where there is a key, and on the anchor, where there is one.
+    """Yield a sentence on the signatures, if there is a key, and one on the anchor, if there is
+    one.
 
     Raises:
         LedgerError: a signature is false, or the ledger or its anchor cannot be read.

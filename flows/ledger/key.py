@@ -1,4 +1,4 @@
-"""The secret key beside a ledger; confidential things are named with it.
+"""Secret key beside a ledger, which makes keyed names of confidential things.
 
 The identity of a release or an input file is computed from the content and the paths of
 confidential files. A plain hash would leak: somebody who knows all rows but one could try both
@@ -30,11 +30,11 @@ from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
 MOST_FILES = 256  # most files whose names are kept; see `InputNames`
-TAG_DIGITS = 16  # 64 bits: two names of one ledger practically never coincide
+TAG_DIGITS = 16  # 64 bits, so two names of one ledger practically never coincide
 
 
 class Purpose(StrEnum):
-    """What is named; the same text has another name for each purpose."""
+    """Kind of thing that is named; the same text has another name for each kind."""
 
     RELEASE = "release id"
     INPUT = "input"
@@ -47,7 +47,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerKey:
-    """The secret of one ledger.
+    """Secret of one ledger.
 
     Attributes:
         value: `KEY_BYTES` bytes.
@@ -58,22 +58,22 @@ class LedgerKey:
     path: str
 
     def tag(self, purpose: Purpose, text: str) -> str:
-        """Name of `text`: `TAG_DIGITS` hexadecimal digits."""
+        """Return the name of `text`: `TAG_DIGITS` hexadecimal digits."""
         message = f"hushrank {purpose}\0{text}".encode("utf-8", "surrogateescape")
         return hmac.new(self.value, message, hashlib.sha256).hexdigest()[:TAG_DIGITS]
 
     def derived(self, purpose: Purpose) -> bytes:
-        """Another key of `KEY_BYTES` bytes, for a keyed hash of its own."""
+        """Derive another key of `KEY_BYTES` bytes, for a separate keyed hash."""
         return hmac.new(self.value, f"hushrank key {purpose}".encode(), hashlib.sha256).digest()
 
     @property
     def check(self) -> str:
-        """A value that the ledger records, to recognise the same key later."""
+        """Check value that the ledger records, to recognise the same key later."""
         return self.tag(Purpose.CHECK, "")
 
 
 def key_path(ledger: Place) -> Place:
-    """Where the key of a ledger is kept."""
+    """Path of a ledger's key."""
     suffixed = f"{ledger}.key"
     return CloudPath.parse(suffixed) if isinstance(ledger, CloudPath) else Path(suffixed)
 
@@ -119,7 +119,7 @@ def ledger_key(ledger: Place) -> LedgerKey:
             with signals_held():
                 create_private(path, text)
     except ObjectChanged:
-        pass  # another process was quicker, and its key counts
+        pass  # another process was faster, and its key counts
     except OSError as error:
         raise _unusable(path, "written", error) from error
     made = find_key(ledger)
@@ -135,14 +135,14 @@ def _parsed(path: Place, text: bytes) -> bytes:
         value = b""
     if len(value) != KEY_BYTES:
         raise LedgerError(
-            f"{path}: is not the key of a ledger ({2 * KEY_BYTES} hexadecimal digits). Put back the"
+            f"{path}: is not a ledger key ({2 * KEY_BYTES} hexadecimal digits). Put back the"
             f" one that stood beside the ledger; {WITHOUT_KEY}. Nothing was spent."
         )
     return value
 
 
 WITHOUT_KEY = (
-    "if it is lost, delete this file and run hushrank ledger recover, which says what that costs"
+    "if it is lost, delete this file and run hushrank ledger recover, which states the consequences"
 )
 
 
@@ -157,7 +157,7 @@ def _unusable(path: Place, what: str, error: OSError) -> LedgerError:
 
 @dataclass(frozen=True, slots=True)
 class InputNames:
-    """What a reservation records about its input.
+    """Keyed names that a reservation records about its input.
 
     If there are more than `MOST_FILES` files, the smallest names are kept. Without the key this is
     a random choice. Two inputs that share a part f of all their files are then recognised as

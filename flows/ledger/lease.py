@@ -29,19 +29,19 @@ from hushrank.transforms.storage.cloud_storage import (
 
 LEASE_SECONDS = 600.0
 RENEWALS = 3  # renewals within the time after which a lease is stale
-_BEAT = "hushrank-beat"  # metadata key; every write has a name of its own there
+_BEAT = "hushrank-beat"  # metadata key; every write has a unique name there
 
 
 class LeaseTaken(Exception):  # noqa: N818 - an expected outcome, not an error
-    """Another run holds the lease; the text says which."""
+    """Error if another run holds the lease; the text says which run."""
 
 
 class LeaseLost(Exception):  # noqa: N818 - as above
-    """This run held the lease, lost it, and must stop."""
+    """Error if this run held the lease, lost it, and must stop."""
 
 
 class Lease:
-    """The lease on one object. A new object does not hold it yet.
+    """Lease on one object. A new `Lease` does not hold it yet.
 
     Args:
         path: the object.
@@ -57,7 +57,7 @@ class Lease:
         self._ended = threading.Event()
 
     def take(self) -> None:
-        """Hold the lease from now on, and keep it fresh.
+        """Take the lease, and keep it fresh from now on.
 
         Raises:
             LeaseTaken: another run holds it.
@@ -79,13 +79,13 @@ class Lease:
         with self._swap:
             if self.path.generation() != self._generation:
                 raise LeaseLost(
-                    f"{self.path}: this run gave no sign of life for {self._seconds:g} s, or an"
+                    f"{self.path}: this run was silent for {self._seconds:g} s, or an"
                     " operator ended it, so it lost its lease. It draws and records nothing"
                     " more. Run again."
                 )
 
     def release(self) -> None:
-        """Let go. If the store does not answer, the lease expires by itself."""
+        """Release the lease. If the store does not answer, the lease expires by itself."""
         self._ended.set()
         with self._swap:
             try:
@@ -117,12 +117,12 @@ class Lease:
                 try:
                     self._generation = self._write(self._generation)
                 except ObjectChanged:
-                    return  # lost: `check` will say so
+                    return  # the lease is lost, and `check` will say so
                 except OSError:
                     continue  # the store may answer again before the lease is stale
 
     def _write(self, replaces: int) -> int:
-        """Write the object over that generation; returns the new generation.
+        """Write the object over that generation; return the new generation.
 
         Raises:
             ObjectChanged: another process wrote it first.
@@ -133,7 +133,7 @@ class Lease:
             written = self.path.write(
                 _myself(), replaces=replaces, metadata={_BEAT: beat}, patience=self._patience
             )
-        except ObjectChanged:  # possibly changed by this write, if its answer was lost
+        except ObjectChanged:  # this write itself may have changed it, if its answer was lost
             found = self.path.read(self._patience)
             if found is None or found.metadata.get(_BEAT) != beat:
                 raise
@@ -141,7 +141,7 @@ class Lease:
         return written.generation
 
     def _store_time(self) -> datetime:
-        """The store's clock, read off an object that is written now."""
+        """Read the store's clock from an object that is written now."""
         probe = CloudPath.parse(f"{self.path}.{uuid.uuid4().hex}.now")
         now = probe.write(b"", patience=self._patience).updated
         probe.delete()
@@ -159,4 +159,4 @@ def _holder(found: StoredObject) -> str:
         name = f"process {who['process']} on {who['host']}"
     except (ValueError, TypeError, KeyError):
         name = "somebody"
-    return f"{name}, last heard of at {found.updated:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{name}, last seen at {found.updated:%Y-%m-%d %H:%M:%S} UTC"

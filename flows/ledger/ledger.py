@@ -96,7 +96,7 @@ from hushrank.privacy.filters import adaptive_total, remaining_epsilon
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The ledger at one moment. `now` is never before its last entry."""
+    """Entries of the ledger at one moment. `now` is never before its last entry."""
 
     snapshot: Snapshot
     chain: Chain
@@ -106,7 +106,7 @@ class Book:
 
     @property
     def last(self) -> datetime | None:
-        """When the last entry was made; None if there is none."""
+        """Time of the last entry; None if there is none."""
         return self.chain.entries[-1].time if self.chain.entries else None
 
 
@@ -122,7 +122,7 @@ def reserving(
     stream: StreamSpan | None = None,
     of: str = "",
 ) -> Reserve:
-    """The entry of one more attempt at a release, at a stream or at a night of one."""
+    """Build the entry of one more attempt at a release, a stream, or a night of one."""
     latest = book.account.attempt(release_id)
     return Reserve(
         release_id=release_id,
@@ -139,15 +139,15 @@ def reserving(
 
 
 def utc_now() -> datetime:
-    """The machine's clock."""
+    """Read the machine's clock."""
     return datetime.now(UTC)
 
 
 def operator_name() -> str:
-    """The account that runs this process, for the audit trail."""
+    """Name of the account that runs this process, for the audit trail."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run under a number without a name
+    except (KeyError, OSError):  # a container may run under a user id without a name
         return f"uid {os.getuid()}"
 
 
@@ -157,7 +157,7 @@ _Result = TypeVar("_Result")
 
 
 class Ledger:
-    """The budget of one population. Populations, processes and machines may share one place.
+    """Budget of one population. Populations, processes and machines may share one place.
 
     Every method raises LedgerError if the ledger is damaged, unreachable, or counts by another
     unit or adjacency; nothing is recorded then.
@@ -186,8 +186,8 @@ class Ledger:
         self.terms = terms
         self.accepted = False
         self._seal = seal
-        self._known: Snapshot | None = None  # what was read or written last, if all is well with it
-        self._parsed: tuple[str, Chain, Account] | None = None  # of a token
+        self._known: Snapshot | None = None  # the content read or written last, if it is intact
+        self._parsed: tuple[str, Chain, Account] | None = None  # parsed content of one token
         self._clock = clock
         self._operator = operator_name() if operator is None else operator
 
@@ -238,7 +238,7 @@ class Ledger:
             if latest is not None and latest.state is ReleaseState.RESERVED:
                 return [], repeated(latest, spend)
             if latest is not None and latest.state is ReleaseState.STOPPED:
-                attempt_for(Draw, book.account, release_id)  # which says why there is none
+                attempt_for(Draw, book.account, release_id)  # this explains why there is no attempt
             if latest is not None and latest.drawn_at is not None and not noise_lost:
                 raise LedgerError(drawn_before_text(release_id, latest.drawn_at))
             self.require_room(book, spend, inputs)
@@ -257,7 +257,7 @@ class Ledger:
         return self.record(decide)
 
     def check(self, spend: Spend | None, inputs: InputNames | None = None) -> None:
-        """Raise what `reserve` of a new release would raise, but record nothing.
+        """Raise the error that `reserve` of a new release would raise, but record nothing.
 
         Without `spend` the release costs nothing.
         """
@@ -281,9 +281,10 @@ class Ledger:
         self._move(Draw(release_id=release_id, attempt=0, result=result, people=people))
 
     def mark_stopped(self, release_id: str, spend: Spend, result: str) -> None:
-        """As `mark_drawn`, where a look at the rows was drawn and nothing else.
+        """Record that only the pilot query was drawn, and that it stopped the run.
 
-        Only `spend` of the reservation, what the look costs, is spent; the rest is given back.
+        Only `spend` of the reservation, the cost of the pilot query, is spent; the rest is given
+        back.
         """
         self._move(Stop(release_id=release_id, attempt=0, spend=spend, result=result))
 
@@ -313,15 +314,15 @@ class Ledger:
         self.record(lambda book: ([*self.terms_events(book), unsafe], None))
 
     def attempt(self, release_id: str) -> Attempt | None:
-        """The last attempt at a release; None if the ledger does not know it."""
+        """Return the last attempt at a release; None if the ledger does not know it."""
         return self.book().account.attempt(release_id)
 
     def state(self, release_id: str) -> ReleaseState:
-        """How far a release got."""
+        """State of a release."""
         return self.book().account.state(release_id)
 
     def balance(self, inputs: InputNames | None = None, book: Book | None = None) -> Balance:
-        """The cost of the current period and what is left of its budget.
+        """Compute the cost of the current period and the budget left.
 
         Args:
             inputs: names of the files that are about to be read, besides those read before.
@@ -365,7 +366,7 @@ class Ledger:
         return book.account.costs(ALWAYS if ever else book.period)
 
     def nights(self, config_hashes: Collection[str]) -> dict[date, Attempt]:
-        """For each night, the attempt of this configuration that counts: see `Account.nights`."""
+        """Attempt of this configuration that counts, for each night; see `Account.nights`."""
         return self.book().account.nights(config_hashes)
 
     def undrawn(self, config_hashes: Collection[str], night: date) -> tuple[str, ...]:
@@ -375,7 +376,7 @@ class Ledger:
     def alert(self) -> tuple[float, ...]:
         """Record and return the fractions of the budget that are used and not yet reported.
 
-        What is known tells it: an alert that another process has caused is its own to report.
+        The entries last read decide: the process that causes an alert reports it itself.
         """
 
         def decide(book: Book) -> tuple[list[Event], tuple[float, ...]]:
@@ -386,12 +387,12 @@ class Ledger:
         return self.record(decide) if new_alerts(self.terms, known.account, known.period) else ()
 
     def history(self) -> tuple[HistoryRow, ...]:
-        """All records of the population, oldest first."""
+        """List all records of the population, oldest first."""
         book = self.book()
         return history_of(book.account, book.period)
 
     def clock(self) -> datetime:
-        """This machine's time, in UTC.
+        """Read this machine's time, in UTC.
 
         Raises:
             LedgerError: it is after 2261, so the clock is wrong.
@@ -401,24 +402,26 @@ class Ledger:
         return now
 
     def book(self, *, whole: bool = True) -> Book:
-        """All entries that are recorded now; `whole`: refuse if lines are known to be missing."""
+        """Read all entries that are recorded now; `whole`: refuse if lines are known to be
+        missing."""
         snapshot = self.backend.read()
         self._known = snapshot if snapshot.loss is None else None
         return self._book_of(snapshot, whole=whole)
 
     def known(self) -> Book:
-        """All entries that this object has read or written last; it reads those of now at first.
+        """Return the entries that this object read or wrote last; read the present ones at first.
 
-        Others may have written since. So nothing is paid for by it alone: an append compares it
-        with what is recorded, and a refusal is read again before it is raised (`record`).
+        Others may have written since. So no payment relies on these entries alone: an append
+        compares them with the recorded ones, and before a refusal they are read again (`record`).
         """
         known = self._known
         return self.book() if known is None else self._book_of(known, whole=True)
 
     def settled(self, decide: Callable[[], _Result]) -> _Result:
-        """What `decide` returns by what is known; a refusal that is out of date is decided again.
+        """Return the decision on the last known entries; decide a refusal again on the present
+        ones.
 
-        Once a step was accepted, its error is not: it may be recorded.
+        After a step was accepted, its error is not decided again: the step may be recorded.
         """
         known = self.known().snapshot.token
         try:
@@ -448,8 +451,8 @@ class Ledger:
     def record(self, decide: Callable[[Book], tuple[Sequence[Event], _Result]]) -> _Result:
         """Append the events that `decide` returns; call it again if another process wrote first.
 
-        It first sees what is known. What it refuses then, and that nothing is to be recorded, it
-        decides again by what is recorded now.
+        `decide` first gets the entries that this object knows. If it refuses, or has nothing to
+        record, it decides again on the present entries.
         """
         fresh = self._known is None
         book = self.known()
@@ -471,7 +474,7 @@ class Ledger:
         raise self.too_busy()
 
     def append(self, book: Book, events: Sequence[Event], time: datetime) -> bool:
-        """Add `events` to the ledger if it still equals `book`; whether they were added."""
+        """Add `events` to the ledger if it still equals `book`; return whether they were added."""
         require_seal(book.chain, self._seal, self.backend.place)
         lines = write_lines(
             book.chain,
@@ -481,18 +484,18 @@ class Ledger:
             time=time,
             seal=self._seal,
         )
-        self._known = None  # whether an append that fails was recorded, only a read tells
+        self._known = None  # only a read shows whether a failed append was recorded
         self._known = self.backend.append(book.snapshot.token, lines)
         return self._known is not None
 
     def too_busy(self) -> LedgerError:
-        """The error for a ledger in which other processes write all the time."""
+        """Build the error of a ledger in which other processes write all the time."""
         return LedgerError(
             f"{self.backend.place}: too many processes write at once. Run again later."
         )
 
     def _move(self, step: Draw | Stop | Commit | Cancel, done: ReleaseState | None = None) -> None:
-        """Record `step` of the attempt that takes it; nothing where the release is `done`."""
+        """Record `step` of the attempt that takes it; do nothing if the release is `done`."""
 
         def decide(book: Book) -> tuple[list[Event], None]:
             if book.account.state(step.release_id) is done:
@@ -514,7 +517,8 @@ class Ledger:
         return sharing_of(book.chain.entries, self.terms, names, period, self.backend.place)
 
     def require_room(self, book: Book, spend: Spend | None, inputs: InputNames | None) -> None:
-        """Raise where `spend` does not fit, or anything else is wrong; None: it is paid for."""
+        """Raise if `spend` does not fit, or anything else is wrong; None: it is already paid
+        for."""
         place = self.backend.place
         require_seal(book.chain, self._seal, place)
         require_clock(self.clock(), book.now, self.terms, place)
@@ -525,7 +529,7 @@ class Ledger:
             require_fit(spend, book.account, book.period, self.terms, book.now.date())
 
     def terms_events(self, book: Book) -> list[Event]:
-        """The events to record before the first release under these terms."""
+        """List the events to record before the first release under these terms."""
         terms, known = self.terms, book.account.terms
         if known is None:
             return [

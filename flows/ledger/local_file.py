@@ -1,4 +1,4 @@
-"""A ledger in a local file.
+"""Ledger in a local file.
 
 Entries are appended; the file is never rewritten and renamed. So the bytes of the past are written
 once, no failure can harm them, and a link to the file stays a link.
@@ -53,7 +53,7 @@ from hushrank.transforms.storage.write import is_for_want_of_links, is_stale
 OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 OPEN_TO_READ = stat.S_IRWXG | stat.S_IRWXO
-ROOT = 0  # root can write everywhere anyway
+ROOT = 0  # user id of root, which can write everywhere
 
 
 def require_own_folder(path: Path) -> None:
@@ -82,7 +82,7 @@ def require_own_folder(path: Path) -> None:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Put `content` at `path`. Whenever this ends, the old file or the whole new file is there.
+    """Put `content` at `path`. At every moment, the old file or the whole new file is there.
 
     Only one process at a time may do this for a path; `LedgerBackend.tidy` removes its leftovers.
 
@@ -91,12 +91,12 @@ def replace_private(path: Path, content: bytes) -> None:
     """
     new = _written(path, f"{path}.new", content)
     new.replace(path)
-    with suppress(OSError):  # the new file is in place: an error would claim otherwise
+    with suppress(OSError):  # the new file is in place, so an error would be wrong
         sync_folder(path.parent)
 
 
 def create_private(path: Path, content: bytes) -> bool:
-    """Put `content` at `path` if nothing is there; whether nothing was there.
+    """Put `content` at `path` if nothing is there; return whether nothing was there.
 
     Raises:
         OSError: it cannot be written.
@@ -121,7 +121,7 @@ def create_private(path: Path, content: bytes) -> bool:
 
 
 def read_private(path: Path, most: int) -> bytes:
-    """Up to `most` bytes of the file at `path`, which may not be a link.
+    """Read up to `most` bytes of the file at `path`, which may not be a link.
 
     Raises:
         LedgerError: others can read it too.
@@ -145,7 +145,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the name of a new file survive a power failure too."""
+    """Make the name of a new file survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -154,9 +154,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _written(path: Path, name: str, content: bytes) -> Path:
-    """A new file with that name, with `content` on disk."""
+    """Write a new file with that name, with `content` on disk."""
     new = Path(name)
-    new.unlink(missing_ok=True)  # a killed run left it, or somebody planted a link
+    new.unlink(missing_ok=True)  # left by a killed run, or planted by somebody
     descriptor = open_local(new, NEW_FILE)
     try:
         write_all(descriptor, content)
@@ -172,13 +172,13 @@ def _written(path: Path, name: str, content: bytes) -> Path:
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
 LOCK_POLL = 0.01  # seconds
-BESIDE = (".length.new", f".key.{'[0-9a-f]' * 32}.new")  # unfinished files of `private_files`
+BESIDE = (".length.new", f".key.{'[0-9a-f]' * 32}.new")  # unfinished files beside the ledger
 
 _Result = TypeVar("_Result")
 
 
 class LedgerFile:
-    """The `LedgerBackend` of a local file. The first append creates it, for its owner alone.
+    """`LedgerBackend` of a local file. The first append creates it, for its owner alone.
 
     Args:
         path: the file; its folder is created too.
@@ -193,23 +193,23 @@ class LedgerFile:
 
     @property
     def place(self) -> str:
-        """Its path."""
+        """Path of the file."""
         return str(self._path)
 
     def read(self) -> Snapshot:
-        """The present content, without the rest of an interrupted append. Takes no lock.
+        """Return the present content, without the rest of an interrupted append. Takes no lock.
 
         Raises:
             LedgerError: the file exists but cannot be read.
         """
         require_own_folder(self._path)
         recorded, content = self._both()
-        if recorded is None and content:  # was the very first append made in between?
+        if recorded is None and content:  # the very first append may have come in between
             recorded, content = self._both()
         return Snapshot(content, _token(content), self._loss(content, recorded))
 
     def _both(self) -> tuple[int | None, bytes]:
-        """The recorded length, and then the content: an append in between makes it longer."""
+        """Read the recorded length, and then the content: an append in between makes it longer."""
         return self._recorded_length(), _whole_lines(self._content())
 
     def append(self, token: str, lines: bytes) -> Snapshot | None:
@@ -270,7 +270,7 @@ class LedgerFile:
             raise _no_lock(self._runs, reason_of(error)) from error
 
     def _locked(self, action: Callable[[], _Result]) -> _Result:
-        """Do `action` while no other process writes.
+        """Run `action` while no other process writes.
 
         Raises:
             LedgerError: something could not be written, or the file stayed locked.
@@ -294,11 +294,12 @@ class LedgerFile:
         except OSError as error:
             raise LedgerError(
                 f"{self._path}: the ledger cannot be written ({reason_of(error)});"
-                " what it held is unchanged. Make room or correct the permissions, then run again."
+                " its content is unchanged. Free some space or correct the permissions, then run"
+                " again."
             ) from error
 
     def _once_locked(self, action: Callable[[], _Result]) -> _Result:
-        """Do `action` if the lock is free. Signals wait until the lock is free again.
+        """Run `action` if the lock is free. Signals wait until the lock is free again.
 
         A handler of the signal gives the reservation back, and it needs this very lock.
 
@@ -320,7 +321,8 @@ class LedgerFile:
             if _token(content) != token:
                 return None
             if not content and self._recorded_length() is None:
-                self._record_length(0)  # its absence then shows that an older ledger is back
+                # if the length is missing later, an older ledger was put back
+                self._record_length(0)
             if len(found) > len(content):
                 os.ftruncate(descriptor, len(content))  # the rest of an interrupted append
             try:
@@ -345,16 +347,16 @@ class LedgerFile:
             raise _unreadable(self._path, error) from error
 
     def _loss(self, content: bytes, recorded: int | None) -> str | None:
-        """How the backend knows that lines are missing; None: none are missing.
+        """Reason why lines must be missing; None if none are missing.
 
         Raises:
             LedgerError: no append can have recorded that length.
         """
         if recorded is None and content:
             return (
-                f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
-                " newest. Put the newest copy back, with the files beside it; or run hushrank"
-                " ledger recover, which says what is known to be spent."
+                f"{self._length_path} is missing, so hushrank cannot tell whether this ledger is"
+                " the newest. Put the newest copy back, with the files beside it; or run hushrank"
+                " ledger recover, which lists the known spending."
             )
         if recorded is not None and not ends_a_line(recorded, content):
             raise damaged_length(str(self._length_path), str(self._path))
@@ -363,7 +365,7 @@ class LedgerFile:
         return (
             f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was cut off,"
             " deleted or replaced by an older copy. Put the newest copy back. Without one, count"
-            " this budget as spent, or run hushrank ledger recover, which says what is known to be."
+            " this budget as spent, or run hushrank ledger recover, which lists the known spending."
         )
 
     def _recorded_length(self) -> int | None:
@@ -381,7 +383,8 @@ class LedgerFile:
 
 
 def _whole_lines(content: bytes) -> bytes:
-    """`content` without an unfinished last entry. Other unfinished lines stay and are refused."""
+    """Return `content` without an unfinished last entry. Other unfinished lines stay and are
+    refused."""
     end = content.rfind(b"\n") + 1
     rest = content[end:]
     unfinished = rest.startswith(LINE_START) or LINE_START.startswith(rest)
@@ -422,7 +425,7 @@ def _no_lock(runs: Path, why: str) -> LedgerError:
 
 
 def reason_of(error: OSError) -> str:
-    """The system's words for what went wrong, with the file where that is another one."""
+    """Return the system's text of an error, with the file's name if it is another file."""
     if isinstance(error, UnfitFile | IsADirectoryError):
         return f"{error.filename}: {error.strerror}"
     return error.strerror or type(error).__name__

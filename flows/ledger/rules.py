@@ -1,4 +1,4 @@
-"""Which steps the ledger refuses. Pure: the ledger's content in, nothing or a refusal out.
+"""Steps that the ledger refuses. Pure: the ledger's content in, nothing or a refusal out.
 
 A budget holds for people, but a configuration only has a name for them: under six names somebody
 could release the same file six times. So the ledger recognises inputs (`flows.ledger.key`), and
@@ -74,7 +74,7 @@ class Sharing:
 
     @property
     def told(self) -> SharedInput:
-        """For people."""
+        """Facts about the sharing that are shown to people."""
         return SharedInput(
             self.population,
             stated=self.stated,
@@ -86,7 +86,7 @@ class Sharing:
 def sharing_of(
     entries: Sequence[Entry], terms: BudgetTerms, names: Collection[str], period: Period, place: str
 ) -> tuple[Sharing, ...]:
-    """The populations that share an input with that of `terms`, in the order of the ledger.
+    """List the populations that share an input with that of `terms`, in the order of the ledger.
 
     Args:
         entries: all entries of the ledger.
@@ -117,7 +117,7 @@ def sharing_of(
 
 
 def together_with(account: Account, period: Period, shared: Sequence[Sharing]) -> Costs:
-    """What counts in `period` of this population and of those that share its input."""
+    """Costs that count in `period`, of this population and of those that share its input."""
     own, first = account.costs(period), account.first(period)
     begun = [] if first is None else [(first.seq, own.first)]
     spends = list(own.spends)
@@ -137,9 +137,9 @@ def require_own_people(shared: Sequence[Sharing], terms: BudgetTerms, place: str
         raise LedgerError(
             f"{place}: {each.population} has read the same input (release {each.release_id},"
             f" {each.day}), so the name {terms.population} would open a second budget for"
-            f" people already counted under {each.population}. Set name: {each.population}. If the"
-            " people are others, although they are in the same files, add other_people:"
-            f" [{each.population}] to section ledger."
+            f" people already counted under {each.population}. Set name: {each.population}. If"
+            " these are other people, although their answers are in the same files, add"
+            f" other_people: [{each.population}] to section ledger."
             f" {NOTHING_SPENT}"
         )
 
@@ -151,7 +151,7 @@ def _held(account: Account) -> list[Attempt]:
 def _statement(
     own: Account, other: Account, population: str, terms: BudgetTerms
 ) -> Statement | None:
-    """The first record of a statement, of either population, that still stands."""
+    """Return the first record of a statement, of either population, that still stands."""
     lines: list[Attempt] = []
     if population in terms.other_people:
         lines += [each for each in _held(own) if population in each.others]
@@ -193,10 +193,11 @@ def _sharing(
 
 
 MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
-MAX_CLOCK_LEAD = timedelta(days=400)  # longer than the gap of a yearly survey
-LAST_YEAR = 2261  # the last whole one before 2^63 nanoseconds after 1970
+MAX_CLOCK_LEAD = timedelta(days=400)  # longer than the gap between two runs of a yearly survey
+LAST_YEAR = 2261  # the last whole year that fits in 64 bits of nanoseconds since 1970
 
-_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # the id also names a lock file
+# the id is also the name of a lock file
+_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def require_release_id(release_id: str) -> None:
@@ -231,7 +232,7 @@ def require_clock(clock: datetime, last: datetime, terms: BudgetTerms, place: st
 
 
 def require_near_year(clock: datetime, place: str) -> None:
-    """Raise LedgerError if `clock` is beyond what libraries count in nanoseconds of 64 bits."""
+    """Raise LedgerError if `clock` exceeds what libraries store as nanoseconds in 64 bits."""
     if clock.year > LAST_YEAR:
         raise LedgerError.at(place, beyond_text(place, clock))
 
@@ -290,7 +291,7 @@ def require_fit(
 
 
 def _refused(terms: BudgetTerms, text: str, undrawn: Sequence[str]) -> BudgetRefused:
-    """The refusal of what the budget of a population does not hold."""
+    """Build the refusal of a cost that does not fit into a population's budget."""
     rule = text.removesuffix(NOTHING_SPENT).strip()
     problem = Problem(f"budget of {terms.population}", rule, undrawn_text(undrawn).strip())
     return BudgetRefused(text + undrawn_text(undrawn), problem)
@@ -308,7 +309,7 @@ def _require_fit_for_good(spend: Spend, account: Account, terms: BudgetTerms) ->
 
 
 def repeated(attempt: Attempt, spend: Spend) -> Reservation:
-    """The reservation that `attempt` is; LedgerError if it is at another cost than `spend`."""
+    """Return the reservation that `attempt` is; LedgerError if it has another cost than `spend`."""
     release_id, number = attempt.release_id, attempt.number
     if attempt.spend != spend:
         raise LedgerError(other_cost_text(release_id, attempt.spend, spend))
@@ -316,16 +317,16 @@ def repeated(attempt: Attempt, spend: Spend) -> Reservation:
 
 
 def require_part(spend: Spend, reserved: Spend) -> None:
-    """Raise ValueError unless what a look costs is a part of what is `reserved` for its release."""
+    """Raise ValueError unless the pilot query's cost is a part of what is `reserved`."""
     pure = spend.rho is None and spend.delta == 0 and reserved.rho is None
     if not (pure and spend.epsilon <= reserved.epsilon):
-        raise ValueError(f"a look that costs {spend} is no part of {reserved}")
+        raise ValueError(f"a pilot query that costs {spend} is not a part of {reserved}")
 
 
 def attempt_for(
     step: type[Draw | Stop | Commit | Cancel], account: Account, release_id: str
 ) -> Attempt:
-    """The attempt at a release that takes `step`; LedgerError if none may."""
+    """Return the attempt at a release that takes `step`; LedgerError if none may."""
     latest, state = account.attempt(release_id), account.state(release_id)
     out_of_turn = (
         step is Draw
@@ -339,8 +340,7 @@ def attempt_for(
 
 
 def given_back_with(account: Account, attempt: Attempt) -> list[Cancel]:
-    """What goes with a reservation that is given back: a stream and its first night, each with the
-    other."""
+    """List the cancellations that follow from one: a stream and its first night go together."""
     if attempt.stream is not None:
         found = account.nights_of(attempt.release_id).values()
         together = [each for each in found if each.state is ReleaseState.RESERVED]

@@ -52,11 +52,11 @@ _TEXT = re.compile(rb'ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"}')
 
 
 class Verifier(Protocol):
-    """A public key."""
+    """Public key, as an interface."""
 
     @property
     def key_id(self) -> str:
-        """Names the key: 16 hexadecimal digits."""
+        """Name of the key: 16 hexadecimal digits."""
         ...
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
@@ -65,22 +65,22 @@ class Verifier(Protocol):
 
 
 class Signer(Verifier, Protocol):
-    """A private key, wherever it is kept. Its methods raise LedgerError if they fail."""
+    """Private key, wherever it is kept. Its methods raise LedgerError if they fail."""
 
     def sign(self, message: bytes) -> bytes:
-        """The Ed25519 signature of `message`: 64 bytes."""
+        """Sign `message` with Ed25519: 64 bytes."""
         ...
 
 
 def sealed(body: bytes, signer: Signer) -> bytes:
-    """The JSON object `body` with a last field `signature`."""
+    """Return the JSON object `body` with a last field `signature`."""
     text = f"ed25519:{signer.key_id}:{base64.b64encode(signer.sign(body)).decode()}"
     return body[:-1] + _FIELD + text.encode() + b'"}'
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A JSON object that was signed.
+    """Signed JSON object.
 
     Attributes:
         body: what was signed: the object without its signature.
@@ -93,7 +93,7 @@ class Signed:
 
     @classmethod
     def of(cls, content: bytes) -> Signed | None:
-        """Take the signature off an object; None: it has none, or one in no known form."""
+        """Take the signature off an object; None if it has none, or one in an unknown form."""
         body, _, ending = content.rpartition(_FIELD)
         found = _TEXT.fullmatch(ending)
         if found is None:
@@ -110,7 +110,7 @@ HEAD_START = b'{"hushrank_anchor":'
 
 
 class Head(BaseModel):
-    """The last line of a ledger at one moment.
+    """Last line of a ledger at one moment.
 
     Attributes:
         epoch: how often an operator accepted a ledger that did not go on from its anchor
@@ -130,7 +130,7 @@ class Head(BaseModel):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Later heads have a greater one."""
+        """Sort key of heads; later heads have a greater one."""
         return self.epoch, self.position
 
     @property
@@ -139,14 +139,15 @@ class Head(BaseModel):
         return f"{self.epoch:04d}-{self.position:010d}.json"
 
     def record(self, signer: Signer | None) -> bytes:
-        """One line for an anchor, signed if there is a key; the same whoever writes it."""
+        """Write the head as one line for an anchor, signed if there is a key; always the same
+        bytes."""
         body = json.dumps(self.model_dump(mode="json"), separators=(",", ":")).encode()
         return (body if signer is None else sealed(body, signer)) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """A head as an anchor holds it, with the key that signed it, if one did."""
+    """Head as an anchor holds it, with the id of the key that signed it, if any."""
 
     head: Head
     signed: Signed | None
@@ -173,7 +174,7 @@ class Anchored:
 
 
 def head_of(lines: bytes) -> Head:
-    """The head of a ledger that ends with `lines`, whole lines that need not be verified yet.
+    """Return the head of a ledger that ends with `lines`, whole lines that may be unverified.
 
     Raises:
         ValueError: the last line is none of a ledger.
@@ -189,7 +190,7 @@ def head_of(lines: bytes) -> Head:
 
 
 def differs(head: Head, content: bytes) -> str | None:
-    """Why a ledger does not go on from `head`; None: it does."""
+    """Reason why a ledger does not continue from `head`; None if it does."""
     lines = content.splitlines()
     if len(lines) < head.position:
         return f"has {len(lines)} lines, but had {head.position}"
@@ -204,18 +205,18 @@ def _has_hash(line: bytes, digest: str) -> bool:
 
 KEY_ID_DIGITS = 16
 MOST_BYTES = 4096  # a key file has about 120
-MAKE_ONE = "hushrank ledger key --out FILE makes one"
+MAKE_ONE = "hushrank ledger key --out FILE makes a key"
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """What signatures are checked with."""
+    """Public key that checks signatures."""
 
     key: Ed25519PublicKey
 
     @property
     def key_id(self) -> str:
-        """The first digits of the SHA-256 of the key's 32 bytes."""
+        """First digits of the SHA-256 of the key's 32 bytes."""
         raw = self.key.public_bytes(Encoding.Raw, PublicFormat.Raw)
         return hashlib.sha256(raw).hexdigest()[:KEY_ID_DIGITS]
 
@@ -236,16 +237,16 @@ class KeySigner:
 
     @property
     def public(self) -> PublicKey:
-        """The public half."""
+        """Public half of the key."""
         return PublicKey(self.key.public_key())
 
     @property
     def key_id(self) -> str:
-        """As of the public half."""
+        """Id of the public half."""
         return self.public.key_id
 
     def sign(self, message: bytes) -> bytes:
-        """The signature, 64 bytes."""
+        """Sign `message`: 64 bytes."""
         return self.key.sign(message)
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
@@ -274,14 +275,15 @@ def make_key(path: Path) -> str:
         ) from None
     if not made:
         raise ConfigError(
-            f"--out: {path} exists already. A key is never overwritten: what it signed could not be"
-            " added to any more. Name another file."
+            f"--out: {path} exists already. A key is never overwritten, because nothing more"
+            " could be"
+            " added to a ledger that it signed. Name another file."
         )
     return public_pem(KeySigner(key).public)
 
 
 def public_pem(public: PublicKey) -> str:
-    """The public key as PEM text."""
+    """Return the public key as PEM text."""
     return public.key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
@@ -294,12 +296,12 @@ def load_signer(path: Path) -> KeySigner:
     key_text = _read(path, "ledger.signing_key", private=True)
     try:
         key = load_pem_private_key(key_text, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it has a password
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: the key has a password
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise LedgerError(
-            f"ledger.signing_key: {path} is no private Ed25519 key in PEM form without a password."
-            f" Put the right file there; {MAKE_ONE}. {NOTHING_SPENT}"
+            f"ledger.signing_key: {path} is not a private Ed25519 key in PEM form without a"
+            f" password. Put the right file there; {MAKE_ONE}. {NOTHING_SPENT}"
         )
     return KeySigner(key)
 
@@ -317,8 +319,8 @@ def load_public_key(path: Path) -> PublicKey:
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise LedgerError(
-            f"--public-key: {path} is no public Ed25519 key in PEM form. hushrank ledger key"
-            " printed it when it made the key; openssl pkey -in KEY -pubout prints it again."
+            f"--public-key: {path} is not a public Ed25519 key in PEM form. hushrank ledger key"
+            " printed it when it made the key. openssl pkey -in KEY -pubout prints it again."
         )
     return PublicKey(key)
 

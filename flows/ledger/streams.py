@@ -1,4 +1,4 @@
-"""Nights of a stream in the ledger: which one may be reserved, and how.
+"""Nights of a stream in the ledger: which night may be reserved, and how.
 
 One reservation pays for all nights of a stream. It is made together with that of the first night,
 and from that night's draw on it is spent. Nights are drawn in order, each once: the draw of a night
@@ -19,13 +19,13 @@ from hushrank.flows.ledger.ledger import Book, Ledger, reserving
 from hushrank.flows.ledger.rules import repeated, require_no_lead, require_release_id
 from hushrank.privacy.accounting import Spend
 
-FREE = Spend()  # what a night of a stream costs beside the stream
-NEW_STREAM = "start a new stream (another schedule.stream.first), which is paid for anew"
+FREE = Spend()  # cost of a night, because the stream has paid for it
+NEW_STREAM = "start a new stream (another schedule.stream.first), which costs its own budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightToPay:
-    """A night that a stream pays for.
+    """Night that a stream pays for.
 
     Attributes:
         stream_id: id of the stream's own reservation.
@@ -41,7 +41,7 @@ class NightToPay:
 
 
 def begun(account: Account, wanted: NightToPay) -> Attempt | None:
-    """The reservation of the stream; None: it is still to be made.
+    """Return the reservation of the stream; None if it is still to be made.
 
     Raises:
         LedgerError: it was made at another cost, or as for `require_open`.
@@ -53,7 +53,7 @@ def begun(account: Account, wanted: NightToPay) -> Attempt | None:
 
 
 def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
-    """As `begun`, whatever the stream costs.
+    """Return the reservation of the stream, whatever its cost, unless the stream was ended.
 
     Raises:
         LedgerError: it was ended, or the ledger was recovered and does not know which nights were
@@ -68,20 +68,20 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
         raise LedgerError(
             f"Stream {wanted.stream_id} has ended before its last night: hushrank clean ended it,"
             " or the ledger was recovered and does not know which of its nights were drawn, so"
-            " another could be drawn twice. Its cost is entered. To go on,"
+            " another could be drawn twice. Its cost stays recorded. To continue,"
             f" {NEW_STREAM}. {NOTHING_SPENT}"
         )
     return found
 
 
 def next_night(account: Account, stream_id: str, span: StreamSpan) -> date | None:
-    """The first night of a stream that was not drawn; None: it has ended."""
+    """Return the first night of a stream that was not drawn; None if the stream has ended."""
     drawn = account.nights_drawn.get(stream_id, 0)
     return None if drawn >= span.nights else span.first + timedelta(days=drawn)
 
 
 def require_turn(account: Account, wanted: NightToPay) -> None:
-    """Raise unless it is the turn of the night.
+    """Raise unless it is the night's turn.
 
     Raises:
         NightOutOfTurn: the night is none of the stream, was drawn, or others come first.
@@ -96,12 +96,12 @@ def require_turn(account: Account, wanted: NightToPay) -> None:
     if night > span.last:
         raise NightOutOfTurn(
             f"Night {night} is not of this stream, which ended on {span.last}, its night"
-            f" {span.nights}. To go on, {NEW_STREAM}. {NOTHING_SPENT}"
+            f" {span.nights}. To continue, {NEW_STREAM}. {NOTHING_SPENT}"
         )
     if upcoming is None or night < upcoming:
         raise NightOutOfTurn(
-            f"Night {night} of its stream was drawn before, and a night of a stream is drawn once."
-            f" {NOTHING_SPENT}"
+            f"Night {night} of its stream was drawn before, and a night of a stream is drawn only"
+            f" once. {NOTHING_SPENT}"
         )
     if night > upcoming:
         raise NightOutOfTurn(
@@ -112,7 +112,7 @@ def require_turn(account: Account, wanted: NightToPay) -> None:
 
 
 def _changed(account: Account, wanted: NightToPay) -> str:
-    """A sentence for whoever changed a stream that goes on, its items for instance; else none."""
+    """Sentence for an operator who changed a running stream, for instance its items; else empty."""
     if account.state(wanted.stream_id) not in (ReleaseState.NONE, ReleaseState.CANCELLED):
         return ""
     running = [
@@ -125,9 +125,9 @@ def _changed(account: Account, wanted: NightToPay) -> str:
     if not running:
         return ""
     return (
-        " This would be a new stream, paid for anew: its items, groups, terms or method are not"
-        f" those of stream {running[-1]}, which began on the same day. To go on with that one, set"
-        " them back; an item that comes later must be in items from the first night."
+        " This would be a new stream with its own cost: its items, groups, terms or method differ"
+        f" from those of stream {running[-1]}, which began on the same day. To continue that one,"
+        " set them back. An item that appears later must be in items from the first night."
     )
 
 
@@ -189,7 +189,7 @@ def reserve_night(
 
 
 def check_night(ledger: Ledger, wanted: NightToPay, inputs: InputNames | None = None) -> None:
-    """Raise what `reserve_night` of that night would raise, but record nothing."""
+    """Raise the error that `reserve_night` of that night would raise, but record nothing."""
     book = ledger.book()
     require_no_lead(ledger.clock(), book.last, ledger.backend.place)
     stream = begun(book.account, wanted)

@@ -1,4 +1,4 @@
-"""What people read about a budget, and when the ledger refuses a step. Pure.
+"""Texts on a budget and on steps that the ledger refuses. Pure.
 
 A needed amount is rounded up and a remaining amount is rounded down, so no text promises too much.
 """
@@ -28,12 +28,12 @@ _RULES = {
 
 
 def needed_text(epsilon: float) -> str:
-    """`epsilon` rounded up: two decimals, or two digits where it is below 0.1."""
+    """Round `epsilon` up: two decimals, or two digits if it is below 0.1."""
     return _rounded(epsilon, ROUND_CEILING)
 
 
 def left_text(epsilon: float) -> str:
-    """`epsilon` rounded down: two decimals, or two digits where it is below 0.1."""
+    """Round `epsilon` down: two decimals, or two digits if it is below 0.1."""
     return _rounded(epsilon, ROUND_FLOOR)
 
 
@@ -46,7 +46,7 @@ def _rounded(epsilon: float, rounding: str) -> str:
 
 
 def spend_text(spend: Spend) -> str:
-    """The cost as text, such as `epsilon 2.00`, `epsilon 1.00, delta 1e-06` or `rho 0.1`."""
+    """Text of a cost, such as `epsilon 2.00`, `epsilon 1.00, delta 1e-06` or `rho 0.1`."""
     if spend.rho is not None:
         return f"rho {spend.rho:.4g}"
     epsilon = f"epsilon {needed_text(spend.epsilon)}"
@@ -54,20 +54,20 @@ def spend_text(spend: Spend) -> str:
 
 
 def day_text(day: date, today: date) -> str:
-    """The day as text, such as `1 December`; with the year if it is not this year."""
+    """Text of a day, such as `1 December`; with the year if it is not this year."""
     text = f"{day.day} {calendar.month_name[day.month]}"
     return text if day.year == today.year else f"{text} {day.year}"
 
 
 def total_text(epsilon: float, delta: float) -> str:
-    """The epsilon of several releases as text; it says so if none holds at `delta`."""
+    """Text of the epsilon of several releases; it says so if none holds at `delta`."""
     if math.isinf(epsilon):
         return f"more than any epsilon at delta {delta:g}"
     return f"epsilon {needed_text(epsilon)}"
 
 
 def rule_text(rule: Rule) -> str:
-    """A sentence for people: what a total allows for, and the rule by which it holds."""
+    """Sentence on the rule by which a total holds."""
     return (
         "This total holds even if each epsilon was chosen after seeing earlier results"
         f" ({_RULES[rule]})."
@@ -75,7 +75,7 @@ def rule_text(rule: Rule) -> str:
 
 
 def alert_sentence(fraction: float) -> str:
-    """A sentence for people when this fraction of a budget is reached; 1: used up."""
+    """Sentence for people when this fraction of a budget is reached; 1: used up."""
     if fraction == 1:
         return "one more release at this cost does not fit."
     return f"{fraction:.0%} of the budget is used."
@@ -91,7 +91,7 @@ def refusal_text(
     until: str,
     first: Spend | None = None,
 ) -> str:
-    """Why `spend` cannot be added to `spends` under a total of (epsilon, delta).
+    """Text that refuses `spend` beside `spends` under a total of (epsilon, delta).
 
     Args:
         population: name of the population whose budget it is.
@@ -130,7 +130,7 @@ def refusal_text(
 def lifetime_refusal_text(
     population: str, costs: Costs, spend: Spend, *, limit: float, delta: float
 ) -> str:
-    """Why `spend` cannot be added to all `costs` that ever counted under `lifetime_epsilon`.
+    """Text that refuses `spend` beside all `costs` that ever counted under `lifetime_epsilon`.
 
     Args:
         population: name of the population whose budget it is.
@@ -146,12 +146,13 @@ def lifetime_refusal_text(
         f"Budget: this run would bring all releases of {population} since the first one to"
         f" {total}, and ledger.lifetime_epsilon allows epsilon {left_text(limit)} at delta"
         f" {delta:g} over all periods; epsilon {left} of it is left, and it does not renew. Ask for"
-        f" less, or raise ledger.lifetime_epsilon, which allows more loss for good. {NOTHING_SPENT}"
+        " less, or raise ledger.lifetime_epsilon, which permanently allows more loss."
+        f" {NOTHING_SPENT}"
     )
 
 
 def since_first_text(balance: Balance) -> str:
-    """What all releases of a budget that renews cost together; empty if it never renews."""
+    """Text of the cost of all releases of a budget that renews; empty if it never renews."""
     found = balance.lifetime
     if found is None:
         return ""
@@ -161,8 +162,8 @@ def since_first_text(balance: Balance) -> str:
 
 
 def shared_text(balance: Balance) -> str:
-    """Which other populations read the same input, who stated that their people are others, and
-    what they lost together if that is false; empty: there is none."""
+    """Text on populations that read the same input, the statements on their people, and their total
+    loss if those are false; empty if there are none."""
     if not balance.shared:
         return ""
     names = ", ".join(each.population for each in balance.shared)
@@ -172,7 +173,7 @@ def shared_text(balance: Balance) -> str:
     total = total_text(balance.shared_epsilon, balance.delta)
     told = f"The same input is read as {names} too.{begins}"
     if not all(each.stated for each in balance.shared):
-        untold = "unless their people are others, this is one budget, and runs are refused"
+        untold = "unless they are different people, this is one budget, and runs are refused"
         return f"{told} Together they hold {total}{but}; {untold}."
     stated = " ".join(map(_statement_text, balance.shared))
     return (
@@ -182,7 +183,7 @@ def shared_text(balance: Balance) -> str:
 
 
 def _statement_text(other: SharedInput) -> str:
-    """Who stated, and when, that the people of another population are others."""
+    """Text of who stated, and when, that the people of another population are others."""
     said = f"that the people of {other.population} are others (ledger.other_people)."
     if other.statement is None:
         return f"This job states {said}"
@@ -191,7 +192,8 @@ def _statement_text(other: SharedInput) -> str:
 
 
 def _mixed_text(population: str, spend: Spend, first: Spend, delta: float) -> str:
-    """Why costs with a delta and others have no total together; empty: they can have one."""
+    """Text of why costs with a delta and others have no common total; empty if they can have
+    one."""
     costs = f"this run costs {spend_text(spend)}. The first cost that {population} set aside has"
     if first.delta and spend.rho is not None:
         return (
@@ -210,11 +212,11 @@ def _mixed_text(population: str, spend: Spend, first: Spend, delta: float) -> st
 def wrong_state_text(
     release_id: str, step: type[Draw | Stop | Commit | Cancel], state: ReleaseState
 ) -> str:
-    """Why `step` cannot follow `state`."""
+    """Text that refuses `step` after `state`."""
     drawn = state in (ReleaseState.DRAWN, ReleaseState.COMMITTED)
     if state is ReleaseState.STOPPED:
         return (
-            f"Release {release_id}: a look at its rows told it to stop, which is recorded and paid"
+            f"Release {release_id}: its pilot query stopped it, which is recorded and paid"
             " for. Nothing was drawn now."
         )
     if step in (Draw, Stop) and drawn:
@@ -238,7 +240,7 @@ def wrong_state_text(
 
 
 def drawn_before_text(release_id: str, drawn_at: datetime) -> str:
-    """Refusal to reserve a release again although its noise exists."""
+    """Text that refuses to reserve a release again although its noise exists."""
     return (
         f"Release {release_id}: its noise was drawn on {drawn_at:%Y-%m-%d} and is paid for;"
         " publish the stored result. Nothing was spent now."
@@ -246,18 +248,18 @@ def drawn_before_text(release_id: str, drawn_at: datetime) -> str:
 
 
 def other_cost_text(release_id: str, reserved: Spend, needed: Spend) -> str:
-    """Refusal to reserve a release again at another cost."""
+    """Text that refuses to reserve a release again at another cost."""
     return (
         f"Release {release_id} is reserved at another cost ({spend_text(reserved)});"
         f" this run needs {spend_text(needed)}. Cancel that reservation first. {NOTHING_SPENT}"
     )
 
 
-NOT_ANOTHER_NAME = "Another name is for other people: it begins a new budget."
+NOT_ANOTHER_NAME = "Use another name only for other people: it begins a new budget."
 
 
 def other_guarantee_text(where: str, name: str, known: str, asked: str) -> str:
-    """Refusal of a release whose unit or adjacency is not the one of its population's budget.
+    """Text that refuses a release whose unit or adjacency differs from that of its budget.
 
     Args:
         where: ledger and population.
@@ -281,7 +283,7 @@ HIDES = {
 
 
 def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
-    """Refusal of a release that hides another part of a unit than its population's budget."""
+    """Text that refuses a release that hides another part of a unit than its budget assumes."""
     return (
         f"{where} counts its budget for releases that hide {HIDES[known]}; this one hides"
         f" {HIDES[asked]}. Costs of the two cannot be added up. Set section privacy as it was."
@@ -290,16 +292,16 @@ def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
 
 
 def clock_text(place: str, last: datetime, clock: datetime) -> str:
-    """Refusal for a clock far behind the last entry."""
+    """Text that refuses a clock far behind the last entry."""
     return (
         f"{place}: the last entry is dated {minute_text(last)}, but this machine's clock says"
-        f" {minute_text(clock)}. Set the clock right. If it is the entry's date that is wrong,"
-        f" hushrank ledger recover sets it right. {NOTHING_SPENT}"
+        f" {minute_text(clock)}. Set the clock right. If the entry's date is wrong instead,"
+        f" hushrank ledger recover corrects it. {NOTHING_SPENT}"
     )
 
 
 def beyond_text(place: str, clock: datetime) -> str:
-    """Refusal for a clock beyond the dates that can be stored."""
+    """Text that refuses a clock beyond the dates that can be stored."""
     return (
         f"{place}: this machine's clock says {minute_text(clock)}, which is beyond the dates that"
         f" hushrank can store. Set the clock right. {NOTHING_SPENT}"
@@ -307,7 +309,8 @@ def beyond_text(place: str, clock: datetime) -> str:
 
 
 def ahead_text(place: str, last: datetime, clock: datetime) -> str:
-    """Refusal for a clock that is so far ahead of the last entry that it is probably wrong."""
+    """Text that refuses a clock that is so far ahead of the last entry that it is probably
+    wrong."""
     return (
         f"{place}: this machine's clock says {minute_text(clock)}, more than a year after the last"
         f" entry ({minute_text(last)}). Entries dated by a wrong clock would keep budget from other"
@@ -317,16 +320,17 @@ def ahead_text(place: str, last: datetime, clock: datetime) -> str:
 
 
 def other_key_text(place: str) -> str:
-    """Refusal for a key that did not make the names in the entries."""
+    """Text that refuses a key that did not make the names in the entries."""
     return (
-        f"{place}.key is not the key that this ledger was written with, so it cannot be told which"
-        " inputs were read before. Put back the one that stood beside the ledger. If it is lost,"
-        f" hushrank ledger recover goes on with this one, and says what that costs. {NOTHING_SPENT}"
+        f"{place}.key is not the key that this ledger was written with, so hushrank cannot tell"
+        " which inputs were read before. Put back the one that stood beside the ledger. If it is"
+        " lost, hushrank ledger recover continues with this one, and states the consequences."
+        f" {NOTHING_SPENT}"
     )
 
 
 def unsealed_text(place: str, signature: str) -> str:
-    """Refusal to add lines without a signature to a signed ledger."""
+    """Text that refuses to add lines without a signature to a signed ledger."""
     return (
         f"{place} is signed (key {signature.split(':')[1]}), and this job names no key, so it"
         f" cannot add to it. Set ledger.signing_key to the file of that key. {NOTHING_SPENT}"
@@ -334,15 +338,15 @@ def unsealed_text(place: str, signature: str) -> str:
 
 
 def minute_text(time: datetime) -> str:
-    """A moment in UTC, to the minute."""
+    """Format a moment in UTC, to the minute."""
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def undrawn_text(release_ids: Sequence[str]) -> str:
-    """A hint to add to a refusal if reservations hold part of the budget; empty if none do."""
+    """Hint to add to a refusal if reservations hold part of the budget; empty if none do."""
     if not release_ids:
         return ""
     return (
         f" Reserved, but never drawn: {', '.join(release_ids)};"
-        " what no run uses any more can be cancelled."
+        " cancel those that no run uses any more."
     )

@@ -26,7 +26,7 @@ from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.ties import TieRecord
-from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
@@ -36,8 +36,9 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.look import spend_with_look
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
@@ -95,6 +96,43 @@ class Conclusion:
     effects: tuple[Effect, ...] | None = None
     boards: tuple[Board, ...] = ()
     ties: TieRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attacked:
+    """What an audit has to know of a mechanism before it attacks it.
+
+    Attributes:
+        epsilon, delta: what a release states, without a look before it.
+        law: family of the noise, where it is added to counts that are released; else None.
+        still: the same mechanism without noise, for synthetic counts only; None as `law` is.
+        ridge: of a fit with noise inside: how little it hears of single answers; None: no fit.
+    """
+
+    epsilon: float
+    delta: float
+    law: NoiseKind | None = None
+    still: Mechanism | None = None
+    ridge: float | None = None
+
+
+C = TypeVar("C", bound=CountMechanism)
+
+
+def without_noise(counts: C) -> C:
+    """The same that adds no noise, to know what noise was added to. Only for synthetic counts."""
+    law = NoiseLaw(counts.law.kind, 0.0)
+    return replace(counts, calibration=replace(counts.calibration, law=law))
+
+
+def attacked_counts(counts: CountMechanism) -> Attacked:
+    """What an audit has to know of noise on counts that are released."""
+    return Attacked(
+        epsilon=counts.guarantee.epsilon,
+        delta=counts.guarantee.delta,
+        law=counts.law.kind,
+        still=without_noise(counts),
+    )
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -193,6 +231,10 @@ class RankingMethod(Method, Generic[M]):
         derivation = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
         cost = cost_of(mechanism.spend)
         return (Unexplained(mechanism="other", what=what, derivation=derivation, cost=cost),)
+
+    def attacked(self, mechanism: M) -> Attacked:
+        """What an audit has to know; of a method that does not say, what it costs."""
+        return Attacked(epsilon=mechanism.spend.epsilon, delta=mechanism.spend.delta)
 
 
 class PlannedMethod(RankingMethod[M]):

@@ -8,10 +8,11 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,3 +140,53 @@ def record_from(value: Any) -> ReleasedRecord:
     if record is None:
         raise ValueError("no released statistic is of this kind")
     return record.model_validate(value)
+
+
+MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
+
+
+Rows = tuple[tuple[int, ...], ...]
+
+
+class Noisy(Protocol):
+    """Counts that know whether they have noise."""
+
+    @property
+    def confidential(self) -> bool:
+        """True until noise was added."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        ...
+
+
+def require_noisy(counts: Noisy, items: Sequence[str]) -> None:
+    """Raise ValueError unless `counts` may be released with these names of items."""
+    if counts.confidential:
+        raise ValueError("counts are confidential: only noisy counts can be released")
+    if len(items) != counts.n_items:
+        raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+
+
+def rows_of(values: NDArray[np.integer], ends: NDArray[np.integer]) -> Rows:
+    """The values of each row of a CSR matrix; `ends` are the ends of its rows (`indptr`)."""
+    listed, cuts = values.tolist(), ends.tolist()
+    return tuple(tuple(listed[start:end]) for start, end in pairwise(cuts))
+
+
+def among_items(
+    matrix: Sequence[Sequence[int | float]], catalogue: Sequence[str], items: Sequence[str]
+) -> NDArray[np.float64]:
+    """Rows and columns of these items, in their order."""
+    position = {name: i for i, name in enumerate(catalogue)}
+    places = [position[name] for name in items]
+    return np.array([[matrix[row][column] for column in places] for row in places], np.float64)
+
+
+def in_comparisons(wins: Mapping[str, int | float], row_weight: int) -> dict[str, int | float]:
+    """Wins as numbers of comparisons."""
+    if row_weight == 1:
+        return {**wins}
+    return {item: won / row_weight for item, won in wins.items()}

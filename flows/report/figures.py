@@ -15,9 +15,7 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of, round_marks
 from hushrank.flows.release.boards import RankedItem
-from hushrank.flows.release.private_sums import (
-    ChosenEpsilons,
-)
+from hushrank.flows.release.private_sums import ChosenEpsilons
 from hushrank.flows.release.release import Release, exact_text
 from hushrank.flows.release.released import Figure
 from hushrank.flows.release.scale import WORDS, Scale, score_text

@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.items import COMPLETE_ORDERS
-from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import FlinkRunner
+from hushrank.flows.config.section import Reading
 from hushrank.flows.errors import MethodRefused
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.key import find_key
@@ -24,17 +23,7 @@ from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
 from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.storage.files import FileFormat
 
-UNLISTED = (
-    "Nothing is taken as known of an item that a ranking does not list (input.unlisted: unknown)."
-    " If the unlisted are below the listed, as in elections, write below."
-)
-CODES = (
-    "A whole number in place of an item's name counts from 0, so 0 is {}. If 1 is, write"
-    " items.first_code: 1."
-)
 NO_LOOK = (
     "This job has no pilot query (privacy.look), which would stop it where rows are not read as"
     " meant, before most of epsilon is spent. Adding one changes the job."
@@ -52,7 +41,7 @@ def advise(job: Job) -> Iterator[str]:
     worth = check_worth(job)
     yield from engine_notes(job)
     yield from look_notes(job)
-    yield from meaning_notes(job)
+    yield from (each.text for each in readings(job) if each.by_default)
     yield from column_notes(job.config, job.files, job.heads)
     yield from input_notes(job, if_drawn=False)
     if worth:
@@ -75,33 +64,17 @@ def look_notes(job: Job) -> tuple[str, ...]:
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
 
 
-def meaning_notes(job: Job) -> Iterator[str]:
-    """Meaning of values in the rows where the configuration leaves it to a default."""
-    rows, items = job.config.input, job.config.items
-    names = items.catalogue().names
-    if isinstance(rows, ResponsesConfig):
-        if rows.words is None:
-            yield rows.answers_in_words
-    elif isinstance(rows, InputConfig):
-        if rows.ties is not Ties.DROP and rows.told is None and (words := rows.spelled_out(names)):
-            yield (
-                f"{words[0].upper()}{words[1:]}, an empty cell too: input.words can call it a tie."
-            )
-    elif rows.layout != "pairs":
-        partial = any(not file.path.endswith(COMPLETE_ORDERS) for file in job.files)
-        if partial and "unlisted" not in rows.model_fields_set:
-            yield UNLISTED
-        if is_preflib(job):
-            return
-        if rows.has_numbers and not {"best", "not_ranked"} <= rows.model_fields_set:
-            yield rows.ranks_in_words
-        if items.codes_unclear and rows.layout != "wide":
-            yield CODES.format(names[0])
-
-
-def is_preflib(job: Job) -> bool:
-    """Whether the rows are PrefLib's, whose header says what numbers mean."""
-    return any(file.format is FileFormat.PREFLIB for file in job.files)
+def readings(job: Job) -> tuple[Reading, ...]:
+    """How values of the rows are read."""
+    items, files = job.config.items, job.files
+    return tuple(
+        job.config.input.readings(
+            items.catalogue().names,
+            {file.format for file in files},
+            complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
+            codes=items.codes_unclear,
+        )
+    )
 
 
 def drawn_before(job: Job) -> Attempt | None:
@@ -132,7 +105,7 @@ def check_worth(job: Job) -> str:
     if not job.safe or job.survey.anyway or job.calibrated is None:
         return ""
     worth = worth_of(job.config, job.calibrated)
-    note = few_people_note(worth)
+    note = few_people_note(job.config, worth)
     if worth is None or not (worth.nothing or note) or drawn_before(job) is not None:
         return ""
     if worth.nothing:

@@ -147,6 +147,17 @@ class Kind(ABC, Generic[Job]):
             split: from which it was read; None: from no file.
         """
 
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
+        """What says that rows whose time cannot be read do not fit; no rows if nobody votes.
+
+        Whoever they name has them every night, and a person has one vote a night all the same.
+
+        Args:
+            batch: such rows, as read.
+            split: from which they were read.
+        """
+        return Sifted(())
+
     @abstractmethod
     def partitions(self, n_rows: int) -> Any:
         """How rows are divided by owner, if about so many are read: the same for every reader."""
@@ -220,6 +231,19 @@ def with_votes(
     unfit = 0 if found.valid is None else int(np.count_nonzero(~found.valid))
     votes = {"people_fit": len(batch) - unfit, "people_unfit": unfit}
     return replace(found, tally=found.tally | votes)
+
+
+def votes_against(
+    none: Sifted[Any], batch: pa.RecordBatch, user: str | None, keyed_hash: KeyedHash
+) -> Sifted[Any]:
+    """The same as `with_votes` for rows of which none is valid.
+
+    Args:
+        none: what encoding no rows gives, with votes beside them.
+        batch, user, keyed_hash: as for `with_votes`.
+    """
+    rows = none.rows.rows if isinstance(none.rows, Voted) else none.rows
+    return with_votes(Sifted(rows, valid=np.zeros(len(batch), np.bool_)), batch, user, keyed_hash)
 
 
 def pack_votes(

@@ -53,6 +53,7 @@ from hushrank.pipelines.reduce.kind import Kind, WriteArrays, WriteTally
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import Sifted, text_of_rejects
+from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
@@ -433,8 +434,11 @@ class _Sifting(beam.DoFn):
         """
         tally.update(found.tally)
         if found.rejects is not None:
-            if self._kind.job.confidential:
-                set_aside(self._kind.job.confidential, source, found.rejects)
+            job = self._kind.job
+            if job.confidential:
+                set_aside(job.confidential, source, found.rejects)
+            elif job.fail_on_bad_rows:
+                raise InputError(f"input: a row breaks a rule: {found.rejects['reason'][0]}")
             tally["rows_rejected"] += len(found.rejects)
         return found.rows
 
@@ -489,6 +493,11 @@ class _Encode(_Sifting):
     def process(self, part: Part) -> Iterator[Any]:
         tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1
         rows = self._valid(part.found, f"{part.source}#{part.number}", tally)
+        if part.found.timeless is not None:
+            votes = self._kind.votes_against(part.found.timeless, part.split)
+            tally.update(votes.tally)
+            if len(votes.rows):
+                yield from self._sent(votes.rows)
         for start in range(0, len(rows), self._kind.encode_rows):
             batch = rows.slice(start, self._kind.encode_rows)
             encoded = self._kind.encode(batch, part.place + start, part.split)
@@ -526,7 +535,8 @@ def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
             refused.append(text_of_rejects(batch.malformed, split.schema))
         for table in refused:
             yield Sifted(batch.rows[:0], table, tally={"rows_read": len(table)})
-        yield Sifted(batch.rows, tally={"rows_read": len(batch.rows)})
+        tally = {"rows_read": len(batch.rows)}
+        yield Sifted(batch.rows, tally=tally, timeless=batch.timeless)
 
 
 class _Bound(_Sifting):

@@ -117,6 +117,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             rows = OwnedRows.concatenate([rows, refused])
         return Sifted(rows, found.rejects, found.valid, tally=tally)
 
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
+        if not self.job.people_vote:
+            return Sifted(())
+        refused = refusals(pa.Table.from_batches([batch]), self.job.columns, self.keyed_hash)
+        return Sifted(refused, tally={"refusals_sent": len(refused)})
+
     def _weights(self, rows: Comparisons) -> dict[str, int]:
         """The tally of weights of rows that are counted as they are; ties count if not dropped."""
         if self.job.bounds.ties is Ties.DROP:

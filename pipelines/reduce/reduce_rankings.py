@@ -26,6 +26,7 @@ from hushrank.pipelines.reduce.kind import (
     pack_votes,
     partitions_of,
     slices,
+    votes_against,
     votes_met,
     with_votes,
 )
@@ -244,15 +245,27 @@ class CountRankingsKind(RankingsKind):
 
         If people vote, their votes are beside them.
         """
+        batch = self._counted(batch)
+        found = self._encoded(batch, split)
+        if not self.job.people_vote:
+            return found
+        return with_votes(found, batch, self.job.columns.user, self.keyed_hash)
+
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
+        if not self.job.people_vote:
+            return Sifted(())
+        batch = self._counted(batch)
+        none = self.encode(batch[:0], 0, split)
+        return votes_against(none, batch, self.job.columns.user, self.keyed_hash)
+
+    def _counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the contest that is counted; before votes, as what ranks nothing has none."""
         job, columns = self.job, self.job.columns
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
-        if isinstance(columns, RankColumns):  # before votes: a row that ranks nothing casts none
+        if isinstance(columns, RankColumns):
             batch = ranked_rows(batch, columns.rank, job.reading)
-        found = self._encoded(batch, split)
-        if not job.people_vote:
-            return found
-        return with_votes(found, batch, columns.user, self.keyed_hash)
+        return batch
 
     def _encoded(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         job, columns = self.job, self.job.columns

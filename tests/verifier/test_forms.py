@@ -15,6 +15,7 @@ from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.flows.release.release import Release, schema
+from hushrank.flows.release.released import ReleasedRecord, all_records
 from hushrank.flows.release.scale import UNITS
 from hushrank.flows.release.software import LIBRARIES
 from hushrank.flows.trust.certificate.build import (
@@ -44,6 +45,8 @@ FROM_ITEMS = {"first_code"}  # a key of section items that says how rows are rea
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field may hold, in whatever collection."""
+    if annotation is ReleasedRecord:
+        return [*all_records().values()]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) in (Literal, None):

@@ -16,7 +16,7 @@ ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job
 ReleaseId = Annotated[
     str, typer.Argument(help="The release's id, as `hushrank ledger show` prints it.")
 ]
-UserColumn = Annotated[str, typer.Option(help="The column of the person.")]
+UserColumn = Annotated[str, typer.Option(help="The column that names the person.")]
 AsJson = Annotated[
     bool, typer.Option(JSON_OPTION, help="Print one JSON document, for programs, and nothing else.")
 ]
@@ -24,8 +24,8 @@ Anyway = Annotated[
     bool,
     typer.Option(
         "--anyway",
-        help="Accept a delta above 1e-5, or above 1 / (10 * people) where people are stated,"
-        " and an epsilon that buys nothing by the plan's formula.",
+        help="Accept a delta above 1e-5 (or above 1 / (10 * people), if people are stated),"
+        " and an epsilon at which the plan's formula predicts no accuracy.",
     ),
 ]
 ThroughPrefect = Annotated[
@@ -39,7 +39,7 @@ ThroughPrefect = Annotated[
 
 
 def epsilon_mix(levels: list[str]) -> dict[float, float]:
-    """Epsilon -> relative number of people, of levels such as `1` or `1:0.5`.
+    """Relative number of people at each epsilon, from options such as `1` or `1:0.5`.
 
     Raises:
         ConfigError: a level is not `epsilon` or `epsilon:share`, both numbers above 0.
@@ -58,7 +58,7 @@ def epsilon_mix(levels: list[str]) -> dict[float, float]:
 
 
 def mix_text(mix: dict[float, float]) -> str:
-    """Each epsilon with its share of the people."""
+    """Text that lists each epsilon with its share of the people."""
     total = sum(mix.values())
     if len(mix) == 1:
         return f"{next(iter(mix)):g}"

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.storage.files import InputFile
 
-STEPS = (1, 2, 5)  # these times powers of ten are the numbers of releases in the table
+STEPS = (1, 2, 5)  # multiplied by powers of ten, these are the numbers of releases in the table
 RELEASES = 100  # the most releases in the table by default
-SIMULATIONS = {12: 200, 16: 30, 20: 4}  # simulations up to so many items; more items take long
-FULL_ORDER = 12  # most items of a guess that is printed on one line
+# number of items: simulations up to that many items; more items take long
+SIMULATIONS = {12: 200, 16: 30, 20: 4}
+FULL_ORDER = 12  # most items of a guessed ranking that is printed on one line
 
 Files = Annotated[
     list[Path] | None,
@@ -42,25 +43,31 @@ Files = Annotated[
     ),
 ]
 Epsilon = Annotated[float | None, typer.Option(help="Epsilon of each synthetic ranking.")]
-EpsilonColumn = Annotated[str | None, typer.Option(help="Instead of --epsilon: its column.")]
+EpsilonColumn = Annotated[
+    str | None, typer.Option(help="Instead of --epsilon: the column that holds it.")
+]
 Items = Annotated[int | None, typer.Option(help="Without files: how many items were ranked.")]
 Releases = Annotated[
     int | None, typer.Option(help="The most releases in the table.", show_default="100")
 ]
 Person = Annotated[
-    str | None, typer.Option(help="Whose rankings to take; by default all are one person's.")
+    str | None,
+    typer.Option(help="The person to attack. By default all rankings are of one person."),
 ]
 Item = Annotated[str, typer.Option(help="The column of the item.")]
-Rank = Annotated[str, typer.Option(help="The column of its rank, 1 = best.")]
+Rank = Annotated[str, typer.Option(help="The column of the item's rank, 1 = best.")]
 Ranking = Annotated[
-    str | None, typer.Option(help="Instead: the column with a list of items, best first.")
+    str | None,
+    typer.Option(help="Instead of --item and --rank: the column with a list of items, best first."),
 ]
 Contest = Annotated[
-    str | None, typer.Option(help="The column that tells a person's synthetic rankings apart.")
+    str | None, typer.Option(help="The column that identifies each synthetic ranking of a person.")
 ]
 Simulations = Annotated[
     int | None,
-    typer.Option(help="Simulated people a line.", show_default="200, fewer from 13 items"),
+    typer.Option(
+        help="Simulated people for each line of the table.", show_default="200, fewer from 13 items"
+    ),
 ]
 
 
@@ -91,7 +98,7 @@ def attack(
         _show_table(console, items, epsilon, releases or RELEASES, simulations)
         return
     if items is not None:
-        raise ConfigError("--items is for the table without files; leave it out.")
+        raise ConfigError("--items applies only without files; leave it out.")
     listed = _listed(files)
     columns = _columns(listed, user if person is not None or ranking is None else None,
                        item, rank, ranking, contest, epsilon_column)  # fmt: skip
@@ -161,7 +168,7 @@ def _show_guess(console: Console, found: SyntheticRankings) -> None:
         f"{rankings} of {m} items, {_epsilon_text(found.epsilon)}."
         f"\nBest guess of the true ranking: {separator.join(names)}"
         f"\nIt is right with probability {guess.probability:.3g}, if all {m}! rankings were equally"
-        f" likely before; blind luck would be {1 / math.factorial(m):.2g}.\n",
+        f" likely before; a random guess is right with probability {1 / math.factorial(m):.2g}.\n",
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -199,34 +206,35 @@ def _show_table(
             f"{rate.pairs:.0%}",
         )
     console.print(
-        f"How much of a ranking of {items} items the best guess has right, from so many synthetic"
-        f" rankings of it at epsilon {epsilon:g} ({count} simulated people):",
+        f"How much of a ranking of {items} items the best guess gets right, by number of synthetic"
+        f" rankings released at epsilon {epsilon:g} ({count} simulated people):",
         markup=False,
         highlight=False,
         soft_wrap=True,
     )
     console.print(table)
-    console.print(_advice(items, releases), markup=False, highlight=False, soft_wrap=True)
+    console.print(_meaning_of_rates(items, releases), markup=False, highlight=False, soft_wrap=True)
 
 
-def _advice(items: int, releases: int) -> str:
-    """How the table is read, and what several releases of a ranking may reveal."""
+def _meaning_of_rates(items: int, releases: int) -> str:
+    """What the rates compare with, and what more rankings of one person reveal."""
+    epsilon = (items - 1) / math.sqrt(releases)
     return (
-        f"Blind luck has the whole ranking with probability {1 / math.factorial(items):.2g}, the"
-        f' best item with {1 / items:.0%} and pairs with 50%. "At most" is what no guess of the'
-        " whole ranking exceeds, because its first two items may be exchanged in most releases (Xu,"
-        " Sun and Cheng, Ranking differential privacy, Theorem 2)."
-        "\nHanding out the same synthetic"
-        " ranking again reveals nothing more: keep it, and draw no other. If new ones must be"
-        f" drawn, and each of {releases:,} has epsilon (m - 1) / sqrt(N) ="
-        f" {(items - 1) / math.sqrt(releases):.3g}, the best guess from all is right no more often,"
-        f" on average, than from one at epsilon {items - 1}. What they may reveal at worst is more:"
-        f" losses add up, to epsilon (m - 1) sqrt(N) = {(items - 1) * math.sqrt(releases):.3g}."
+        "A random guess gets the whole ranking right with probability"
+        f" {1 / math.factorial(items):.2g}, the best item with {1 / items:.0%} and pairs with"
+        ' 50%. "At most" is what no guess of the whole ranking exceeds, because its first two items'
+        " may be exchanged in most releases (Xu, Sun and Cheng, Ranking differential privacy,"
+        " Theorem 2).\nHanding out the same synthetic ranking again reveals nothing more: keep it,"
+        f" and draw no other. If new ones must be drawn, and each of {releases:,} has epsilon"
+        f" (m - 1) / sqrt(N) = {epsilon:.3g}, the best guess from all is right no more often, on"
+        f" average, than from one at epsilon {items - 1}. What they may reveal at worst is more:"
+        f" losses add up, to epsilon (m - 1) sqrt(N) = {epsilon * releases:.3g}."
     )
 
 
 def _with_error(mean: float, standard_error: float) -> str:
-    """The mean with its error; with one release every simulation gives the same number."""
+    """Text of a mean with its standard error; with one release every simulation gives the same
+    mean."""
     exact = standard_error <= 1e-9 * mean
     return f"{mean:.3g}" if exact else f"{mean:.3g} ± {standard_error:.1g}"
 
@@ -241,12 +249,14 @@ def _numbers(releases: int) -> list[int]:
 
 MOST_MINUTES = 24 * 60.0
 
-Minutes = Annotated[float, typer.Option(help="How long to draw.")]
+Minutes = Annotated[float, typer.Option(help="How many minutes to draw samples.")]
 Out = Annotated[
     Path | None,
     typer.Option(help="The file to write.", show_default="audit.json beside SURVEY.YAML"),
 ]
-Processes = Annotated[int, typer.Option(help="Processes that draw at once.", min=1, max=2)]
+Processes = Annotated[
+    int, typer.Option(help="Number of processes that draw in parallel.", min=1, max=2)
+]
 
 
 def audit(
@@ -289,16 +299,18 @@ def audit(
 
 
 def _check_out(path: Path) -> None:
-    """Before minutes pass, not after."""
+    """Refuse an output path that cannot be written, before minutes of work begin."""
     folder = path.absolute().parent
     if not (folder.is_dir() and os.access(folder, os.W_OK)) or (
         path.exists() and not path.is_file()
     ):
-        raise ConfigError(f"--out: {path} cannot be written; name a file in a folder of yours")
+        raise ConfigError(
+            f"--out: {path} cannot be written; name a file in a folder that you may write to"
+        )
 
 
 def show_audit(console: Console, found: AuditFound, path: Path) -> None:
-    """What was tried, what it shows, and what follows."""
+    """Print the attacks that were tried, the bounds that they show, and the conclusion."""
     delta = f", delta {found.delta:g}" if found.delta else ""
     console.print(
         f"Audit of method {found.method}, unit {found.unit}: stated epsilon {found.epsilon:g}"
@@ -312,11 +324,11 @@ def show_audit(console: Console, found: AuditFound, path: Path) -> None:
     print_records(console, headings, rows)
     wrong = 1 - found.confidence
     verdict = (
-        "A bound exceeds what is stated: the mechanism does not keep its promise, or this audit is"
+        "A bound exceeds the stated epsilon: the mechanism breaks its guarantee, or this audit is"
         f" wrong, which has a chance of at most {wrong:g}. Do not release."
         if found.refuted
-        else f"No bound exceeds what is stated (all hold with confidence {found.confidence:g})."
-        " That is no proof: see docs/audit.md for what an audit cannot show."
+        else f"No bound exceeds the stated epsilon (all hold with confidence {found.confidence:g})."
+        " This is not a proof: docs/audit.md says what an audit cannot show."
     )
     console.print(f"{verdict}\nWrote {path}.", soft_wrap=True, markup=False, highlight=False)
 

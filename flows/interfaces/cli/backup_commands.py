@@ -1,4 +1,4 @@
-"""`hushrank backup` and `hushrank restore`: a copy that a survey goes on from, on any machine."""
+"""`hushrank backup` and `hushrank restore`: a copy from which a survey continues on any machine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ BackupPlace = Annotated[
 ]
 RestorePlace = Annotated[
     str,
-    typer.Argument(metavar="PLACE", help="A backup, or the folder of backups: its newest one."),
+    typer.Argument(
+        metavar="PLACE", help="A backup, or a folder of backups, whose newest one is taken."
+    ),
 ]
 Wait = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="For how long to wait for runs to end.")
+    float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for runs to end.")
 ]
 
 
@@ -38,7 +40,7 @@ def backup(config: ConfigPath, place: BackupPlace, wait: Wait = 0.0) -> None:
     made = back_up(config, checked, place_argument(place, "PLACE"), datetime.now(UTC), wait)
     _say(
         f"Backed up {checked.name} to {made.folder}: ledger to line {made.manifest.line}, releases:"
-        f" {made.releases}, streams that go on: {made.streams}."
+        f" {made.releases}, active streams: {made.streams}."
     )
     who = (
         "Only the access rules of the bucket decide who can open it."
@@ -46,8 +48,8 @@ def backup(config: ConfigPath, place: BackupPlace, wait: Wait = 0.0) -> None:
         else "Only your account can open it."
     )
     _say(
-        "Protect it like the answers: it holds the keys, noise that is not published, and of"
-        f" streams who counted. {who}"
+        "Protect it like the answers: it holds the keys, unpublished noise, and, for streams,"
+        f" the people who counted. {who}"
     )
 
 
@@ -67,8 +69,8 @@ def restore(place: RestorePlace, config: ConfigPath) -> None:
         f" UTC: ledger to line {made.manifest.line} in {checked.ledger.path}."
     )
     _say(
-        "What was spent after that moment is not in it. From now on only one copy may go on: stop"
-        " the nights of every other one."
+        "It lacks what was spent after that moment. From now on only one copy may continue: stop"
+        " the nightly runs of every other copy."
     )
 
 

@@ -25,7 +25,7 @@ EndStream = Annotated[
     typer.Option(
         "--end-stream",
         metavar="STREAM",
-        help="End the stream of nights with this id, with --delete: no night of it may follow.",
+        help="With --delete: end the stream with this id, so that no further night is drawn.",
     ),
 ]
 
@@ -54,14 +54,15 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
     streams = kept_streams(checked, ledger, now)
     for stream in streams:
         _say(
-            f"{stream.folder} still holds who counted in stream {stream.stream_id}, which was to"
+            f"{stream.folder} still records who counted in stream {stream.stream_id}, which was to"
             f" end on {stream.span.last}: {stream.drawn} of {stream.span.nights} nights were drawn."
-            f" hushrank clean --end-stream {stream.stream_id} --delete ends it and deletes that."
+            f" hushrank clean --end-stream {stream.stream_id} --delete ends it and deletes this"
+            " record."
         )
     if by_a_rule:
         _say(f"{checked.confidential} {BY_A_RULE} Such a rule must spare folders of streams.")
     elif not found and not streams:
-        _say("Nothing is kept for longer than section retention says.")
+        _say("No file is older than section retention allows.")
     elif found and not really:
         _say("Nothing was deleted. hushrank clean --delete deletes these files.")
 
@@ -73,15 +74,15 @@ def _end(config: SurveyConfig, ledger: Ledger, stream_id: str, *, really: bool) 
     drawn = f"{stream.drawn} of {stream.span.nights} nights were drawn"
     if really:
         _say(
-            f"Stream {stream_id} has ended: {drawn}. Who counted and all exact counts are deleted;"
-            " what was drawn, and the cost, stay."
+            f"Stream {stream_id} has ended: {drawn}. The record of who counted"
+            " and all exact counts are deleted; the nights already drawn and their cost stay."
         )
         return
     _say(
-        f"Stream {stream_id}, to {stream.span.last}: {drawn}. Ending it deletes its key, who"
-        f" counted and all exact counts in {stream.folder}. No night of it can be drawn after"
-        " that, and its cost stays in the ledger. Nothing was changed: hushrank clean --end-stream"
-        f" {stream_id} --delete does it."
+        f"Stream {stream_id}, to {stream.span.last}: {drawn}. Ending it deletes its key, the"
+        f" record of who counted, and all exact counts in {stream.folder}. No further night can be"
+        " drawn, and its cost stays in the ledger. Nothing was changed yet; to end it, run"
+        f" --end-stream {stream_id} --delete."
     )
 
 

@@ -29,8 +29,8 @@ FOUND: dict[str, Literal["holds", "WRONG", "unproved", "newer"]] = {
     "open": "unproved",
     "newer": "newer",
 }
-GOOD = "Nothing is wrong. What is unproved, no program can see from these files."
-BAD = "This release is not what it claims to be: do not rely on it."
+GOOD = "Nothing is wrong. Claims marked unproved cannot be checked from these files by any program."
+BAD = "This release fails verification: do not rely on it."
 NEWER = "Not judged: this release is of a newer format. Verify it with a newer version of hushrank."
 PAGE = ".html"
 
@@ -43,7 +43,9 @@ Plot = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option(metavar="DATE", help="What changed from the release of that day to the last."),
+    typer.Option(
+        metavar="DATE", help="Show what changed between the release of that day and the last one."
+    ),
 ]
 Verify = Annotated[
     bool, typer.Option("--verify", help="Only check that nothing was changed since publication.")
@@ -55,7 +57,7 @@ Out = Annotated[
     ),
 ]
 OneRelease = Annotated[
-    str | None, typer.Option("--release", help="Only the release whose id begins with this.")
+    str | None, typer.Option("--release", help="Export only the release whose id begins with this.")
 ]
 OneSource = Annotated[
     str,
@@ -67,7 +69,9 @@ OneSource = Annotated[
 LedgerPlace = Annotated[
     str | None,
     typer.Option(
-        "--ledger", metavar="FILE", help="The ledger that counts it; of a YAML file its own."
+        "--ledger",
+        metavar="FILE",
+        help="The ledger that counts the release; default: the ledger that the YAML file names.",
     ),
 ]
 PublicKey = Annotated[
@@ -113,7 +117,7 @@ def history(
     if not as_json:
         print_records(Console(), HEADINGS, _lines(releases, breaks))
         if any(release.stream is not None for release in releases):
-            _say("* stream total, once: all nights of the stream cost that together.")
+            _say("* total of the stream, charged once for all its nights.")
         _say_what_is_left_out(left_out)
         for note in late.values():
             _say(note)
@@ -130,7 +134,8 @@ def history(
 
 
 def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str, str]:
-    """Of listed releases whose night has other files now, a sentence; a YAML file names them."""
+    """Sentence for each listed release whose input files changed later; empty unless a YAML
+    file."""
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.nights.late_files import late_releases
     from hushrank.transforms.storage.cloud_storage import is_cloud
@@ -155,12 +160,12 @@ def _verify(outputs: list[Place], as_json: bool) -> None:
 
         print_document(VerifyDocument(releases=count))
         return
-    what = "1 release is as it was" if count == 1 else f"{count} releases are as they were"
-    _say(f"{what} published.")
+    _say("1 release is unchanged." if count == 1 else f"{count} releases are unchanged.")
 
 
 def _lines(releases: list[Release], breaks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """A line for each release, and one above those that follow a change of the job."""
+    """Yield a line for each release, and one above each release that follows a change of the
+    job."""
     for release in releases:
         if (change := breaks.get(release.release_id)) is not None:
             yield "", "", "", "", change
@@ -168,7 +173,7 @@ def _lines(releases: list[Release], breaks: Mapping[str, str]) -> Iterator[tuple
 
 
 def _changes(releases: list[Release], since: str, breaks: Mapping[str, str]) -> Changes:
-    """From the last release of a day to the last of all."""
+    """Compare the last release of a day with the last release of all."""
     from hushrank.flows.config.schedule import day_of
     from hushrank.flows.report.changes import changes_between
 
@@ -176,8 +181,8 @@ def _changes(releases: list[Release], since: str, breaks: Mapping[str, str]) -> 
     before = [release for release in releases[:-1] if release.day == day]
     if not before:
         raise ConfigError(
-            f"--since {day}: no release of that day comes before the last. hushrank history lists"
-            " them"
+            f"--since {day}: there is no earlier release of that day. To see the days, run hushrank"
+            " history"
         )
     after = releases[releases.index(before[-1]) + 1 :]
     continued = any(release.release_id in breaks for release in after)
@@ -227,7 +232,7 @@ def _print_json(
 def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
     """Write the rankings of all releases, or of one, into one table: a row for each item.
 
-    To a name in .html, it writes the report of the last release, or of one, drawn again.
+    An --out that ends in .html gets the report of the last release, or of the one that is named.
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
@@ -255,7 +260,7 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
 
 
 def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:
-    """The page as it would be made today, but for the budget, which it does not show."""
+    """Draw the report again as a page, without the budget."""
     from hushrank.flows.release.archive import find_archived, nights_before, release_before
     from hushrank.flows.report.page import render_report
 
@@ -335,7 +340,7 @@ def _say_what_is_left_out(unsafe: list[Release]) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing."""
+    """Write a file completely, or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         require_regular(path)

@@ -1,4 +1,4 @@
-"""`hushrank inspect`: an exact look at the rows, for whoever holds them and for nobody else.
+"""`hushrank inspect`: exact numbers about the rows, for their holder only.
 
 The output is computed from rows without noise. So it goes to the terminal only: to no log, event,
 observer, file, ledger or Prefect server. The command refuses to run if standard output is not a
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 YES = "--yes-confidential"
 NO_TERMINAL = (
-    "inspect: standard output is not a terminal. inspect prints numbers that are computed from rows"
+    "inspect: standard output is not a terminal. inspect prints exact numbers about the rows,"
     " without noise, and a file or a pipe would keep them. Run it in a terminal. To keep the"
     f" output, add {YES} and protect it. Nothing was read."
 )
@@ -35,14 +35,14 @@ def inspect(
     config: ConfigPath,
     day: Annotated[
         str | None,
-        typer.Option("--date", metavar="DATE", help="The night to look at, such as 2026-11-20."),
+        typer.Option("--date", metavar="DATE", help="The night to inspect, such as 2026-11-20."),
     ] = None,
     confidential: Annotated[
         bool,
         typer.Option(YES, help="Print although standard output is a file or a pipe."),
     ] = False,
 ) -> None:
-    """Show exact numbers about the rows to their holder: rejects, contributions, exposure.
+    """Show exact numbers about the rows to their holder: rejects, contributions, appearances.
 
     The output is confidential. The command prints it at the terminal, and stores and spends
     nothing. What you see must not decide epsilon, bounds, items or method of a release.
@@ -56,8 +56,8 @@ def inspect(
         night = day_of(day, "--date")
     from hushrank.flows.reading import Reader
 
-    # The child starts first, because it loads as long as all the rest.
-    with Console(stderr=True).status(f"reading what {config} names"), Reader() as reader:
+    # start the child first, because it takes longest to load
+    with Console(stderr=True).status(f"reading the input of {config}"), Reader() as reader:
         from hushrank.flows.interfaces.cli.inspect_texts import show_look
         from hushrank.flows.methods.registry import load_config
         from hushrank.flows.run.context import Survey
@@ -86,7 +86,7 @@ def inspect_job(survey: Survey, night: date | None, reader: Reader) -> tuple[Job
     from hushrank.privacy.randomness import system_bits
 
     job = job_to_inspect(survey, night)
-    key = SecretKey.draw(system_bits())  # key of pseudonyms; it ends with this process
+    key = SecretKey.draw(system_bits())  # key of pseudonyms; it lives only as long as this process
     reduction = replace(
         job.reduction(key, job.config.confidential), memory_limit=job.config.memory_limit
     )

@@ -1,4 +1,4 @@
-"""Text of an exact look at rows. Confidential: only `inspect_command` may print it."""
+"""Text of exact numbers about rows. Confidential: only `inspect_command` may print it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hushrank.transforms.common.schema import Ties
 CONFIDENTIAL = (
     "Exact numbers of real people, without noise. Do not copy, log, send or publish them."
     " They must not decide epsilon, bounds, items or method of a release: a guarantee holds for"
-    " settings that were chosen without looking at exact rows. They are for finding mistakes:"
+    " settings that were chosen without looking at exact rows. Use them only to find mistakes in"
     " columns, words, names, files."
 )
 QUANTILES = {"least": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "99 %": 0.99}
 MOST_ITEMS = 3  # items shown at each end of the table
 MOST_LENGTHS = 12  # of rankings, in rows of their own
 MANY_REJECTED = 0.5
-FEW = 20  # mean valid rows of an item; below it, chance makes exposures unequal
+FEW = 20  # below this mean number of valid rows per item, chance alone makes appearances unequal
 
 
 def show_look(console: Console, config: SurveyConfig, night: date | None, found: Look) -> None:
@@ -42,7 +42,7 @@ def show_look(console: Console, config: SurveyConfig, night: date | None, found:
     _show_rows(console, found)
     rows, names = config.input, config.items.catalogue().names
     if isinstance(rows, InputConfig) and found.set_aside and (said := rows.spelled_out(names)):
-        _say(console, f"By the settings, {said}.")
+        _say(console, f"According to the settings, {said}.")
     if found.encoded:
         _show_people(console, config, found)
         _show_lengths(console, found)
@@ -62,8 +62,8 @@ def _show_rows(console: Console, found: Look) -> None:
     if aside > MANY_REJECTED * read:
         _say(
             console,
-            "Most rows are set aside: columns, words or items do not fit the file. Correct"
-            " input.columns, input.words or items by what the file means, and look again.",
+            "Most rows are excluded, so columns, words or items do not match the file. Correct"
+            " input.columns, input.words or items to match the file, and inspect again.",
         )
     console.print()
 
@@ -74,7 +74,7 @@ def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
     console.print(Text(f"What a run would count: {noun}", style="bold"))
     rows = [(f"{noun}, ties left out" if without_ties else noun, f"{all_of_them:,}", "")]
     if found.merged:
-        rows.append(_line("repeats of another", found.merged, all_of_them))
+        rows.append(_line("duplicates", found.merged, all_of_them))
     if not found.refuses_rows:
         rows += _by_reason("set aside: ", found.refused, all_of_them)
     if found.most is not None:
@@ -84,7 +84,7 @@ def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
     if found.people is None:
         _say(
             console,
-            "People are not known: a run with these settings does not read the column of people.",
+            "People are not counted: a run with these settings does not read the column of people.",
         )
     else:
         _show_quantiles(console, found, found.people)
@@ -112,7 +112,7 @@ def _show_lengths(console: Console, found: Look) -> None:
     """Show how many rankings list 1, 2, 3 … items."""
     if not found.lengths:
         return
-    console.print(Text("Lengths: items that a valid ranking lists", style="bold"))
+    console.print(Text("Lengths: number of items in a valid ranking", style="bold"))
     total, rows = found.lengths.total(), []
     sizes = sorted(found.lengths)
     for size in sizes[:MOST_LENGTHS]:
@@ -129,7 +129,7 @@ def _show_exposure(console: Console, config: SurveyConfig, found: Look) -> None:
     total, n_items = int(counts.sum()), len(counts)
     names = config.items.catalogue().names
     order = np.argsort(-counts, kind="stable")
-    console.print(Text("Exposure: valid rows in which an item occurs", style="bold"))
+    console.print(Text("Appearances: valid rows in which an item occurs", style="bold"))
     ends = order if n_items <= 2 * MOST_ITEMS else [*order[:MOST_ITEMS], *order[-MOST_ITEMS:]]
     rows = []
     for place, item in enumerate(ends):
@@ -151,18 +151,18 @@ def _sentences_of_exposure(config: SurveyConfig, found: Look) -> Iterator[str]:
     yield f"An even share would be {even}{ratio}; relative spread {100 * spread:.0f} %."
     unseen = int((counts == 0).sum())
     if unseen:
-        yield f"{unseen:,} of {len(counts):,} items occur in no valid row: check items."
+        yield f"{unseen:,} of {len(counts):,} items occur in no valid row: check `items`."
     if isinstance(config.input, InputConfig) and config.input.design is Design.BALANCED:
         if counts.mean() < FEW:
             yield "Too few valid rows to tell whether input.design: balanced is right."
         elif Exposures(counts, 0.0).clearly_unbalanced():
             yield (
                 "input.design: balanced looks wrong: items were shown more unequally than chance"
-                " explains. State another design only because of what you know about how pairs were"
-                " asked, not because of these numbers."
+                " explains. Change the design only if you know from elsewhere how pairs were"
+                " chosen, not because of these numbers."
             )
         else:
-            yield "input.design: balanced agrees with how often items were shown."
+            yield "input.design: balanced is consistent with how often items were shown."
 
 
 def _by_reason(before: str, reasons: Counter[str], of: int) -> Sequence[tuple[str, str, str]]:
@@ -174,7 +174,7 @@ def _line(name: str, number: int, of: int) -> tuple[str, str, str]:
 
 
 def _share(part: int, of: int) -> str:
-    """A share in percent that is never rounded to 0 or to 100."""
+    """Text of a share in percent that is never rounded to 0 or to 100."""
     if of == 0:
         return ""
     share = part / of

@@ -1,4 +1,4 @@
-"""`hushrank ledger`: what was spent, what is left, and for how many nights that will do."""
+"""`hushrank ledger`: the budget spent, the budget left, and how many nights it lasts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hushrank.privacy.accounting import Spend
 
 Confirmed = Annotated[
-    bool, typer.Option("--yes", help="Go on, and record it in the ledger for good.")
+    bool, typer.Option("--yes", help="Repair the ledger, and record that permanently.")
 ]
 AnchorOption = Annotated[
     str | None,
@@ -33,12 +33,12 @@ KeyOption = Annotated[
     typer.Option("--public-key", metavar="FILE", help="Check signatures with this key (PEM)."),
 ]
 KeyOut = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="Where to; nothing may be there.")
+    Path, typer.Option("--out", metavar="FILE", help="The new file for the key; it must not exist.")
 ]
 
 
 def show(config: ConfigPath, as_json: AsJson = False) -> None:
-    """Show what a population has spent, on what, and what is left."""
+    """Show what a population has spent, on which releases, and what is left."""
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.guards import Guards
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
@@ -57,7 +57,7 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
         print_records(Console(), HISTORY_COLUMNS, (row.cells() for row in rows))
         show_balance(Console(), balance)
         if balance.releases:
-            spent = f"Spent together: epsilon {needed_text(balance.spent_epsilon)}."
+            spent = f"Spent in total: epsilon {needed_text(balance.spent_epsilon)}."
             Console().print(Text(f"{spent} {rule_text(balance.rule)}"), soft_wrap=True)
         for text in told:
             Console().print(Text(text), soft_wrap=True)
@@ -74,11 +74,11 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
 
 
 def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOption = None) -> None:
-    """Check every line of the ledger, its signatures, its anchor, and all that a run needs of it.
+    """Check every line of the ledger, its signatures and its anchor, and all that a run checks.
 
-    Damaged, edited or missing lines are reported, an older copy that was put back, and whatever
-    else a run would be refused for: key, permissions, clock. With --public-key a copy can be
-    checked by somebody who has no more than that.
+    The command reports damaged, edited or missing lines, an older copy that was put back, and
+    anything else for which a run would be refused: key, permissions, clock. With --public-key,
+    somebody who has only the copy and that key can check it.
     """
     from hushrank.flows.assembly import check_ledger
     from hushrank.flows.ledger.guards import Guards
@@ -89,16 +89,18 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
 
     checked = load_config(config)
     section = checked.ledger
-    if public_key is not None:  # whoever has no private key can verify with the public one
+    # the public key is enough to verify, so the private key may be missing
+    if public_key is not None:
         section = section.model_copy(update={"signing_key": None})
     guards = Guards.of(section).for_reader(public_key).with_anchor(anchor)
     ledger, console = ledger_of(checked, guards), Console()
     ledger.balance()
     told = tuple(guard_texts(ledger, guards))
     if public_key is None:
-        ledger = ledger_of(checked, Guards.of(section).with_anchor(anchor))  # as a run has it
+        # opened as a run opens it
+        ledger = ledger_of(checked, Guards.of(section).with_anchor(anchor))
         check_ledger(checked, ledger, inputs_of(checked, make_key=False))
-    console.print(Text(f"{section.path}: every line is as it was written."), soft_wrap=True)
+    console.print(Text(f"{section.path}: every line is unchanged."), soft_wrap=True)
     for text in told:
         console.print(Text(text), soft_wrap=True)
 
@@ -124,10 +126,10 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
 
 
 def recover(config: ConfigPath, yes: Confirmed = False) -> None:
-    """Go on with a ledger that was lost in part, whose key is lost, or whose dates are wrong.
+    """Repair a ledger that lost lines, whose key is lost, or whose dates are wrong.
 
-    Without --yes this only says what is wrong and what it would do. First put the newest copy of
-    the ledger back, if there is one: spends that nobody knows of any more count as not spent.
+    Without --yes the command only says what is wrong and what it would do. First put back the
+    newest copy of the ledger, if there is one: spending that no copy records counts as not spent.
     """
     from hushrank.flows.assembly import check_ledger
     from hushrank.flows.display import show_balance
@@ -138,7 +140,7 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     from hushrank.flows.trust.recovery.recovery import findings, recover_ledger
 
     checked = load_config(config)
-    if yes:  # a witness is written there
+    if yes:  # this writes a checkpoint there
         check_confidential(checked.confidential)
     ledger, inputs = ledger_of(checked), inputs_of(checked, make_key=yes)
     found, console = findings(checked, ledger, inputs), Console()
@@ -146,22 +148,23 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
         console.print(Text(f"Wrong: {finding.text}."), soft_wrap=True)
         console.print(Text(f"  {finding.effect}."), soft_wrap=True)
     if not found:
-        check_ledger(checked, ledger, inputs)  # else a run is refused, and this says why
+        # otherwise a run would be refused; this raises the reason
+        check_ledger(checked, ledger, inputs)
         console.print(Text(f"{checked.ledger.path}: nothing is wrong."), soft_wrap=True)
     elif not yes:
-        console.print("Nothing was changed. To go on like this, run it again with --yes.")
+        console.print("Nothing was changed. To do this, run the command again with --yes.")
     else:
         recover_ledger(checked, ledger, inputs, found)
-        console.print(Text(f"{checked.ledger.path}: this is recorded."), soft_wrap=True)
+        console.print(Text(f"{checked.ledger.path}: the repair is recorded."), soft_wrap=True)
         show_balance(console, ledger.balance())
 
 
 def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     """Say how many more nights fit into the budget, and on which day it runs out.
 
-    Counts the nights of schedule.cron, or one a day without it, at the cost that the configuration
-    states. Of a stream of nights it says until when they are paid for. Reads no rows and spends
-    nothing.
+    Counts the nights of schedule.cron, or one night a day without it, at the cost that the
+    configuration states. For a stream of nights, it says until when the nights are paid for. Reads
+    no rows and spends nothing.
     """
     from hushrank.flows.display import show_balance
     from hushrank.flows.run.budget import ledger_of
@@ -185,7 +188,7 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
 
 
 def _of_stream(config: SurveyConfig, ledger: Ledger, spend: Spend) -> tuple[StreamForecast, str]:
-    """Until when the nights of a stream are paid for, and in words."""
+    """Forecast for a stream of nights: the day until which nights are paid for, and its text."""
     from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
     from hushrank.flows.ledger.texts import spend_text
     from hushrank.flows.run.stream_turns import has_closed, span_of, standing_of
@@ -209,7 +212,7 @@ def _of_stream(config: SurveyConfig, ledger: Ledger, spend: Spend) -> tuple[Stre
 def _of_nights(
     config: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance
 ) -> tuple[Forecast, str]:
-    """How many nights that each cost as much fit into the budget, and in words."""
+    """Forecast for nights of equal cost: how many fit into the budget, and its text."""
     from hushrank.flows.ledger.forecast import (
         ONE_A_DAY,
         demand_by_day,

@@ -68,7 +68,8 @@ if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
-NEW_OBJECTS = 200_000  # between two looks for garbage; Python's own number is 2,000 or less
+# new objects between two garbage collections; Python's default is 2,000 or less
+NEW_OBJECTS = 200_000
 Command = Callable[..., None]
 
 
@@ -82,8 +83,8 @@ def support(
     path = to or Path(bundle_name(datetime.now(UTC)))
     write_bundle(config, path)
     Console().print(
-        f"Wrote {path}. It holds no rows, counts or items' names; it does name files, columns and"
-        " the population. Look through it before you send it outside.",
+        f"Wrote {path}. It contains no rows, counts or items' names, but it names files, columns"
+        " and the population. Review it before you send it to anybody.",
         soft_wrap=True,
         markup=False,
     )
@@ -101,7 +102,7 @@ Night = Annotated[
     str | None,
     typer.Option("--date", metavar="DATE", help="The night to rank, such as 2026-11-20."),
 ]
-NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release is marked unsafe.")
+NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf. The release is marked unsafe.")
 
 
 def init(
@@ -115,10 +116,10 @@ def init(
     out: Annotated[Path, typer.Option(help="The YAML file to write.")] = Path("survey.yaml"),
     kind: Annotated[
         str | None,
-        typer.Option(help="comparisons, responses (test answers) or rankings; else it is guessed."),
+        typer.Option(help="comparisons, responses (test answers) or rankings; guessed by default."),
     ] = None,
     ask: Annotated[
-        bool, typer.Option("--ask", help="Ask here for what the file leaves open.")
+        bool, typer.Option("--ask", help="Ask for settings that the file does not show.")
     ] = False,
 ) -> None:
     """Propose a survey.yaml from a file's header and first rows."""
@@ -201,25 +202,31 @@ def run(
     day: Night = None,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Draw afresh what was released before; this costs again."),
+        typer.Option(
+            "--again", help="Draw new noise for an existing release; this costs budget again."
+        ),
     ] = False,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
     unsafe_seed: Annotated[
         int | None,
-        typer.Option(help="Draw all noise from this seed, for a test; marks the release unsafe."),
+        typer.Option(
+            help="Draw all noise from this seed, for a test. The release is marked unsafe."
+        ),
     ] = None,
     anyway: Anyway = False,
     plan_only: Annotated[
         bool,
-        typer.Option("--plan", help="Print the stages and what each reads and writes; run none."),
+        typer.Option(
+            "--plan", help="Print the stages, and what each reads and writes, without running any."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
     if again and (no_privacy or unsafe_seed is not None):
         raise ConfigError(
-            "--again asks for a release that the ledger counts, and --unsafe-seed and --no-privacy"
-            " for one that it does not; leave one of them out. Nothing was read or spent."
+            "--again makes a release that the ledger counts; --unsafe-seed and --no-privacy make"
+            " one that it does not count. Leave one of them out. Nothing was read or spent."
         )
     night = _night(day)
     if plan_only:
@@ -315,7 +322,8 @@ SURVEY_COMMANDS: dict[str, Command] = {"build": build, "tokens": tokens, "demo":
 
 
 class InOrder(TyperGroup):
-    """Lists commands by panel; otherwise groups such as `ledger` would come before all commands."""
+    """Group that lists commands by panel; by default, subgroups such as `ledger` would come
+    first."""
 
     def invoke(self, ctx: typer.Context) -> None:  # type: ignore[override]
         """Run a command.
@@ -381,7 +389,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     print_everywhere()
     stop_as_ctrl_c()
-    if arguments is None:  # a process of its own
+    if arguments is None:  # the command line's own process
         _collect_rarely()
     words = list(sys.argv[1:] if arguments is None else arguments)
     as_json = JSON_OPTION in words
@@ -414,9 +422,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _collect_rarely() -> None:
-    """Have Python look for garbage rarely, and not at the end: a quarter of a short command's time.
+    """Make garbage collection rare, and skip it at exit: it takes a quarter of a short command's
+    time.
 
-    Nearly all that a command makes is modules, which stay.
+    Nearly all objects of a command belong to modules, which stay.
     """
     gc.set_threshold(NEW_OBJECTS)
     atexit.register(gc.freeze)

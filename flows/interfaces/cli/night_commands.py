@@ -27,19 +27,21 @@ if TYPE_CHECKING:
     from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome
 
-CONFIGURED_SERVER = "the server of its settings (--direct does without)"
+CONFIGURED_SERVER = "the server in its settings (--direct runs without Prefect)"
 UNUSED = {"ctypeslib", "f2py", "ma", "polynomial", "test", "testing", "typing"}  # parts of numpy
-OWN_SERVER = "starts a server for this run, which takes some seconds (--direct does without)"
+OWN_SERVER = (
+    "starts a server for this run, which takes some seconds (--direct runs without Prefect)"
+)
 
 
 def backfill(
     config: ConfigPath,
-    first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first night.")],
-    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last night.")],
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first night to rank.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last night to rank.")],
     prefect: ThroughPrefect = None,
     anyway: Anyway = False,
 ) -> None:
-    """Rank every night of a span, the oldest first; nights released before cost nothing.
+    """Rank every night from one date to another, the oldest first; released nights cost nothing.
 
     Stops with exit code 3 when the next night does not fit the budget.
     """
@@ -80,7 +82,7 @@ def resume(
     from hushrank.flows.nights.nights import drawn_job
     from hushrank.flows.run.job import read_survey
 
-    job = drawn_job(read_survey(config, anyway=True), release_id)  # it was drawn already
+    job = drawn_job(read_survey(config, anyway=True), release_id)  # its noise was drawn already
     console = Console()
     show_outcome(console, resume_job(job, StepDisplay(console, job).perform))
 
@@ -121,7 +123,7 @@ def _load_scipy() -> None:
     """Load `scipy.special` without the parts of numpy that nothing here uses.
 
     One of its modules takes every name that numpy lists, so that numpy loads all its parts, which
-    takes 0.1 s. Here numpy lists fewer names meanwhile.
+    takes 0.1 s. Meanwhile numpy lists fewer names.
     """
     numpy: Any = import_module("numpy")
     names, listed = numpy.__all__, numpy.__dir__
@@ -142,7 +144,7 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
     told: set[str] = set()
 
     def tell(note: str) -> None:
-        if note not in told:  # once for all nights of a command
+        if note not in told:  # once for all nights of one command
             console.print(Text(note, style="yellow"), soft_wrap=True)
             told.add(note)
 
@@ -156,12 +158,12 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
 
 
 def _show_step(console: Console, name: str, says: str) -> None:
-    """Show what has begun, like `flows.display`; that module is not used, as it loads slowly."""
+    """Print the step that has begun, as `flows.display` does, which takes too long to load."""
     console.print(Text(f"  {name:<10} {says}"), soft_wrap=True)
 
 
 def show_nights(results: Iterable[NightResult]) -> None:
-    """Print the result of each night as soon as it is known."""
+    """Print the result of each night as soon as it is ready."""
     from hushrank.flows.display import show_alerts
     from hushrank.flows.nights.nights import night_text
 

@@ -1,4 +1,4 @@
-"""`hushrank plan`: how accurate a job would be, or how many people privatised answers need."""
+"""`hushrank plan`: how accurate a job would be, or how many people private answers need."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.documents.runs import Document
 
 FILE_WIDTH = 110  # characters, if the output is not a terminal
-DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one if no mix is given
+# people at each of these epsilons are planned separately if no mix is given
+DEFAULT_MIX = ("0.5", "1", "2", "4")
 
 SurveyPath = Annotated[
     Path | None,
-    typer.Argument(metavar="[SURVEY.YAML]", help="The job; its epsilon may still be open."),
+    typer.Argument(
+        metavar="[SURVEY.YAML]", help="The job's YAML file; its epsilon may be missing."
+    ),
 ]
-People = Annotated[
-    list[int] | None, typer.Option(help="How many people answer; repeat to compare.")
-]
+People = Annotated[list[int] | None, typer.Option(help="How many people answer; may be repeated.")]
 Epsilons = Annotated[
     list[str] | None,
     typer.Option(
         "--epsilon",
         metavar="EPSILON[:SHARE]",
-        help="An epsilon to try; may be repeated. Without a YAML file a mix: epsilons that people"
-        " choose for an answer, and how many people choose each.",
+        help="An epsilon to try; may be repeated. Without a YAML file: an epsilon that people"
+        " choose for an answer, and what share of the people choose it.",
     ),
 ]
 MostAnswers = Annotated[
     list[int] | None,
-    typer.Option("--max-contributions", help="Answers of a person to try; may be repeated."),
+    typer.Option("--max-contributions", help="Answers per person to try; may be repeated."),
 ]
 TargetOf = Annotated[
     str | None,
@@ -47,7 +48,7 @@ TargetOf = Annotated[
         help="Wanted accuracy: top=0.9 (the best item first), best, order, error, largest or width."
     ),
 ]
-Plot = Annotated[Path | None, typer.Option(help="Draw it into this file, .svg or .png.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the plan into this file, .svg or .png.")]
 Items = Annotated[
     int | None, typer.Option(help="How many items are ranked, if no file lists them yet.")
 ]
@@ -56,12 +57,12 @@ Spread = Annotated[
 ]
 DesignOf = Annotated[
     str | None,
-    typer.Option(help="balanced, random or any: simulate this design, not that of input.design."),
+    typer.Option(help="Design to simulate instead of input.design: balanced, random or any."),
 ]
 Zipf = Annotated[
     float | None,
     typer.Option(
-        help="In a design that is not balanced, the item shown k-th most is shown in proportion to"
+        help="If the design is not balanced, the k-th most shown item is shown in proportion to"
         " 1 / k^ZIPF.",
         show_default="1",
     ),
@@ -77,8 +78,8 @@ Exposures = Annotated[
 GroupShare = Annotated[
     list[float] | None,
     typer.Option(
-        help="With groups, and with --stream: how many of the answers are of each group, relative"
-        " numbers in the order of groups.values; one for each.",
+        help="With groups or --stream: each group's share of the answers, as relative"
+        " numbers in the order of groups.values; repeat it for each group.",
         show_default="all alike",
     ),
 ]
@@ -89,14 +90,15 @@ GroupSpread = Annotated[
     ),
 ]
 TieChance = Annotated[
-    float | None, typer.Option("--ties", help="With ties: model: the chance that equals tie.")
+    float | None,
+    typer.Option("--ties", help="With ties: model: the probability that two equal items tie."),
 ]
 Activity = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ANSWERS[:SHARE]",
-        help="How many answers a person gives, and how many people do; several times: 5:0.9 60:0.1."
-        " Says what privacy.bounding: weights would gain.",
+        help="Answers per person, with the share of people; may be repeated: 5:0.9 60:0.1."
+        " The plan then says what privacy.bounding: weights would gain.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed simulates the same surveys.")]
@@ -109,31 +111,36 @@ TargetError = Annotated[
     typer.Option(help="Without a YAML file: the largest acceptable mean error of a score."),
 ]
 PerUser = Annotated[
-    bool, typer.Option("--per-user", help="The epsilon is for all answers of a person together.")
+    bool,
+    typer.Option(
+        "--per-user",
+        help="Without a YAML file: the epsilon covers all answers of a person together.",
+    ),
 ]
 Stream = Annotated[
     int | None,
     typer.Option(
         metavar="NIGHTS",
-        help="Instead of a job: plan one budget for so many nights, by how often people answer.",
+        help="Instead of a job: plan one budget for this many nights.",
     ),
 ]
 Show = Annotated[
-    str, typer.Option(help="With --stream: nights that are shown each night, or night, or all.")
+    str,
+    typer.Option(help="With --stream: what each night shows: a number of nights, night, or all."),
 ]
 HabitsOf = Annotated[
     list[str] | None,
     typer.Option(
         "--habit",
         metavar="CHANCE[:SHARE]",
-        help="With --stream: a person's chance to answer on a night, and how many people have it;"
-        " several times. 0.14 is once a week.",
+        help="With --stream: a person's probability to answer on a night, and the share of people;"
+        " may be repeated. 0.14 is once a week.",
     ),
 ]
 Delta = Annotated[
     float | None,
     typer.Option(
-        help="With --stream: of all nights together; 0 for Laplace noise alone.",
+        help="With --stream: delta of all nights together; 0 allows Laplace noise only.",
         show_default="1e-6, or less for more than 100,000 people",
     ),
 ]
@@ -168,13 +175,13 @@ def plan(
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a job would find out, before any answer is read and any budget is spent.
+    """Predict a job's accuracy before any answer is read and any budget is spent.
 
     With a YAML file: the accuracy that the survey reaches at several epsilons, by method, with
-    simulated people whose questions follow input.design. Without one: how many people are needed
-    for scores of a wanted precision from privatised answers (privacy.unit: local); give --items and
-    --answers. With --stream: on which nights of a person's to count the answers, where one budget
-    pays for many nights.
+    simulated people whose questions follow input.design. Without a YAML file: how many people must
+    answer so that scores from private answers (privacy.unit: local) are precise enough; give
+    --items and --answers. With --stream: on how many nights to count a person's answers, if one
+    budget pays for many nights.
     """
     if stream is not None:
         _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
@@ -198,7 +205,7 @@ def plan(
         return
     if answers is not None or per_user:
         raise ConfigError(
-            "--answers and --per-user go without a YAML file; with one, name --max-contributions"
+            "--answers and --per-user apply only without a YAML file; use --max-contributions"
         )
     _plan_job(
         survey,
@@ -216,9 +223,9 @@ def plan(
 def _plan_job(
     survey: Path, world: dict[str, Any], as_json: bool, anyway: bool, **asked: Any
 ) -> None:
-    """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
+    """Plan a job. `world` holds the arguments of `World`, `asked` those of `PlanRequest`."""
     console = _console(as_json)
-    with console.status("trying invented surveys ..."):
+    with console.status("simulating surveys ..."):
         from hushrank.flows.planning.plan.display import show_plan
         from hushrank.flows.planning.plan.plan import DEFAULT_TARGET, PlanRequest, checked_plan
         from hushrank.flows.planning.plan.survey import plan_config
@@ -236,9 +243,9 @@ def _plan_job(
 
 
 def _plan_stream(as_json: bool, **asked: Any) -> None:
-    """`asked` is what `flows.interfaces.cli.plan_stream.stream_plan` takes."""
+    """Plan a stream of nights. `asked` holds the arguments of `stream_plan`."""
     console = _console(as_json)
-    with console.status("trying invented people ..."):
+    with console.status("simulating people ..."):
         from hushrank.flows.interfaces.cli.plan_stream import (
             show_stream,
             stream_document,
@@ -255,7 +262,7 @@ def _plan_stream(as_json: bool, **asked: Any) -> None:
 def _refuse_with_stream(*given: object) -> None:
     if any(each is not None for each in given):
         raise ConfigError(
-            "--stream goes without a YAML file and without --answers, --target, --plot, --design,"
+            "--stream excludes a YAML file and --answers, --target, --plot, --design,"
             " --zipf, --exposures and --activity; it takes --show, --habit, --people, --items,"
             " --max-contributions, --epsilon, --delta, --group-share and --seed"
         )
@@ -292,7 +299,7 @@ def _design(name: str) -> Design:
 def _mix_of_one(level: str) -> float:
     mix = epsilon_mix([level])
     if ":" in level:
-        raise ConfigError(f"--epsilon {level}: with a YAML file, name single values")
+        raise ConfigError(f"--epsilon {level}: with a YAML file, give single values")
     return next(iter(mix))
 
 
@@ -305,13 +312,13 @@ def _people_needed(
     per_user: bool,
     link: str,
 ) -> PeopleDocument:
-    """How many people privatised answers need, by formula."""
+    """Compute by formula how many people must give private answers."""
     from hushrank.estimation.common.links import link_named
     from hushrank.estimation.comparisons.planning import information_needed
     from hushrank.flows.interfaces.documents.plans import PeopleDocument
 
     if items is None or answers is None:
-        raise ConfigError("plan: name a YAML file, or --items and --answers")
+        raise ConfigError("plan: give a YAML file, or --items and --answers")
     n_pairs = items * (items - 1) // 2
     if items < 2 or not 1 <= answers <= n_pairs:
         raise ConfigError(
@@ -343,7 +350,7 @@ def _people_needed(
 def _enough(
     mix: dict[float, float], needed: float, target: float, divisor: int, people: int | None
 ) -> MixPlan:
-    """How many people are enough with one mix of epsilons."""
+    """Compute how many people are enough with one mix of epsilons."""
     from hushrank.estimation.comparisons.planning import people_needed
     from hushrank.flows.interfaces.documents.plans import MixPlan
 
@@ -375,7 +382,7 @@ def _show_people(found: PeopleDocument) -> None:
     console.print(table)
     _say(
         console,
-        f"Stop asking when G, the sum of tanh(epsilon of an answer / 2)^2 over people, reaches"
+        f"Stop collecting when G, the sum of tanh(epsilon of an answer / 2)^2 over people, reaches"
         f" {found.information:.4g}.\nNo answer was read; nothing was spent.",
     )
 

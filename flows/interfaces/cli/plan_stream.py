@@ -33,15 +33,15 @@ DEFAULT_PEOPLE, DEFAULT_ITEMS, DEFAULT_EPSILON = 10_000, 20, 1.0
 ALL_SO_FAR, NIGHT = "all", "night"
 RECOMMENDED = "<- recommended"
 LEGEND = (
-    "noise: in a number as shown, in answers; answers that count: of all that people give; error:"
-    " of an item's share of the wins, in points, from the noise and from how many answers count"
+    "noise: standard error of a shown count, in answers; answers that count: share of all; error:"
+    " of an item's share of the wins, in percentage points, from noise and from sampling"
 )
 CAVEAT = (
-    "Not in these numbers: if people who answer often prefer other items than those who seldom do,"
-    " leaving out their answers moves the shares."
+    "Not included: if people who answer often prefer other items than people who seldom do,"
+    " leaving out their answers changes the shares."
 )
-NOTHING = "With none of these settings shares say more than that all items are equal."
-NO_STREAM = "A stream then gains nothing: keep nights that are released one by one."
+NOTHING = "None of these settings gives shares that are better than calling all items equal."
+NO_STREAM = "A stream gains nothing then: keep releasing nights one by one."
 READ_NOTHING = "No answer was read; nothing was spent."
 
 
@@ -59,7 +59,7 @@ def stream_plan(
     group_shares: Sequence[float] = (),
     anyway: bool = False,
 ) -> StreamPlan:
-    """The plan for what was typed.
+    """Plan a stream of nights from the options that were typed.
 
     Raises:
         ConfigError: an option is out of range, or one is named twice that may be named once.
@@ -70,7 +70,7 @@ def stream_plan(
         ("--epsilon", epsilons),
     ):
         if len(given) > 1:
-            raise ConfigError(f"{name}: with --stream, name one")
+            raise ConfigError(f"{name}: with --stream, give only one")
     try:
         epsilon = float(epsilons[0]) if epsilons else DEFAULT_EPSILON
     except ValueError:
@@ -107,7 +107,7 @@ def _workload(show: str) -> Workload:
 
 
 def stream_document(plan: StreamPlan) -> StreamDocument:
-    """What `--json` prints of it."""
+    """Build the JSON document of a stream's plan."""
     from hushrank.flows.interfaces.documents.plans import StreamDocument, StreamWay
 
     request = plan.request
@@ -141,7 +141,7 @@ def stream_document(plan: StreamPlan) -> StreamDocument:
 
 
 def show_stream(console: Console, plan: StreamPlan) -> None:
-    """Print the best of each way, what to take, and what it leaves out."""
+    """Print the best setting of each way, the recommendation, and what it leaves out."""
     request = plan.request
     guarantee = f"epsilon {request.epsilon:g}"
     if request.delta:
@@ -206,7 +206,7 @@ def _cells(each: StreamSetting, plan: StreamPlan) -> tuple[str, ...]:
 
 
 def _of_groups(plan: StreamPlan) -> str:
-    """The error of each group; one that says nothing yet is named."""
+    """Text of the error of each group; it marks groups that say nothing yet."""
     best, nothing = plan.recommended, even_share_error(plan.request.items)
     parts = zip(plan.request.parts, best.group_errors, strict=True)
     told = [
@@ -217,7 +217,7 @@ def _of_groups(plan: StreamPlan) -> str:
 
 
 def _configuration(plan: StreamPlan) -> str:
-    """What a survey's file needs for what is recommended."""
+    """Text of the YAML keys that the recommended setting needs."""
     best, request = plan.recommended, plan.request
     if best.gap == 1:
         return NO_STREAM
@@ -226,7 +226,7 @@ def _configuration(plan: StreamPlan) -> str:
     window = request.workload.window
     shows = {None: "cumulative", 1: "night"}.get(window, f"{{window: {window}}}")
     return (
-        "In the file of a survey:\n"
+        "In the survey's YAML file:\n"
         f"  privacy: {{unit: user, adjacency: {request.adjacency}, epsilon: {request.epsilon:g}"
         f"{delta}, noise: {best.noise_kind}, max_contributions: {request.answers}}}\n"
         f"  schedule: {{stream: {{nights: {request.nights}, participations: {best.participations},"
@@ -238,10 +238,10 @@ def _advice(plan: StreamPlan) -> str:
     best = plan.recommended
     today = plan.best_of(COMPOSITION, best.noise_kind)
     if best.gap == 1:
-        text = "Take no caps: people answer so often that caps would leave out too much."
+        text = "Use no caps: people answer so often that caps would leave out too much."
     else:
         text = (
-            f"Take {best.participations} nights of a person, at least {best.gap} apart, and"
+            f"Count {best.participations} nights per person, at least {best.gap} apart, and use"
             f" {best.bands} band{'s' if best.bands > 1 else ''}: {1 - best.counted:.0%} of the"
             " answers are left out."
         )

@@ -1,4 +1,4 @@
-"""`hushrank privatize`: read answers or rankings, and write a file of privatised ones."""
+"""`hushrank privatize`: read answers or rankings, and write a file of private ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIST_COLUMN = "ranking"  # column of the new file if the old one is a PrefLib fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingOptions:
-    """What the command line says about rankings; None for an option that is not given."""
+    """Options about rankings; None for an option that is not given."""
 
     user: str
     item: str
@@ -45,7 +45,7 @@ class RankingOptions:
 def privatize_rankings(
     source_path: Path, out: Path, options: RankingOptions, epsilons: EpsilonSource
 ) -> None:
-    """Write the new file, and print what it is and what to write in the job that reads it.
+    """Write the new file, and print a summary and the keys for the job that reads it.
 
     Raises:
         ConfigError: an option, the input or the name of the new file breaks a rule.
@@ -80,7 +80,7 @@ def _columns(
         named = (options.user, options.item, options.rank) != ("user", "item", "rank")
         if named or options.ranking or options.contest or options.epsilon or with_users:
             raise ConfigError(
-                "A PrefLib file has no columns and names nobody: give --epsilon, and no column."
+                "A PrefLib file has no columns: give --epsilon, and no options that name a column."
             )
         return RankColumns(user="user", item="item", rank="rank")
     if options.ranking is not None:
@@ -111,7 +111,7 @@ def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None
             raise ConfigError(f"--{name} must be {', '.join(others)} or {last}, got {given!r}")
     mechanism = RankingMechanism(options.mechanism)
     if mechanism is not RankingMechanism.MALLOWS and epsilons.value is None:
-        raise ConfigError(f"--mechanism {mechanism} takes one --epsilon for all rankings.")
+        raise ConfigError(f"--mechanism {mechanism} needs one --epsilon for all rankings.")
     law = items = None
     if mechanism is RankingMechanism.RANDOM_PAIRS:
         items = _catalogue(options)
@@ -129,18 +129,18 @@ def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None
 
 
 def _catalogue(options: RankingOptions) -> tuple[str, ...] | None:
-    """The public items, where the ranked ones are hidden."""
+    """Public items, if the ranked items are hidden; else None."""
     from hushrank.flows.config.items import read_item_names
 
     if options.contest is not None:
         raise ConfigError(
-            "--contest is not for --mechanism random-pairs: privatise the rows of each contest"
-            " apart."
+            "--contest does not work with --mechanism random-pairs: privatise each contest's rows"
+            " in a file of their own."
         )
     if (options.items is None) != (options.hide == "order"):
         raise ConfigError(
-            "--hide items needs --items, the file of the public catalogue, and nothing else does:"
-            " the items that occur in the rankings would tell what was ranked."
+            "--hide items and --items, the file of the public catalogue, go together:"
+            " a list made from the rankings would reveal which items were ranked."
         )
     if options.items is None:
         return None
@@ -222,12 +222,13 @@ def _told(
     mallows = form.mechanism is RankingMechanism.MALLOWS
     whole = "epsilon m / 2" if mallows else "epsilon floor(m^2 / 2) / (2 m - 2)"
     named = ", ".join(f"{role}: {column}" for role, column in roles)
-    new_numbers = " New numbers stand for people, one for each ranking." if layout == "long" else ""
+    new_numbers = " Each ranking has a new number in place of a person." if layout == "long" else ""
     return (
-        f"Wrote {out}: a synthetic ranking for each, with its epsilon, in random order and without"
-        f" names.{new_numbers}\nMoving one item of a ranking anywhere changes the probability of no"
-        " result by more than e^epsilon; between any two rankings of the same m items the exponent"
-        f" is {whole}.\nWhich items somebody ranked is not hidden. Privatising the same rankings"
+        f"Wrote {out}: a synthetic ranking for each true one, with its epsilon, in random order and"
+        f" without names.{new_numbers}\nMoving one item of a ranking anywhere changes the"
+        " probability of each result by at most e^epsilon; between any two rankings of the same m"
+        f" items the exponent is {whole}.\nThe file does not hide which items a person ranked."
+        " Privatising the same rankings"
         " again costs their epsilon again: keep this file. hushrank attack shows what repeating it"
         " would give away.\nIn the job that ranks it:"
         f"\n  input:   {{kind: rankings, layout: {layout}, columns: {{{named}}}}}"
@@ -243,7 +244,7 @@ def _told_of_pairs(out: Path, law: RandomPairs, columns: PairColumns) -> str:
     roles += [] if columns.length is None else [("length", columns.length)]
     named = ", ".join(f"{role}: {column}" for role, column in roles)
     other = "items and order" if items else "order of its items"
-    shown = "" if items else "\nWhich items somebody ranked is not hidden."
+    shown = "" if items else "\nThe file does not hide which items a person ranked."
     hide = ", hide: items" if items else ""
     answers = "answer" if law.pairs == 1 else "answers"
     return (
@@ -269,14 +270,15 @@ Answers = Annotated[
     Path,
     typer.Argument(
         metavar="ANSWERS",
-        help="A Parquet, CSV or JSONL file of answers, or with --kind rankings of rankings; or a"
+        help="A Parquet, CSV or JSONL file of answers, or of rankings with --kind rankings; or a"
         " PrefLib file.",
     ),
 ]
-Out = Annotated[Path, typer.Option(help="The new file; its ending decides its format.")]
+Out = Annotated[Path, typer.Option(help="The new file; its extension decides its format.")]
 Kind = Annotated[str, typer.Option(help="comparisons or rankings.")]
 Epsilon = Annotated[
-    float | None, typer.Option(help="Epsilon of each answer (or person: --budget) or ranking.")
+    float | None,
+    typer.Option(help="Epsilon of each answer or ranking, or of each person (see --budget)."),
 ]
 EpsilonColumn = Annotated[
     str | None, typer.Option(help="The column that holds each row's epsilon.")
@@ -286,10 +288,12 @@ EpsilonTable = Annotated[
 ]
 EpsilonRange = Annotated[
     tuple[float, float] | None,
-    typer.Option(metavar="LOW HIGH", help="Rows with an epsilon outside are left out."),
+    typer.Option(
+        metavar="LOW HIGH", help="Lowest and highest epsilon; rows with another are left out."
+    ),
 ]
 Budget = Annotated[
-    str, typer.Option(help="per_comparison, or per_user: divided by the person's answers.")
+    str, typer.Option(help="per_comparison, or per_user: split evenly over the person's answers.")
 ]
 Left = Annotated[str, typer.Option(help="The column of one item.")]
 Right = Annotated[str, typer.Option(help="The column of the other item.")]
@@ -300,13 +304,14 @@ Winner = Annotated[
     str | None, typer.Option(help="Instead of --outcome: the column that names the winner.")
 ]
 Item = Annotated[str, typer.Option(help="For rankings: the column of the item.")]
-Rank = Annotated[str, typer.Option(help="For rankings: the column of its rank, 1 = best.")]
+Rank = Annotated[str, typer.Option(help="For rankings: the column of the item's rank, 1 = best.")]
 Ranking = Annotated[
     str | None,
     typer.Option(help="For rankings: instead, the column with a list of items, best first."),
 ]
 Contest = Annotated[
-    str | None, typer.Option(help="For rankings: the column that tells a person's rankings apart.")
+    str | None,
+    typer.Option(help="For rankings: the column that identifies each ranking of a person."),
 ]
 Mechanism = Annotated[
     str, typer.Option(help="For rankings: mallows, laplace-ranks or random-pairs.")
@@ -314,15 +319,13 @@ Mechanism = Annotated[
 Pairs = Annotated[
     int | None,
     typer.Option(
-        help="With random-pairs: how many pairs a ranking answers. Default: as many as give the"
-        " smallest error."
+        help="With random-pairs: how many pairs of a ranking to release; default: the number with"
+        " the smallest error."
     ),
 ]
 Hide = Annotated[
     str,
-    typer.Option(
-        help="With random-pairs: order, or items, which hides also which items were ranked."
-    ),
+    typer.Option(help="With random-pairs: order, or items to hide also which items were ranked."),
 ]
 Items = Annotated[
     Path | None,
@@ -363,8 +366,8 @@ def privatize(
 ) -> None:
     """Privatise every answer or ranking of a file at the source, so that no true one leaves it.
 
-    The new file holds items, privatised outcomes, synthetic rankings or private answers to pairs of
-    them, and epsilon, in random order and without names of people.
+    The new file holds items, privatised outcomes, synthetic rankings or private answers to pairs,
+    and epsilon, in random order and without names of people.
     """
     if sum(given is not None for given in (epsilon, epsilon_column, epsilon_table)) != 1:
         raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
@@ -433,7 +436,7 @@ def _show(
 
 
 def _kind(context: typer.Context, kind: str, answers: Path) -> str:
-    """The kind of the file; raises if an option of the other kind is given."""
+    """Return the kind of the file; refuse options that belong to another kind."""
     from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
     if kind not in KINDS:
@@ -462,8 +465,7 @@ def _source(
 
     if epsilon is None and epsilon_range is None:
         raise ConfigError(
-            "Epsilons that come with the answers need bounds: add for example"
-            " --epsilon-range 0.1 5."
+            "Epsilons from a column or table need bounds: add for example --epsilon-range 0.1 5."
         )
     low, high = epsilon_range or (epsilon or 0.0, epsilon or 0.0)
     from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS

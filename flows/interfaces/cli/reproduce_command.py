@@ -18,7 +18,7 @@ from hushrank.flows.terminal import Console
 
 
 class Paper(StrEnum):
-    """Whose experiments."""
+    """Name of a paper, or of experiments beyond papers."""
 
     CCW = "ccw"  # Cai, Chakraborty, Wang: ranking from pairwise comparisons
     XSC = "xsc"  # Xu, Sun, Cheng: rank aggregation with private pairwise rankings
@@ -31,11 +31,15 @@ class Paper(StrEnum):
 PaperName = Annotated[
     Paper, typer.Argument(help="ccw, xsc, rdp, nz, stream or beyond.", show_choices=False)
 ]
-Only = Annotated[str, typer.Option(help="Which experiments, for example 3,8; all by default.")]
+Only = Annotated[
+    str, typer.Option(help="Numbers of the experiments, for example 3,8; all by default.")
+]
 Replicates = Annotated[
     int | None, typer.Option("--replicates", "--trials", help="Runs of each setting.")
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Few replicates: minutes, not hours.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Use few replicates, which takes minutes instead of hours.")
+]
 Out = Annotated[Path, typer.Option(help="Folder for results.csv and the figures.")]
 DataFiles = Annotated[
     list[Path] | None, typer.Option("--data", help="A file of real answers; may be repeated.")

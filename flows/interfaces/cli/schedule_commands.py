@@ -1,7 +1,7 @@
 """`hushrank serve` and `hushrank deploy`: nights on a Prefect server.
 
 The server schedules and shows runs; only the ledger decides what may be spent. So a server that is
-down, or forgets everything, only costs time: the ledger shows which nights were missed.
+down, or has lost its database, costs only time: the ledger shows which nights were missed.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ NO_SERVER = (
     " catch-up. Nothing was read or spent; nights that are missed are ranked later."
 )
 SETTINGS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
-WAIT_SECONDS = 10.0  # wait before asking a server again that did not answer
+WAIT_SECONDS = 10.0  # wait before asking a silent server again
 
 CronText = Annotated[
     str | None,
-    typer.Option("--cron", help='When to run, such as "0 2 * * *"; else schedule.cron.'),
+    typer.Option("--cron", help='When to run, such as "0 2 * * *"; default: schedule.cron.'),
 ]
 
 
 def serve(config: ConfigPath, cron: CronText = None, anyway: Anyway = False) -> None:
-    """Run on a schedule, in this process, until it is stopped: every night that is due.
+    """Run on a schedule, in this process, until it is stopped: rank every night that is due.
 
-    Only one run at a time. If the server is unreachable for a while, this waits and goes on.
+    Only one run is active at a time. If the server is unreachable, the command waits and continues.
     """
     survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
@@ -62,11 +62,12 @@ def serve(config: ConfigPath, cron: CronText = None, anyway: Anyway = False) -> 
                 limit=1,  # without the server's limit: see `_one_at_a_time`
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
-        except Exception as error:  # any error of Prefect's client when its server is gone
+        # Prefect's client raises errors of many types when its server is gone
+        except Exception as error:
             if _problem_with_server() is None:
                 raise HushrankError(f"Prefect: {error}") from error
             console.print(
-                Text("The Prefect server does not answer: waiting for it.", style="yellow")
+                Text("The Prefect server does not answer. Waiting for it.", style="yellow")
             )
             _wait_for_server()
         else:
@@ -82,11 +83,13 @@ def deploy(
     ] = None,
     path: Annotated[
         str | None,
-        typer.Option("--path", help="Where workers find SURVEY.YAML, if elsewhere than here."),
+        typer.Option(
+            "--path", help="Path of SURVEY.YAML on the workers, if it differs from the path here."
+        ),
     ] = None,
     anyway: Anyway = False,
 ) -> None:
-    """Register the schedule with a Prefect server; workers of a pool then run it."""
+    """Register the schedule with a Prefect server, so that workers of a pool run it."""
     survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
     _check_server()
@@ -117,10 +120,11 @@ def _scheduled_survey(config: Path, anyway: bool) -> SurveyConfig:
     from hushrank.flows.run.job import check_places, read_survey
 
     survey = read_survey(config, anyway=anyway)
-    _ = survey.mechanism  # refuses what does not suit the method
+    _ = survey.mechanism  # refuse a mechanism that does not suit the method
     check_places(survey.config)
     for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)  # set before Prefect is loaded and reads them
+        # must be set before Prefect is imported, which reads them
+        os.environ.setdefault(name, value)
     return survey.config
 
 
@@ -137,7 +141,7 @@ def _schedule(config: Path, survey: SurveyConfig, cron: str | None) -> Schedule:
         CronSchedule(cron=chosen, timezone=survey.schedule.timezone)
     except ValueError:
         raise ConfigError(
-            f"cron: {chosen!r} is no schedule; it has five fields (minute, hour, day, month,"
+            f"cron: {chosen!r} is not a schedule; write five fields (minute, hour, day, month,"
             ' weekday), for example "0 2 * * *" for every night at two.'
         ) from None
     return Cron(chosen, timezone=survey.schedule.timezone)
@@ -199,5 +203,5 @@ def _check_pool(pool: str, image: str | None) -> None:
 
 
 def _runs_images(template: Mapping[str, Any]) -> bool:
-    """Whether the pool starts containers; then its jobs have an image."""
+    """Whether the pool's jobs run in containers, and so need an image."""
     return "image" in template.get("variables", {}).get("properties", {})

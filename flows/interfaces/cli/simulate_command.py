@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hushrank.pipelines.simulate.simulated_folder import Simulated
 
 KINDS = ("comparisons", "responses")
-# Options that only one kind of survey has.
+# Options that suit only one kind of survey.
 OF_COMPARISONS = (
     *("comparisons", "varying", "heavy_share", "heavy_factor", "repeated_pairs", "link", "ties"),
     *("events", "epsilons", "nights", "habits", "first"),
@@ -27,49 +27,62 @@ NOT_OF_NIGHTS = ("files", "events", "epsilons")
 FIRST, WEEKLY = "2026-01-01", "0.14"
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A new or empty folder.")]
-Items = Annotated[int, typer.Option(help="How many items there are.")]
-People = Annotated[int, typer.Option(help="How many people answer.")]
+Items = Annotated[int, typer.Option(help="Number of items.")]
+People = Annotated[int, typer.Option(help="Number of people who answer.")]
 Kind = Annotated[str, typer.Option(help="comparisons, or responses: answers to a test.")]
 Answers = Annotated[int, typer.Option(help="How many items of a test each person answers.")]
 AbilitySpread = Annotated[
     float, typer.Option(help="Standard deviation of the abilities of a test's takers.")
 ]
-Comparisons = Annotated[int, typer.Option(help="How many comparisons each person makes.")]
-Varying = Annotated[bool, typer.Option("--varying", help="Make --comparisons a mean only.")]
+Comparisons = Annotated[int, typer.Option(help="Number of comparisons per person.")]
+Varying = Annotated[
+    bool,
+    typer.Option(
+        "--varying", help="Vary the number between people, with --comparisons as the mean."
+    ),
+]
 HeavyShare = Annotated[float, typer.Option(help="Share of people who answer far more.")]
-HeavyFactor = Annotated[int, typer.Option(help="How many times more they answer.")]
+HeavyFactor = Annotated[int, typer.Option(help="How many times as much these people answer.")]
 Repeated = Annotated[
-    bool, typer.Option("--repeated-pairs", help="Let a person meet the same pair again.")
+    bool, typer.Option("--repeated-pairs", help="Allow a person to compare the same pair again.")
 ]
 LinkName = Annotated[
-    str, typer.Option(help="Who wins: logistic (BTL), probit (Thurstone) or laplace.")
+    str, typer.Option(help="Link function: logistic (BTL), probit (Thurstone) or laplace.")
 ]
 Spread = Annotated[
     float, typer.Option(help="Standard deviation of the true scores or difficulties.")
 ]
 Ties = Annotated[float, typer.Option(help="Share of answers without a winner.")]
-Named = Annotated[bool, typer.Option("--named", help="Call the items item-0, not 0.")]
-Events = Annotated[bool, typer.Option("--events", help="Add a column event.")]
+Named = Annotated[
+    bool, typer.Option("--named", help="Name the items item-0, item-1 ... instead of 0, 1 ...")
+]
+Events = Annotated[
+    bool, typer.Option("--events", help="Add the column event, an id of each answer.")
+]
 Epsilons = Annotated[
     list[float] | None,
-    typer.Option("--epsilon", help="Add a column epsilon: one of these, given several times."),
+    typer.Option(
+        "--epsilon", help="Add a column epsilon, drawn from these values; may be repeated."
+    ),
 ]
 Nights = Annotated[
     int | None,
-    typer.Option(help="A file for each of so many nights, and a job that ranks them as a stream."),
+    typer.Option(
+        help="Write a file for each of this many nights, and a job that ranks them as a stream."
+    ),
 ]
 Habits = Annotated[
     list[str] | None,
     typer.Option(
         "--habit",
         metavar="CHANCE[:SHARE]",
-        help="With --nights: a person's chance to answer on a night, and how many people have it;"
-        " several times.",
+        help="With --nights: a person's probability to answer on a night, and the share of people;"
+        " may be repeated.",
         show_default="0.14, once a week",
     ),
 ]
-First = Annotated[str, typer.Option(help="With --nights: date of the first.")]
-Files = Annotated[int | None, typer.Option(help="How many files to write.", show_default="8")]
+First = Annotated[str, typer.Option(help="With --nights: the first date.")]
+Files = Annotated[int | None, typer.Option(help="Number of files to write.", show_default="8")]
 Format = Annotated[str, typer.Option("--format", help="parquet, csv or jsonl.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same answers.")]
 
@@ -100,7 +113,7 @@ def simulate(
     file_format: Format = "parquet",
     seed: Seed = 0,
 ) -> None:
-    """Write a survey of invented people, with the true scores and a job file that ranks it."""
+    """Write a simulated survey, with its true scores and a job file that ranks it."""
     from hushrank.pipelines.simulate.row_files import WRITTEN
     from hushrank.transforms.storage.files import FileFormat
 
@@ -136,7 +149,7 @@ def simulate(
     if nights is not None:
         follows = f"backfill {written.survey} --from {first} --to {written.log[-1].stem}"
     text = (
-        f"Wrote the answers of {people} invented people to {written.log[0].parent}"
+        f"Wrote the answers of {people} simulated people to {written.log[0].parent}"
         f"\nand the true {truth} to {written.truth}.\nNext: hushrank {follows}"
     )
     console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -145,21 +158,21 @@ def simulate(
 def _check_folder(folder: Path) -> None:
     if folder.parts[:1] and folder.parts[0].endswith(":"):
         raise ConfigError(
-            f"{folder}: simulate writes to a folder of this machine, not to an object store. Name"
-            " one, and copy its files. Nothing was written."
+            f"{folder}: simulate writes only to a local folder, not to an object store. Name"
+            " a local folder, and copy its files. Nothing was written."
         )
 
 
 def _refuse_options(context: typer.Context, names: tuple[str, ...], kind: str | None) -> None:
-    """Refuse options that were typed and do not go with a kind, with nights or without them."""
+    """Refuse typed options that do not suit the kind of survey, or need nights, or exclude them."""
     for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = next(each.opts[0] for each in context.command.params if each.name == name)
             if kind is None:
-                raise ConfigError(f"{option} goes with --nights; add that, or leave it out")
+                raise ConfigError(f"{option} needs --nights; add it, or leave {option} out")
             what = "--nights" if kind == "nights" else f"--kind {kind}"
-            raise ConfigError(f"{option} is not for {what}; leave it out")
+            raise ConfigError(f"{option} does not apply to {what}; leave it out")
 
 
 def _comparisons(fields: dict[str, Any], folder: Path, **how: Any) -> Simulated:

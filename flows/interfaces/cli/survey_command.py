@@ -1,9 +1,9 @@
-"""`hushrank survey` and `hushrank collect`: the page, tokens to open it with, its collector.
+"""`hushrank survey` and `hushrank collect`: the page, its one-time tokens, and its collector.
 
-`hushrank survey demo` runs a simulated survey from its page to its report, on this machine.
-Everything is what a real survey uses: the page, a collector in a process of its own, HTTP, private
-answers, the night. Only the respondents are simulated. The collector's clock is a day late, because
-a night can be ranked once it is over.
+`hushrank survey demo` runs a simulated survey from its page to its report, on this machine. It uses
+what a real survey uses: the page, a collector in its own process, HTTP, private answers, the night.
+Only the respondents are simulated. The collector's clock is a day behind, because a night can be
+ranked only when it is over.
 """
 
 from __future__ import annotations
@@ -58,15 +58,17 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder for the survey.")] = Path(
         "demo-survey"
     ),
-    people: Annotated[int, typer.Option(min=10, max=1_000_000, help="How many answer.")] = 2000,
+    people: Annotated[
+        int, typer.Option(min=10, max=1_000_000, help="Number of simulated people.")
+    ] = 2000,
 ) -> None:
-    """Try all of it: a made-up survey, its page, its collector, simulated people, the night.
+    """Try a whole survey: a simulated page, collector, respondents, and night.
 
     Each person answers 10 pairs of 20 dishes at an epsilon of their own.
     """
     require("collect", "hushrank survey demo")
     if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"{folder} is not empty; name a new folder.")
+        raise ConfigError(f"{folder} is not empty. Name a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "survey.yaml"
     with open_to_write(path) as file:
@@ -80,7 +82,7 @@ def demo(
     yesterday = datetime.now(UTC) - timedelta(days=1)
     _seal(path)
     release, page = _rank(path, yesterday)
-    _say(f"Order of all pairs of dishes, as it truly is: {_agreement(population, release):.0%}.")
+    _say(f"Pairs of dishes in their true order:  {_agreement(population, release):.0%}.")
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         import webbrowser
 
@@ -88,7 +90,7 @@ def demo(
 
 
 def _population() -> Population:
-    """Dishes in an order that has nothing to do with their names."""
+    """Simulated people, and dishes whose true order is unrelated to their names."""
     import numpy as np
 
     from hushrank.pipelines.simulate.respondents import Population
@@ -116,7 +118,7 @@ def _yesterday() -> datetime:
 
 
 def _collect(path: Path, port: int) -> None:
-    """In a child: collect until it is told to stop."""
+    """Run the collector, in a child process, until it is stopped."""
     import asyncio
 
     from hushrank.flows.collecting.limits import make_quiet
@@ -135,7 +137,7 @@ def _collect(path: Path, port: int) -> None:
 
 @contextlib.contextmanager
 def _collector(path: Path) -> Iterator[int]:
-    """A collector in a process of its own; yields its port.
+    """Start a collector in its own process, and yield its port.
 
     Raises:
         HushrankError: it does not start.
@@ -167,7 +169,7 @@ def _listens(port: int) -> bool:
 
 
 def _answer(population: Population, people: int, port: int) -> float:
-    """Have people answer; the seconds that it took.
+    """Send the answers of simulated people; return the seconds that this took.
 
     Raises:
         HushrankError: an answer was not accepted.
@@ -178,7 +180,7 @@ def _answer(population: Population, people: int, port: int) -> float:
 
     bodies = list(population.bodies(people))
     started = time.perf_counter()
-    rate = 0.9 * 5000 / ANSWERS  # the collector takes 5 000 answers a second
+    rate = 0.9 * 5000 / ANSWERS  # just below what the collector takes, 5,000 answers a second
     sent = asyncio.run(send(bodies, port, "/answers", connections=CONNECTIONS, rate=rate))
     if refused := sum(one.status != 200 for one in sent):
         raise HushrankError(f"The collector refused {refused} of {people} people.")
@@ -186,7 +188,7 @@ def _answer(population: Population, people: int, port: int) -> float:
 
 
 def _seal(path: Path) -> None:
-    """Have the night end for the collector."""
+    """Make the collector end the night."""
     from hushrank.flows.collecting.places import spool_folder
     from hushrank.flows.collecting.server import terms_of
     from hushrank.flows.collecting.spool import seal_spools
@@ -197,7 +199,7 @@ def _seal(path: Path) -> None:
 
 
 def _rank(path: Path, moment: datetime) -> tuple[Release, Path]:
-    """Rank the night; its release, and the page of its report."""
+    """Rank the night; return its release and the page of its report."""
     from hushrank.flows.display import show_outcome
     from hushrank.flows.interfaces.cli.night_commands import execution
     from hushrank.flows.nights.nights import run_night
@@ -228,9 +230,10 @@ def build(
     out: Annotated[Path, typer.Option(help="The folder for the page's files.")] = Path("site"),
     anyway: Anyway = False,
 ) -> None:
-    """Write a page that asks people, and privatises what they answer on their own device.
+    """Write the page that asks people and privatises their answers on their own device.
 
-    The files need no server program and load nothing from elsewhere: put them on any web host.
+    The files need no program on the server and load nothing from other hosts: put them on any web
+    host.
     """
     from hushrank.flows.collecting.survey.settings import collect_of
     from hushrank.flows.collecting.survey.site import INDEX, build_site, digest, write_site
@@ -239,11 +242,11 @@ def build(
     made = build_site(checked)
     write_site(made, out)
     Console().print(
-        f"Wrote {len(made)} files to {out}. The page sends privatised answers to the"
-        f" address {collect_of(checked).url}, and nothing else to anybody.\n"
-        f"{INDEX} names the digests of all files; its own is {digest(made[INDEX])}.\n"
+        f"Wrote {len(made)} files to {out}. The page sends private answers to the"
+        f" address {collect_of(checked).url}, and nothing else.\n"
+        f"{INDEX} lists the digests of all files; its own digest is {digest(made[INDEX])}.\n"
         f"Next: serve the folder over https, with the headers in {out / '_headers'} if the host"
-        f" can; hushrank collect {config} takes the answers.",
+        f" can; hushrank collect {config} collects the answers.",
         soft_wrap=True,
         markup=False,
         highlight=False,
@@ -252,22 +255,21 @@ def build(
 
 def tokens(
     config: ConfigPath,
-    count: Annotated[
-        int, typer.Argument(min=1, max=MOST_TOKENS, help="How many people may answer.")
-    ],
-    out: Annotated[Path, typer.Option(help="The new file for them, one a line.")] = Path(
-        "tokens.txt"
-    ),
+    count: Annotated[int, typer.Argument(min=1, max=MOST_TOKENS, help="Number of tokens to make.")],
+    out: Annotated[
+        Path, typer.Option(help="The new file for the tokens, one on each line.")
+    ] = Path("tokens.txt"),
     page: Annotated[
-        str, typer.Option(help="The address of the page: then lines are links to it.")
+        str,
+        typer.Option(help="The address of the page; each line is then a link to it with a token."),
     ] = "",
     anyway: Anyway = False,
 ) -> None:
-    """Make one-time tokens: with each of them one batch of answers is accepted.
+    """Make one-time tokens: each of them admits one batch of answers.
 
-    They hinder people from answering more than once. Whoever knows who got which token, and sees
-    what is sent, can tell whose private answers are whose: the answers stay private, each at its
-    epsilon.
+    Tokens prevent people from answering more than once. Somebody who knows which person got which
+    token, and sees what is sent, can link private answers to people. The answers stay private, each
+    at its epsilon.
     """
     from hushrank.flows.collecting.survey.settings import collect_of
     from hushrank.flows.collecting.tokens import TokenKey, write_tokens
@@ -277,7 +279,7 @@ def tokens(
     checked, bits = _checked(config, anyway=anyway, people=count), system_bits()
     if not collect_of(checked).tokens:
         raise ConfigError(
-            "collect.tokens: must be true, or the collector takes answers without a token."
+            "collect.tokens: must be true; otherwise the collector accepts answers without a token."
         )
     check_confidential(checked.confidential)
     key = TokenKey.of(checked.confidential, bits)
@@ -286,40 +288,45 @@ def tokens(
     except FileExistsError:
         raise ConfigError(f"--out: {out} exists already; name a new file.") from None
     _say(
-        f"Wrote {count} {'links' if page else 'tokens'} to {out}. Give each person one, and keep no"
-        " list of who got which."
+        f"Wrote {count} {'links' if page else 'tokens'} to {out}. Give one to each person, and"
+        " keep no"
+        " list of who got which one."
     )
 
 
 def collect(
     config: ConfigPath,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="The port to listen at.")] = 8080,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="The port to listen on.")] = 8080,
     metrics_port: Annotated[
         int,
         typer.Option(
-            min=0, max=65_535, help="The port of /metrics, for this machine alone; 0: none."
+            min=0,
+            max=65_535,
+            help="The port of /metrics, reachable from this machine only; 0 turns it off.",
         ),
     ] = 0,
     site: Annotated[
         Path | None,
-        typer.Option(help="Serve this folder, too: the page that `hushrank survey build` made."),
+        typer.Option(help="Serve the page in this folder, made by `hushrank survey build`, too."),
     ] = None,
     spool: Annotated[
         Path | None,
         typer.Option(
-            help="Local folder where answers wait for the end of their night; else in confidential."
+            help="Local folder for answers until their night ends; default: in `confidential`."
         ),
     ] = None,
     seal: Annotated[
         bool,
-        typer.Option("--seal", help="Write what waits into parts now, and end: a survey is over."),
+        typer.Option(
+            "--seal", help="Write all waiting answers into parts now, and exit: the survey is over."
+        ),
     ] = False,
     anyway: Anyway = False,
 ) -> None:
     """Collect private answers over HTTP, and write a part for each night.
 
-    It keeps no addresses, and no times but the night. Put it behind a proxy that speaks TLS.
+    It stores no addresses, and no times except the night. Put it behind a proxy that speaks TLS.
     """
     require("collect", "hushrank collect")
     from hushrank.flows.collecting.places import path_of, spool_folder
@@ -328,9 +335,11 @@ def collect(
     from hushrank.flows.collecting.survey.settings import collect_of
     from hushrank.flows.run.confidential_folder import check_confidential
 
-    survey = _checked(config, anyway=anyway or seal)  # what was sent already is kept
+    # answers that were sent are kept whatever their delta
+    survey = _checked(config, anyway=anyway or seal)
     folder, collected = spool_folder(survey, spool), collect_of(survey)
-    if isinstance(survey.confidential, Path) or collected.tokens:  # else nothing goes there
+    # otherwise nothing is written there
+    if isinstance(survey.confidential, Path) or collected.tokens:
         check_confidential(survey.confidential)
     if seal:
         parts = seal_spools(folder, terms_of(survey, _tell))
@@ -356,13 +365,14 @@ def collect(
     )
     _say(
         f"Collecting answers for {survey.name} at http://{host}:{port}{path_of(collected.url)}."
-        f" Parts go to {collected.folder} when their night is over. Stop with Ctrl-C."
+        f" It writes parts to {collected.folder} when their night is over. Stop with Ctrl-C."
     )
     asyncio.run(serve(collector, options, collected.origins))
 
 
 def _checked(config: Path, *, anyway: bool, people: int | None = None) -> SurveyConfig:
-    """The job of a YAML file, if its deltas are below the limit or the operator accepts them."""
+    """Read the job of a YAML file; refuse deltas above the limit unless the operator accepts
+    them."""
     from hushrank.flows.config.privacy import check_deltas
     from hushrank.flows.methods.registry import load_config
 
@@ -376,6 +386,6 @@ def _say(text: str) -> None:
 
 
 def _tell(text: str) -> None:
-    """Say it on standard error; the collector goes on if nobody can read that any more."""
+    """Write a line to standard error; continue if nobody reads it any more."""
     with suppress(OSError, ValueError):
         Console(stderr=True).print(text, soft_wrap=True, markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""What `--json` prints: one document for each command, which Python returns too.
+"""JSON documents that `--json` prints, one for each command; Python returns them too.
 
 In: releases, ledgers and plans. Out: JSON of public facts.
 """

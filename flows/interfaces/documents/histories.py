@@ -1,4 +1,4 @@
-"""What `hushrank history` and `hushrank verify` print with `--json`."""
+"""JSON documents of `hushrank history` and `hushrank verify`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hushrank.flows.statement.record import Record
 
 
 class ChangeOfItem(Document):
-    """What changed of one item.
+    """Change of one item between two releases.
 
     Attributes:
         item: as it is shown.
@@ -31,7 +31,7 @@ class ChangeOfItem(Document):
 
 
 class ChangesDocument(Document):
-    """What changed from one release to another, as the report has it.
+    """Changes from one release to another, as the report shows them.
 
     Attributes:
         since: day of the earlier release.
@@ -49,7 +49,7 @@ class ChangesDocument(Document):
 
 
 class JobChange(Record):
-    """Where the releases of one job end, and those of the job that supersedes it begin.
+    """Place in the history where the releases of one job end and those of its successor begin.
 
     Attributes:
         before: id of the first release after the change.
@@ -73,7 +73,7 @@ class LateFiles(Record):
 
 
 class HistoryDocument(Document):
-    """What `hushrank history` lists.
+    """Document of `hushrank history`.
 
     Attributes:
         releases: the releases, the earliest first.
@@ -94,7 +94,7 @@ class HistoryDocument(Document):
 
 
 class VerifyDocument(Document):
-    """What `hushrank history --verify` found: everything is unchanged; otherwise it is an error.
+    """Document of `hushrank history --verify` if every release is unchanged; else it is an error.
 
     Attributes:
         releases: how many releases were checked.
@@ -105,7 +105,7 @@ class VerifyDocument(Document):
 
 
 class Finding(Document):
-    """One line of what `hushrank verify` found.
+    """One line of the findings of `hushrank verify`.
 
     Attributes:
         found: whether a claim holds or is wrong, or cannot be proved from the files; `newer`:
@@ -118,7 +118,7 @@ class Finding(Document):
 
 
 class FindingsDocument(Document):
-    """What `hushrank verify` found of one release.
+    """Document of `hushrank verify` for one release.
 
     Attributes:
         good: whether nothing is wrong; otherwise the exit code is 1, or 5.
@@ -133,7 +133,7 @@ class FindingsDocument(Document):
 
 
 def changes_document(changes: Changes) -> ChangesDocument:
-    """The document of what the report says."""
+    """Build the document of the changes that the report shows."""
     items = (
         ChangeOfItem(
             item=row.item,

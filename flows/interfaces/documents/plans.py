@@ -1,4 +1,4 @@
-"""What `hushrank plan --json` prints; see `flows.interfaces.documents.runs`."""
+"""JSON documents of `hushrank plan`; see `flows.interfaces.documents.runs`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hushrank.privacy.units import Adjacency, NoiseKind
 
 
 class Reached(Record):
-    """What one setting reaches, in mean over simulated surveys; null: the method does not say.
+    """Accuracy of one setting, in mean over simulated surveys; null: the method does not state it.
 
     Attributes:
         method, epsilon, people, max_contributions: the setting.
@@ -55,7 +55,7 @@ class Reached(Record):
 
 
 class Guaranteed(Record):
-    """What the recommended setting reaches under another guarantee.
+    """Accuracy of the recommended setting under another guarantee.
 
     Attributes:
         guarantee: the other guarantee, in words.
@@ -69,7 +69,7 @@ class Guaranteed(Record):
 
 
 class GroupReached(Record):
-    """What a release says of one group.
+    """Accuracy of a release for one group.
 
     Attributes:
         name: of the group.
@@ -85,7 +85,7 @@ class GroupReached(Record):
 
 
 class WayOfTies(Record):
-    """What one way of treating ties reaches.
+    """Accuracy with one way of treating ties.
 
     Attributes:
         ties: as `input.ties` names it.
@@ -97,7 +97,7 @@ class WayOfTies(Record):
 
 
 class PlanDocument(Document):
-    """What `hushrank plan SURVEY.YAML` found with simulated surveys.
+    """Document of `hushrank plan SURVEY.YAML`, found with simulated surveys.
 
     Attributes:
         design: design of the simulated surveys; null: answers are not comparisons.
@@ -155,7 +155,7 @@ class PlanDocument(Document):
 
 
 class MixPlan(Record):
-    """How many people are enough with one mix of epsilons.
+    """Number of people who are enough with one mix of epsilons.
 
     Attributes:
         epsilons: what people choose, in words if they choose differently.
@@ -169,7 +169,7 @@ class MixPlan(Record):
 
 
 class PeopleDocument(Document):
-    """What `hushrank plan` without a YAML file found, for answers that are privatised one by one.
+    """Document of `hushrank plan` without a YAML file, for answers that are privatised one by one.
 
     Attributes:
         items: how many items are ranked.
@@ -222,7 +222,7 @@ class StreamWay(Record):
 
 
 class StreamDocument(Document):
-    """What `hushrank plan --stream` found by simulation.
+    """Document of `hushrank plan --stream`, found by simulation.
 
     Attributes:
         nights: of the stream.
@@ -252,7 +252,7 @@ class StreamDocument(Document):
 
 
 def plan_document(plan: SurveyPlan) -> PlanDocument:
-    """The document of a job's plan."""
+    """Build the document of a job's plan."""
     settings = {setting: _reached(plan, setting, found) for setting, found in plan.tried}
     world = plan.world
     unbalanced = world.design not in (None, Design.BALANCED)
@@ -326,5 +326,5 @@ def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:
 
 
 def _known(value: float) -> float | None:
-    """The number; None if it is not a number."""
+    """Return the number, or None if it is not a number."""
     return value if math.isfinite(value) else None

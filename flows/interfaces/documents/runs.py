@@ -1,4 +1,4 @@
-"""What `--json` prints: one document for each command, with public facts only.
+"""JSON documents that `--json` prints, one for each command, with public facts only.
 
 Every field is also printed for people, published in `release.json`, or written in the ledger. A
 number that may be infinite is the text "inf" in that case, as in `release.json`.
@@ -31,7 +31,7 @@ from hushrank.privacy.units import Adjacency, Unit
 
 
 class Document(Record):
-    """What one command prints.
+    """Base of the documents that commands print.
 
     Attributes:
         command: name of the command.
@@ -52,12 +52,12 @@ class Cost(Record):
 
     @classmethod
     def of(cls, spend: Spend) -> Cost:
-        """The cost as the ledger counts it."""
+        """Build the cost from a spend of the ledger."""
         return cls(epsilon=spend.epsilon, delta=spend.delta, rho=spend.rho)
 
 
 class OtherPeople(Record):
-    """A statement that the people of another population are others (`ledger.other_people`).
+    """Statement that another population has other people (`ledger.other_people`).
 
     Attributes:
         population: the other population.
@@ -71,14 +71,14 @@ class OtherPeople(Record):
 
     @classmethod
     def of(cls, other: SharedInput) -> OtherPeople:
-        """The statement on a population that reads the same input."""
+        """Build the statement about a population that reads the same input."""
         made = other.statement
         by, at = (None, None) if made is None else (made.by, made.at)
         return cls(population=other.population, by=by, at=at)
 
 
 class Budget(Record):
-    """What a population may lose in its current period, and how much of it is spent.
+    """Budget of a population in its current period, and how much of it is spent.
 
     Attributes:
         population: the name under which releases are added up.
@@ -124,7 +124,8 @@ class Budget(Record):
 
     @classmethod
     def of(cls, balance: Balance, published: str = "") -> Budget:
-        """The balance of a ledger; it may still list the release `published` as unpublished."""
+        """Build the budget from a ledger's balance, which may still list `published` as
+        unpublished."""
         ever = balance.lifetime
         return cls(
             population=balance.population,
@@ -149,7 +150,7 @@ class Budget(Record):
 
 
 class ReleaseSummary(Record):
-    """A summary of a release; `release.json` has all of it.
+    """Summary of a release; `release.json` has all of it.
 
     Attributes:
         release_id: its id in the ledger and the archive.
@@ -225,7 +226,7 @@ class PlacedItem(RankedItem):
 
 
 class BrokenRule(Record):
-    """What is wrong, where, and how to put it right.
+    """One problem: what is wrong, where, and how to fix it.
 
     Attributes:
         place: a file, `FILE: KEY` of a YAML file, a ledger, a budget or an option; null: the rule
@@ -242,7 +243,7 @@ class BrokenRule(Record):
 
 
 class ErrorFields(BrokenRule):
-    """Why a command could not do its work; `place` to `fix` are those of the first problem.
+    """Reason why a command failed; `place` to `fix` are those of the first problem.
 
     Attributes:
         kind: of error, such as `ConfigError` or `BudgetRefused`.
@@ -260,7 +261,7 @@ class ErrorFields(BrokenRule):
 
 
 class ErrorDocument(Record):
-    """What a command prints with `--json` in place of its document when it fails.
+    """Document that a command prints with `--json` when it fails.
 
     Attributes:
         error: why.
@@ -270,7 +271,7 @@ class ErrorDocument(Record):
 
 
 class RunDocument(Document):
-    """What `hushrank run` did.
+    """Document of `hushrank run`.
 
     Attributes:
         release: the release that is published now.
@@ -307,7 +308,7 @@ class RunDocument(Document):
 
 
 def run_document(outcome: Outcome) -> RunDocument:
-    """The document of a run that succeeded."""
+    """Build the document of a run that succeeded."""
     release, folder = outcome.release, outcome.folder
     lines = zip(release.places(), release.ranking, strict=True)
     return RunDocument(
@@ -344,7 +345,7 @@ class Stage(Record):
 
 
 class StagesDocument(Document):
-    """What `hushrank run --plan` prints: the stages of a run; none was run.
+    """Document of `hushrank run --plan`: the stages of a run; none was run.
 
     Attributes:
         stages: the stages in their order.
@@ -355,14 +356,14 @@ class StagesDocument(Document):
 
 
 def stages_document(job: Job) -> StagesDocument:
-    """The stages of a run of `job`."""
+    """Build the document of the stages of a run of `job`."""
     names = Stage.model_fields
     rows = (dict(zip(names, row, strict=True)) for row in stage_rows(job))
     return StagesDocument(stages=tuple(Stage(**row) for row in rows))
 
 
 class StepPlan(Record):
-    """What a run would do in one step.
+    """One step of a run, and what it would do.
 
     Attributes:
         step: its name.
@@ -374,7 +375,7 @@ class StepPlan(Record):
 
 
 class ValidateDocument(Document):
-    """What `hushrank validate` found; a file that breaks a rule gives an error instead.
+    """Document of `hushrank validate`; a file that breaks a rule gives an error instead.
 
     Attributes:
         night: the night whose files were checked; null: all files were.
@@ -396,7 +397,7 @@ class ValidateDocument(Document):
 
 
 def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> ValidateDocument:
-    """The document of a job that passed every check."""
+    """Build the document of a job that passed every check."""
     return ValidateDocument(
         night=job.night,
         files_found=bool(job.files),
@@ -431,7 +432,7 @@ class LedgerEntry(Record):
 
     @classmethod
     def of(cls, row: HistoryRow) -> LedgerEntry:
-        """The entry of a row of the ledger's history."""
+        """Build the entry from a row of the ledger's history."""
         return cls(
             time=row.time,
             release_id=row.release_id or None,
@@ -444,7 +445,7 @@ class LedgerEntry(Record):
 
 
 class LedgerDocument(Document):
-    """What `hushrank ledger show` lists.
+    """Document of `hushrank ledger show`.
 
     Attributes:
         entries: the entries in the order of the ledger.
@@ -459,6 +460,6 @@ class LedgerDocument(Document):
 
 
 def print_document(document: Document) -> None:
-    """Print the document in ASCII, so that no character of a name controls the terminal."""
+    """Print a document in ASCII, so that no character of a name controls the terminal."""
     content = document.model_dump(mode="json")
     typer.echo(json.dumps(content, indent=2, allow_nan=False))

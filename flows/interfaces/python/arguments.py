@@ -1,4 +1,4 @@
-"""The gate that each argument of a public function passes before the function begins.
+"""Check of each argument of a public function before the function begins.
 
 What may be passed follows from the annotation of its keyword. What fits is handed on in plain types
 of Python, without subclasses: a scalar of numpy or Arrow as the value that it holds, a path as
@@ -35,8 +35,8 @@ from hushrank.flows.errors import (
 )
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
 
-MOST_BITS = 1024  # of a whole number: more has no float
-MOST_NESTED = 32  # lists and dicts within each other: a list that holds itself ends here
+MOST_BITS = 1024  # most bits of a whole number; a larger one has no float
+MOST_NESTED = 32  # deepest nesting of lists and dicts; a list that contains itself stops here
 _WORDS: dict[Any, str] = {
     str: "text",
     bool: "True or False",
@@ -51,7 +51,7 @@ _WORDS: dict[Any, str] = {
 
 
 class _Unfit(Exception):  # noqa: N818 - another alternative of the annotation may fit
-    """A value has no plain form, or none that an alternative of the annotation allows."""
+    """Error of a value without a plain form, or without one that the annotation allows."""
 
 
 def check_arguments(
@@ -94,7 +94,8 @@ def plain_argument(name: str, value: object, annotation: Any) -> Any:
     if Any in kinds:
         return value
     if any(_kind(each) is os.PathLike for each in kinds):
-        kinds = [each for each in kinds if each is not str]  # a path may be text, and is checked
+        # a path may be text, so text is checked as a path
+        kinds = [each for each in kinds if each is not str]
     if type(value) in (set, frozenset) and any(_kind(each) is Iterable for each in kinds):
         raise ConfigError(
             f"{name}: a set has no order, so the same call would be another job tomorrow. Write"
@@ -112,7 +113,8 @@ def plain_argument(name: str, value: object, annotation: Any) -> Any:
 
 @cache
 def _kinds_of(function: Callable[..., Any]) -> tuple[list[str], str, dict[str, Any]]:
-    """Names of the places, name of all further places, and the annotation of each keyword."""
+    """Return the names of positional arguments, the name of `*args`, and each keyword's
+    annotation."""
     kinds = get_type_hints(function)
     places, rest = [], ""
     for each in signature(function).parameters.values():
@@ -139,7 +141,7 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
 
 
 def _kind(annotation: Any) -> Any:
-    """The key of `_WORDS` that an alternative stands for, or the class itself."""
+    """Return the key of `_WORDS` for an alternative of an annotation, or the class itself."""
     origin = get_origin(annotation) or annotation
     if isinstance(origin, type) and origin not in _WORDS:
         if issubclass(origin, Mapping):
@@ -155,7 +157,7 @@ def _words(annotation: Any) -> str:
 
 
 def _fitted(name: str, value: Any, annotation: Any) -> Any:
-    """A value in the plain type of one alternative.
+    """Convert a value to the plain type of one alternative.
 
     Raises:
         _Unfit: it has none.
@@ -180,7 +182,7 @@ def _fitted(name: str, value: Any, annotation: Any) -> Any:
 
 
 def _scalar(name: str, value: Any) -> Any:
-    """A value as text, bool, number, date or None, of exactly that type.
+    """Convert a value to text, bool, number, date or None, of exactly that type.
 
     Raises:
         _Unfit: it is none of these, or a null of another library.
@@ -207,13 +209,13 @@ def _scalar(name: str, value: Any) -> Any:
     if kind in (Decimal, Fraction):
         try:
             return _scalar(name, float(value))
-        except (ValueError, OverflowError):  # a signalling NaN, or too large
+        except (ValueError, OverflowError):  # a signalling NaN, or a number that is too large
             raise _Unfit from None
     raise _Unfit
 
 
 def _unwrapped(value: Any) -> Any:
-    """The value in a scalar of numpy or Arrow."""
+    """Take the Python value out of a scalar of numpy or Arrow."""
     try:
         if issubclass(type(value), pa.Scalar):
             return value.as_py()
@@ -255,12 +257,12 @@ def _path(name: str, value: Any) -> str:
 
 
 def _entries(name: str, taken: Callable[[], Iterable[Any]]) -> list[Any]:
-    """What a list, an array, a column or a dict of any library gives, in its order."""
+    """Take the entries of a list, an array, a column or a dict of any library, in order."""
     try:
         return list(taken())
     except MemoryError:
         raise
-    except Exception as error:  # one of the caller's own class may raise anything
+    except Exception as error:  # an object of the caller's own class may raise anything
         raise ConfigError(
             f"{name}: taking its entries ended with {type(error).__name__}. Pass a list, or a dict"
             " where keys are needed. Nothing was spent."
@@ -268,7 +270,7 @@ def _entries(name: str, taken: Callable[[], Iterable[Any]]) -> list[Any]:
 
 
 def _yaml_value(name: str, value: Any, deeper: int) -> Any:
-    """A value of a section in the types of a YAML file: lists, dicts and scalars."""
+    """Convert a value of a section to the types of a YAML file: lists, dicts and scalars."""
     if not deeper:
         raise ConfigError(f"{name}: is nested too deeply; it may hold itself.")
     kind = type(value)
@@ -289,7 +291,7 @@ def _yaml_value(name: str, value: Any, deeper: int) -> Any:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it is a list, an array or a column of any library."""
+    """Whether a value is a list, an array or a column of any library."""
     kind = type(value)
     if issubclass(kind, str | bytes | bytearray | Mapping | pa.Scalar):
         return False
@@ -304,7 +306,7 @@ def _key(name: str, key: object) -> str:
 
 
 def _what(value: object) -> str:
-    """A value in words that do not show it."""
+    """Describe a value without showing it."""
     kind = type(value)
     if issubclass(kind, float) and math.isnan(value):  # type: ignore[arg-type]
         return "not-a-number"
@@ -326,7 +328,7 @@ NOTHING_SPENT = "Nothing was spent."
 
 
 def plainly(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of a public function, and make its errors hushrank's own.
+    """Check the arguments of a public function, and turn errors into hushrank's own.
 
     `flows.interfaces.python.arguments` checks the arguments before the function begins. Errors of
     the machine, such as a full disk, become a HushrankError, and traces of hushrank's own code
@@ -336,7 +338,8 @@ def plainly(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def releasing(function: Callable[P, R]) -> Callable[P, R]:
-    """Do what `plainly` does, for a function that reserves budget: its errors speak of that."""
+    """Wrap a function that reserves budget as `plainly` does, with errors that mention the
+    budget."""
     return _raising_plainly(function, AFTER_RELEASING)
 
 

@@ -35,7 +35,7 @@ Items: TypeAlias = Iterable[str | int] | Mapping[str, Any] | int | str | os.Path
 
 
 class Keywords(TypedDict, total=False):
-    """What `rank`, `plan` and `inspect` take by keyword; each stands for a key of the YAML file.
+    """Keywords of `rank`, `plan` and `inspect`; each stands for a key of the YAML file.
 
     Attributes:
         name: the population, the people whose budget is counted together.
@@ -195,7 +195,7 @@ _KEYWORDS = {key: keyword for keyword, key in KEYS.items()} | {
 
 
 def content_of(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of the YAML file that would say the same; the ledger's path is left out.
+    """Build the content of the equivalent YAML file, without the ledger's path.
 
     Args:
         asked: keywords, in plain types.
@@ -223,7 +223,7 @@ def _items_section(items: str | int | list[str | int] | dict[str, Any]) -> dict[
 
 
 def words_of_keywords(error: ConfigError, label: Path) -> ConfigError:
-    """The same problems, with keywords in place of the keys of the YAML file."""
+    """Return the same problems, with keywords in place of the keys of the YAML file."""
     lines = []
     for line in str(error).splitlines():
         key, colon, rule = line.removeprefix(f"{label}: ").partition(": ")
@@ -249,20 +249,20 @@ def _put(content: dict[str, Any], key: str, value: Any, keyword: str) -> None:
     content[last] = value
 
 
-LABEL = Path("rank")  # what messages name in place of a YAML file
+LABEL = Path("rank")  # messages show this in place of a YAML file's name
 IN_MEMORY = ("a table in memory",)  # stands for `input.paths` in the identity of a job
 NO_LEDGER = (
-    "ledger: missing. Name a file, such as ledger='arena.jsonl'; it is made if there is none. It"
-    " adds up what all releases about these people reveal together and refuses what is too much;"
-    " with it the same table again spends nothing. For a simulation write ledger=None,"
+    "ledger: missing. Name a file, such as ledger='arena.jsonl'; a new one is created. It"
+    " adds up the privacy cost of all releases about these people and refuses one too many;"
+    " with it, ranking the same table again spends nothing. For a simulation write ledger=None,"
     " unsafe=True: the release is then marked unsafe."
 )
 UNSAFE_WITHOUT_REASON = (
-    "unsafe: goes with ledger=None, with seed=... or with epsilon=math.inf, each of which makes a"
+    "unsafe: needs ledger=None, seed=... or epsilon=math.inf, each of which makes a"
     " release that protects nobody; leave it out."
 )
 NO_FOLDERS = (
-    "schedule.partition: selects folders, and a table in memory has none, so every night would rank"
+    "schedule.partition: selects folders, but a table in memory has none, so every night would rank"
     " all rows. Name the column of the time: schedule={'window': 'answered_at'}. Nothing was spent."
 )
 LOCAL_METHODS = {"comparisons": "debiased-rr", "responses": "spectral-rr"}
@@ -273,7 +273,7 @@ NO_NAME = "name: missing; add for example name='arena', the people whose budget 
 def asked_of(
     asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool, anyway: bool = False
 ) -> Survey:
-    """The configuration that keywords ask for, with every rule of the YAML file checked.
+    """Build the configuration of a job, and check every rule of the YAML file.
 
     Args:
         asked: the keywords.
@@ -312,7 +312,7 @@ def asked_of(
 
 
 def _unanswered(content: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
-    """Arguments that only the caller knows, and what they decide.
+    """Yield arguments that only the caller knows, with the question that each decides.
 
     They are which number in the column of the result means left, and what a ranking says of the
     items that it does not list. The values that an earlier version took give the same job.
@@ -333,14 +333,15 @@ def _unanswered(content: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
 def checked(
     content: dict[str, Any], *, in_memory: bool, ledger: Place | None = None
 ) -> SurveyConfig:
-    """The configuration, with messages in the words of Python.
+    """Check a configuration, with messages in the words of Python.
 
     Raises:
         ConfigError: it breaks a rule.
     """
     try:
         keys = cast("Mapping[object, object]", content)
-        base = ledger.parent if isinstance(ledger, Path) else scratch()  # where no path lies
+        # base folder of relative paths, if the content has none
+        base = ledger.parent if isinstance(ledger, Path) else scratch()
         config = check_config(LABEL, keys, facts_of_methods(), base)
     except ConfigError as error:
         raise words_of_keywords(error, LABEL) from None
@@ -379,7 +380,7 @@ def complete(content: dict[str, Any], paths: list[str] | None) -> None:
 
 
 def add_look(content: dict[str, Any]) -> bool:
-    """Add the pilot query that `rank` has by default; whether it was added.
+    """Add the pilot query that `rank` makes by default; return whether it was added.
 
     It is not with rho, a stream of nights or unit local, and not where the content names its own.
     """
@@ -393,7 +394,7 @@ def add_look(content: dict[str, Any]) -> bool:
 
 
 def _is_known_without_look(survey: Survey) -> bool:
-    """Whether the ledger knows this job as an earlier version ran it: it goes on as it was."""
+    """Whether the ledger knows this job from an earlier version that had no pilot query."""
     known = {each.config_hash for each in survey.ledger.known().account.attempts}
     return known.isdisjoint(survey.config.job_hashes()) and not known.isdisjoint(
         _without_look(survey.config).job_hashes()
@@ -424,7 +425,7 @@ def _complete(content: dict[str, Any], ledger: Ledger, paths: list[str] | None) 
 
 
 def _fill_total(content: dict[str, Any], ledger: Ledger) -> bool:
-    """Write the total of the budget: the caller's, or the ledger's; whether there was one."""
+    """Write the caller's or the ledger's total into the budget; return whether there was one."""
     section, privacy = content["ledger"], content["privacy"]
     for key, value in ledger.terms_for(str(content["name"])).items():
         section.setdefault(key, value)
@@ -437,7 +438,7 @@ def _fill_total(content: dict[str, Any], ledger: Ledger) -> bool:
 
 
 def _with_total_of(config: SurveyConfig, spend: Spend) -> SurveyConfig:
-    """With what this release costs as the total: a second one needs the caller's word."""
+    """Return the configuration with this release's cost as the total budget."""
     total = adaptive_total([spend], config.ledger.delta).epsilon
     section = config.ledger.model_copy(update={"epsilon": total})
     return config.model_copy(update={"ledger": section})
@@ -445,13 +446,13 @@ def _with_total_of(config: SurveyConfig, spend: Spend) -> SurveyConfig:
 
 @cache
 def scratch() -> Path:
-    """A folder of this process, for what no ledger counts; it ends with the process."""
+    """Return a temporary folder of this process, for releases that no ledger counts."""
     folder = Path(tempfile.mkdtemp(prefix="hushrank-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def local_area(config: SurveyConfig) -> Path:
-    """Where a table in memory is written for the reader: on this machine only."""
+    """Return the local folder in which a table in memory is written for the reader."""
     area = config.confidential
     return scratch() if is_cloud(str(area)) else Path(str(area))

@@ -103,7 +103,7 @@ class Ledger:
     @property
     @plainly
     def balance(self) -> Balance:
-        """What was spent and what is left.
+        """Budget spent and budget left.
 
         Raises:
             ConfigError: there is no such ledger, or it counts several populations.
@@ -114,7 +114,7 @@ class Ledger:
     @property
     @plainly
     def remaining(self) -> float:
-        """The most epsilon that one more release may cost; raises as `balance`."""
+        """Largest epsilon that one more release may cost; raises as `balance`."""
         return self._books().balance().remaining_epsilon
 
     @property
@@ -151,7 +151,8 @@ class Ledger:
 
     @plainly
     def terms_for(self, name: str) -> dict[str, Any]:
-        """Terms of a population's budget: those given here, or else the recorded ones."""
+        """Return the terms of a population's budget: those given here, or else the recorded
+        ones."""
         given = {key: value for key, value in self._terms.items() if value is not None}
         terms = account_of(self._entries(), name, str(self.path)).terms
         if terms is None:
@@ -164,7 +165,7 @@ class Ledger:
         return {**recorded, **given}
 
     def _guards(self) -> Guards:
-        """Key and anchor, relative to the working directory.
+        """Return key and anchor, with paths relative to the working directory.
 
         Raises:
             ConfigError, LedgerError: they cannot be used.
@@ -182,7 +183,7 @@ class Ledger:
         yield from read_chain(snapshot.content, backend.place).entries
 
     def _books(self) -> Books:
-        """The ledger with the recorded terms of its population."""
+        """Open the ledger with the recorded terms of its population."""
         name = self.name or self._only_name()
         account = account_of(self._entries(), name, str(self.path))
         opened = account.opened
@@ -215,7 +216,7 @@ class Ledger:
         return names[0]
 
     def __repr__(self) -> str:
-        """What is left, in words."""
+        """Text of the remaining budget."""
         from datetime import UTC, datetime
 
         try:

@@ -51,7 +51,9 @@ from hushrank.pipelines.inspect.found import Look
 from hushrank.privacy.randomness import system_bits
 
 TEXT_WIDTH = 110
-NO_PEOPLE = "people: missing; about how many people will answer? people=300, or people=[100, 300]"
+NO_PEOPLE = (
+    "people: missing. Say about how many people will answer: people=300, or people=[100, 300]"
+)
 SHOWN_ON_REQUEST = (
     "Confidential: exact numbers of real people, without noise. .show() prints them; a notebook"
     " that is saved keeps what it printed."
@@ -59,7 +61,7 @@ SHOWN_ON_REQUEST = (
 
 
 class Plan:
-    """What a job would find out, tried on invented surveys; no answer was read.
+    """Predicted accuracy of a job, from simulated surveys; no answer was read.
 
     Attributes:
         document: all numbers, as `hushrank plan --json` prints them.
@@ -87,7 +89,7 @@ class Plan:
         return self.document.enough_epsilon
 
     def __repr__(self) -> str:
-        """The plan as the terminal shows it."""
+        """Text of the plan, as the terminal shows it."""
         text = io.StringIO()
         show_plan(text_console(text, TEXT_WIDTH), self._plan)
         return text.getvalue().rstrip()
@@ -143,7 +145,7 @@ def plan(
     anyway: bool = False,
     **asked: Unpack[Keywords],
 ) -> Plan:
-    """Say how accurate a job would be, before any answer is read and any budget is spent.
+    """Predict a job's accuracy before any answer is read and any budget is spent.
 
     Args:
         survey: a YAML file; None: the keywords describe the job, as for `rank`.
@@ -167,7 +169,9 @@ def plan(
         people=counts, epsilons=tuple(epsilons), answers=tuple(answers), target=target
     )
     if survey is not None and asked:
-        raise ConfigError(f"survey: the YAML file says {', '.join(asked)}; leave the keywords out.")
+        raise ConfigError(
+            f"survey: the YAML file decides {', '.join(asked)}; leave the keywords out."
+        )
     world = World(spread=spread, seed=seed)
     if survey is not None:
         config = plan_config(Path(survey))
@@ -208,7 +212,8 @@ def inspect(
         return _looked(read, day)
     paths = paths_of(answers)
     config = checked(_content(asked, paths), in_memory=paths is None)
-    key = LedgerKey(system_bits().take(KEY_BYTES), "")  # nothing is kept under it
+    # a temporary key: nothing is stored under it
+    key = LedgerKey(system_bits().take(KEY_BYTES), "")
     with held(Survey(LABEL, config), answers, paths, key) as ready:
         return _looked(ready, day)
 
@@ -225,7 +230,7 @@ def _config_to_plan(asked: Mapping[str, Any]) -> SurveyConfig:
 
 
 def _content(asked: Mapping[str, Any], paths: list[str] | None) -> dict[str, Any]:
-    """What the YAML file would say, with an epsilon and places that nothing depends on."""
+    """Build the content of the YAML file, with placeholders for epsilon and paths."""
     content = content_of({key: value for key, value in asked.items() if key != "ledger"})
     content.setdefault("name", "plan")
     complete(content, paths)

@@ -1,4 +1,4 @@
-"""`hushrank.privatize`: answers that are privatised one by one, before anybody collects them."""
+"""`hushrank.privatize`: privatise answers one by one, before anybody collects them."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _privatize_rankings(
 
 @contextmanager
 def _file_of(answers: Any, columns: Columns, folder: Path) -> Iterator[InputFile]:
-    """The file that a path names, or a copy of a table in a private folder.
+    """Yield the file that a path names, or a copy of a table in a private folder.
 
     Raises:
         ConfigError: the table is none, or the paths name several files.
@@ -173,5 +173,5 @@ def _file_of(answers: Any, columns: Columns, folder: Path) -> Iterator[InputFile
     except InputError as error:
         raise ConfigError.from_input(error) from None
     if len(files) != 1:
-        raise ConfigError(f"privatize: {len(files)} files are named; privatise one at a time.")
+        raise ConfigError(f"privatize: {len(files)} files are named; privatise one file at a time.")
     yield files[0]

@@ -73,23 +73,23 @@ class Release:
     @classmethod
     @plainly
     def of(cls, outcome: Outcome) -> Release:
-        """What a run published."""
+        """Build the release that a run published."""
         spent = outcome.spent if outcome.charged else None
         return cls(outcome.release, outcome.folder, spent=spent, balance=outcome.balance)
 
     @property
     def id(self) -> str:
-        """Its id in the ledger and the archive."""
+        """Id of the release in the ledger and the archive."""
         return self.record.release_id
 
     @property
     def name(self) -> str:
-        """The population."""
+        """Name of the population."""
         return self.record.name
 
     @property
     def created(self) -> datetime:
-        """When it was made."""
+        """Time at which the release was made."""
         return self.record.created
 
     @property
@@ -99,17 +99,17 @@ class Release:
 
     @property
     def method(self) -> str:
-        """How the ranking was computed."""
+        """Method that computed the ranking."""
         return self.record.method
 
     @property
     def epsilon(self) -> float | None:
-        """The guarantee's epsilon, with `delta`."""
+        """Epsilon of the guarantee, which holds with `delta`."""
         return self.record.privacy.epsilon
 
     @property
     def delta(self) -> float:
-        """The guarantee's delta."""
+        """Delta of the guarantee."""
         return self.record.privacy.delta
 
     @property
@@ -124,22 +124,22 @@ class Release:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Warnings that a reader must know."""
         return self.record.warnings
 
     @property
     def verdict(self) -> str:
-        """What the ranking says, in one to five sentences."""
+        """Verdict on the ranking, in one to five sentences."""
         return verdict(self.record)
 
     @property
     def statement(self) -> str:
-        """The guarantee in plain words: who is protected, against what, by which noise."""
+        """Guarantee in plain words: who is protected, against what, by which noise."""
         return "\n".join(self.record.privacy.statement)
 
     @property
     def not_protected(self) -> tuple[str, ...]:
-        """What the guarantee does not cover."""
+        """Facts that the guarantee does not cover."""
         return self.record.privacy.not_protected
 
     @property
@@ -171,7 +171,7 @@ class Release:
     @property
     @plainly
     def certificate(self) -> Certificate | None:
-        """What the release proves of itself, in exact numbers; None: of an earlier version.
+        """Certificate that proves the release's claims in exact numbers; None for an older version.
 
         Raises:
             ArchiveError: it cannot be read.
@@ -192,7 +192,7 @@ class Release:
             raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
 
     def __repr__(self) -> str:
-        """Verdict and ranking as text."""
+        """Text of the verdict and the ranking."""
         text = io.StringIO()
         console = text_console(text, TEXT_WIDTH)
         if not self.safe:
@@ -286,7 +286,7 @@ class History(Sequence[Release]):
 
 @plainly
 def read_release(folder: PathLike | CloudPath) -> Release:
-    """The release that an output folder shows, or the one that a folder of its archive holds.
+    """Read the release in an output folder, or the one in a folder of its archive.
 
     Args:
         folder: the folder, local or gs://.
@@ -307,7 +307,7 @@ def read_release(folder: PathLike | CloudPath) -> Release:
 
 @plainly
 def history(*sources: PathLike | CloudPath) -> History:
-    """The releases in output folders, or of the jobs of YAML files.
+    """Read the releases in output folders, or of the jobs of YAML files.
 
     Raises:
         ConfigError: there is none, or they are of several populations.

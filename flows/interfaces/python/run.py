@@ -37,10 +37,10 @@ from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
 
 PATHS = (str, os.PathLike)
-SEEDED = "seed: makes a release that protects nobody; for a test add unsafe=True."
+SEEDED = "seed: a seeded release protects nobody. For a test, add unsafe=True."
 OTHER_TOTAL = (
-    "The total is what the ledger recorded, or what the first release cost; total_epsilon=...,"
-    " decided before you look at any result, sets another."
+    "The total budget is the recorded one, or the cost of the first release. To set another, pass"
+    " total_epsilon=..., decided before you look at any result."
 )
 WAIT = 600.0
 NO_NOISE = (
@@ -138,7 +138,8 @@ def _released(
     if _uncounted(survey, seed):
         if again:
             raise ConfigError(
-                "again: asks for a release that a ledger counts, and none counts this one; leave it"
+                "again: makes a release that a ledger counts, but no ledger counts this one;"
+                " leave it"
                 " out. Nothing was read or spent."
             )
         return Release.of(execute(prepare_job(survey, seed=seed, night=night)))
@@ -149,17 +150,17 @@ def _released(
 
 
 def _uncounted(survey: Survey, seed: int | None) -> bool:
-    """Whether no ledger counts the release, which then protects nobody."""
+    """Whether no ledger counts the release, so that it protects nobody."""
     return seed is not None or not survey.config.privacy.private or not survey.counted
 
 
 def paths_of(answers: Any) -> list[str] | None:
-    """The paths that `answers` names; None: it is a table.
+    """Return the paths that `answers` names, or None if it is a table.
 
     Raises:
         ConfigError: a path cannot be one.
     """
-    # By type, because a table or a row of the caller's own class may raise whatever it is asked.
+    # check the type only: an object of the caller's own class may raise from any method
     if issubclass(type(answers), PATHS):
         return [plain_argument("answers", answers, PathLike)]
     entries = answers if type(answers) in (list, tuple) else ()
@@ -172,7 +173,7 @@ def paths_of(answers: Any) -> list[str] | None:
 def held(
     survey: Survey, answers: Any, paths: Sequence[str] | None, key: LedgerKey | None = None
 ) -> Iterator[Survey]:
-    """The survey with a copy of the table in place of files, as long as the block lasts.
+    """Yield the survey with a copy of the table in place of files, while the block lasts.
 
     Args:
         survey: the job.
@@ -197,7 +198,7 @@ def held(
 
 
 def _further(config: SurveyConfig) -> list[str]:
-    """The column of the window of a night, which selects rows."""
+    """Names of other columns that are read: that of the window of a night."""
     return [] if config.schedule.window is None else [config.schedule.window]
 
 

@@ -25,7 +25,7 @@ _CELL = 'style="text-align:left;padding:2px 10px"'
 
 
 def ranking_html(release: Release) -> str:
-    """Verdict, warnings and the ranking; each row has a bar for the 95 % interval of its score.
+    """Build the HTML of verdict, warnings and ranking; each row has a bar for its 95 % interval.
 
     Bars show the intervals that hold for all items at once, where the release has them. Everything
     is drawn with inline style, so nothing of the notebook changes. Only what the release publishes
@@ -83,15 +83,15 @@ def _bar(axis: Axis, line: Interval) -> str:
 
 
 def _safe(text: str) -> str:
-    """The text as HTML, with hidden characters as their codes."""
+    """Escape a text for HTML, and show hidden characters as their codes."""
     return escape(shown(text, lines=True))
 
 
-MOST_ROWS = 50  # that a notebook shows
+MOST_ROWS = 50  # rows that a notebook shows
 
 
 class Table:
-    """An Arrow table: `to_arrow()`, `to_pandas()`, `to_polars()`, and all that Arrow's has.
+    """An Arrow table with `to_arrow()`, `to_pandas()`, `to_polars()` and all of Arrow's methods.
 
     Libraries that take Arrow tables take it as it is: `polars.DataFrame(table)`,
     `pyarrow.table(table)`, `duckdb.sql("select * from table")`.
@@ -103,11 +103,11 @@ class Table:
         self._table = table
 
     def to_arrow(self) -> Any:
-        """The `pyarrow.Table`."""
+        """Return the `pyarrow.Table`."""
         return self._table
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame`.
+        """Return a `pandas.DataFrame`.
 
         Raises:
             ConfigError: pandas is not installed.
@@ -116,7 +116,7 @@ class Table:
         return self._table.to_pandas()
 
     def to_polars(self) -> Any:
-        """A `polars.DataFrame`.
+        """Return a `polars.DataFrame`.
 
         Raises:
             ConfigError: polars is not installed.
@@ -127,7 +127,7 @@ class Table:
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __getattr__(self, name: str) -> Any:
-        """What an Arrow table has."""
+        """Return an attribute of the Arrow table."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._table, name)
@@ -139,7 +139,7 @@ class Table:
         return int(self._table.num_rows)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows, as dicts."""
+        """Iterate over the rows, as dicts."""
         return iter(self._table.to_pylist())
 
     def __eq__(self, other: object) -> bool:

@@ -47,8 +47,8 @@ from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER, is_stale
 
 FOLDER = "tables"
 ENDING = ".parquet"
-ROWS_AT_ONCE = 1 << 20  # of a row group, at most
-FEW_ROWS = 1 << 16  # batches with fewer are joined
+ROWS_AT_ONCE = 1 << 20  # most rows of a row group
+FEW_ROWS = 1 << 16  # batches with fewer rows are joined
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def _write(stream: object, batches: Iterable[pa.RecordBatch], digest: RowDigest)
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are neither tiny nor huge."""
+    """Yield the same rows in batches that are neither tiny nor huge."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -128,7 +128,7 @@ def _cut(waiting: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _delete_dead(folder: Path) -> None:
-    """Delete tables that killed processes left: no living process holds their lock."""
+    """Delete tables left by killed processes: no living process holds their lock."""
     for path in folder.glob(f"*{ENDING}"):
         if not is_stale(path):  # its writer may be about to lock it
             continue
@@ -168,8 +168,8 @@ GUESSED = (
     f"{TABLE}: column {{}} of this {{}} is a pandas column of Python objects, whose type Arrow"
     " would guess from all of its rows. Pass the pandas table itself."
 )
-DICTS_AT_ONCE = 1 << 16  # of dicts
-_TAKEN: WeakSet[Any] = WeakSet()  # streams whose rows were taken
+DICTS_AT_ONCE = 1 << 16  # most dicts that are converted together
+_TAKEN: WeakSet[Any] = WeakSet()  # streams whose rows were already read
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class ArrowRows:
 
 
 def batches_of(answers: Any, columns: Columns, further: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The columns that a job reads, in plain types; the schema is checked before the first batch.
+    """Yield the columns that a job reads, in plain types; check the schema before the first batch.
 
     What is read of a row follows from that row and the types of the columns alone.
 
@@ -214,7 +214,7 @@ def batches_of(answers: Any, columns: Columns, further: Sequence[str]) -> Iterat
     _check(rows.schema, columns, rules)
     missing = [name for name in further if name not in rows.schema.names]
     if missing:
-        raise ConfigError(f"{TABLE}: column {missing[0]} not found, by which rows are selected.")
+        raise ConfigError(f"{TABLE}: column {missing[0]}, which selects the rows, was not found.")
     return _checked(rows, rules)
 
 
@@ -227,7 +227,8 @@ def _taking() -> Iterator[None]:
         raise
     except BaseException as error:
         name = type(error).__name__
-        if not isinstance(error, Exception) and name != "PanicException":  # that of polars
+        # polars raises this one, which is no `Exception`
+        if not isinstance(error, Exception) and name != "PanicException":
             raise  # an interrupt
         raise ConfigError(BROKEN_OFF.format(name)) from None
 
@@ -266,7 +267,7 @@ def _checked(rows: ArrowRows, rules: Mapping[str, Rule]) -> Iterator[pa.RecordBa
 
 
 def _plain(batch: pa.RecordBatch, schema: pa.Schema, rules: Mapping[str, Rule]) -> pa.RecordBatch:
-    """The needed columns in the types of `schema`.
+    """Convert the needed columns of a batch to the types of `schema`.
 
     Raises:
         ConfigError: the batch has other types.
@@ -278,7 +279,8 @@ def _plain(batch: pa.RecordBatch, schema: pa.Schema, rules: Mapping[str, Rule]) 
         places = batch.schema.get_all_field_indices(name)
         if len(places) != 1:
             raise ConfigError(TWO_SCHEMAS.format(name, type_, "missing or double"))
-        column = batch.column(places[0])[: batch.num_rows]  # that of a struct's slice is longer
+        # the column of a sliced struct is longer than the batch
+        column = batch.column(places[0])[: batch.num_rows]
         found = plain_type(column.type, rules[name])
         if found != type_:
             raise ConfigError(TWO_SCHEMAS.format(name, type_, found))
@@ -294,7 +296,7 @@ def _rows_of(answers: Any, rules: Mapping[str, Rule]) -> ArrowRows:
         return _of_polars(answers, rules)
     if library:
         raise ConfigError(NO_TABLE.format(f"a {library}.{type(answers).__name__}"))
-    if issubclass(type(answers), pa.StructArray):  # by itself Arrow refuses a null struct
+    if issubclass(type(answers), pa.StructArray):  # Arrow itself refuses a null struct
         names = [field.name for field in answers.type]
         return _of_table(pa.Table.from_arrays(answers.flatten(), names))
     if hasattr(answers, "__arrow_c_stream__"):
@@ -309,7 +311,7 @@ def _rows_of(answers: Any, rules: Mapping[str, Rule]) -> ArrowRows:
 
 
 def _data_frames(answers: Any) -> str:
-    """The library of data frames whose class, or a subclass of it, `answers` is; empty: none."""
+    """Name of the data frame library that `answers` comes from; empty if none."""
     roots = [each.__module__.partition(".")[0] for each in type(answers).__mro__]
     return next((root for root in roots if root in ("pandas", "polars")), "")
 
@@ -341,7 +343,7 @@ def _of_table(table: pa.Table) -> ArrowRows:
 
 
 def _take(stream: Any, what: str) -> None:
-    """Note that the rows of a stream are taken.
+    """Record that the rows of a stream were read.
 
     Raises:
         ConfigError: they were taken before.
@@ -350,14 +352,14 @@ def _take(stream: Any, what: str) -> None:
         if stream in _TAKEN:
             raise ConfigError(USED_UP.format(what))
         _TAKEN.add(stream)
-    except TypeError:  # it cannot be noted: a stream without rows is refused all the same
+    except TypeError:  # it cannot be recorded; a stream without rows is refused all the same
         return
 
 
 def _of_columns(
     present: Sequence[str], columns: Mapping[str, pa.Array], rules: Mapping[str, Rule]
 ) -> ArrowRows:
-    """A table of columns that were read, among others whose types do not matter.
+    """Read the needed columns of a table; the types of other columns do not matter.
 
     Args:
         present: names of all columns.
@@ -374,7 +376,7 @@ def _of_columns(
 
 
 def _of_polars(frame: Any, rules: Mapping[str, Rule]) -> ArrowRows:
-    """The needed columns of a polars frame, lazy or not."""
+    """Read the needed columns of a polars frame, lazy or not."""
     kinds = {name: str(kind) for name, kind in frame.collect_schema().items()}
     known = [name for name in rules if name in kinds]
     frame = frame.select(known)
@@ -399,7 +401,7 @@ def _of_pandas(frame: Any, rules: Mapping[str, Rule]) -> ArrowRows:
 
 
 def _of_series(values: Any, rule: Rule) -> pa.Array:
-    """A column, or an index, of pandas."""
+    """Convert a column, or an index, of pandas."""
     dtype = values.dtype
     if hasattr(dtype, "categories"):
         categories = _of_series(dtype.categories, rule)
@@ -415,7 +417,7 @@ def _of_series(values: Any, rule: Rule) -> pa.Array:
 
 
 def _of_iterable(answers: Iterable[Any], rules: Mapping[str, Rule]) -> ArrowRows:
-    """Rows as dicts, or Arrow batches, in a list or from a generator."""
+    """Read rows as dicts, or Arrow batches, from a list or a generator."""
     once = iter(answers) is answers
     what = type(answers).__name__ if once else ""
     if once:
@@ -434,8 +436,8 @@ def _of_iterable(answers: Iterable[Any], rules: Mapping[str, Rule]) -> ArrowRows
 
 
 def _of_dicts(rows: Iterable[Any], rules: Mapping[str, Rule]) -> ArrowRows:
-    """Rows as dicts; a row that is no dict has no values, and is set aside."""
-    present: dict[str, None] = {}  # names of columns, until all that are needed were found
+    """Read rows as dicts; a row that is no dict has no values, and is excluded."""
+    present: dict[str, None] = {}  # names of columns, collected until all needed ones are found
     parts: dict[str, list[pa.Array]] = {name: [] for name in rules}
     while chunk := list(islice(rows, DICTS_AT_ONCE)):
         for row in chunk:
@@ -454,7 +456,7 @@ def _of_dicts(rows: Iterable[Any], rules: Mapping[str, Rule]) -> ArrowRows:
 
 
 def _cells(rows: Sequence[Any], names: Iterable[str]) -> dict[str, list[Any]]:
-    """The values of some rows, by column.
+    """Collect the values of some rows, by column.
 
     Raises:
         ConfigError: there is a batch or a table among them, which is no row.
@@ -470,7 +472,7 @@ def _cells(rows: Sequence[Any], names: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def _as_dict(row: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The needed values of a row; none where it is no dict, or cannot be read."""
+    """Return the needed values of a row; none if it is no dict, or cannot be read."""
     if issubclass(type(row), (pa.RecordBatch, pa.Table)):
         raise ConfigError(NO_TABLE.format("a list of dicts and of batches"))
     try:
@@ -487,5 +489,6 @@ def _names_of(row: Any) -> list[str]:
 
 
 def _is_dict(row: Any) -> bool:
-    """Whether a row is a mapping; by its type, for an object may raise whatever it is asked."""
+    """Whether a row is a mapping, judged by its type, because the object itself may raise
+    anything."""
     return type(row) is dict or issubclass(type(row), Mapping)

@@ -1,4 +1,4 @@
-"""Python objects as Arrow: what a value means follows from that value and its column's role alone.
+"""Conversion of Python objects to Arrow; a value and its column's role alone decide its meaning.
 
 Arrow infers the type of a column from all of its values, so one row would decide how all others are
 read. Here a value becomes the text that JSON Lines would hold for it, whatever stands beside it. So
@@ -35,23 +35,23 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 
-WINDOW = "window"  # the role of the column of times that selects the rows of a night
-UNFIT = "\x1a"  # ASCII's mark for what could not be shown; no name, word or number
-MOST_EXACT = 1 << 53  # from here on, a float stands for several integers
+WINDOW = "window"  # role of the column of times that selects the rows of a night
+UNFIT = "\x1a"  # ASCII's substitute character; no name, word or number contains it
+MOST_EXACT = 1 << 53  # from here on, one float stands for several integers
 
 _IDENTITIES = frozenset({"user", "event"})  # roles of names that may be bytes
 _TIMES = frozenset({WINDOW, "order"})
-_CELLS = frozenset({WIDE_ITEM, WIDE_RANK})  # roles in which null says: not answered, not ranked
+_CELLS = frozenset({WIDE_ITEM, WIDE_RANK})  # roles in which null means: not answered, or not ranked
 _FRACTIONS = DECIMALS | {OUTCOME, LENGTH, *TRUTHS}  # roles in which floats need not be whole
-_MISSING = frozenset({"NAType", "NaTType"})  # what pandas writes for missing values
-_INTEGERS = range(-(1 << 63), 1 << 64)  # that an Arrow column can hold
-_MOST_DIGITS = 20  # of those
+_MISSING = frozenset({"NAType", "NaTType"})  # types that pandas uses for missing values
+_INTEGERS = range(-(1 << 63), 1 << 64)  # integers that an Arrow column can hold
+_MOST_DIGITS = 20  # most digits of such an integer
 _NO_DATETIME = frozenset({"ns", "ps", "fs", "as"})  # units that numpy turns into integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How the values of a column are read.
+    """Rule by which the values of a column are read.
 
     Attributes:
         type: of the column when its values are Python objects: lists of texts, bytes or texts.
@@ -71,7 +71,7 @@ class Rule:
 
     @classmethod
     def from_roles(cls, roles: Collection[str]) -> Rule:
-        """The rule of a column that plays these roles."""
+        """Build the rule of a column that plays these roles."""
         played = frozenset(roles)
         type_ = pa.large_binary() if played <= _IDENTITIES else pa.large_string()
         return cls(
@@ -84,7 +84,7 @@ class Rule:
         )
 
     def arrow(self, values: Sequence[Any]) -> pa.Array:
-        """Values as a column of `type`; the length stays."""
+        """Convert values to a column of `type`; the length stays."""
         if is_list(self.type):
             return _lists(values)
         kinds = set(map(type, values))
@@ -95,13 +95,13 @@ class Rule:
             plain = _at_once(values, pa.int64())
         elif kinds <= {datetime, type(None)} and self.has_times and not _any_zone(values):
             plain = _at_once(values, pa.timestamp("us"))
-        if plain is not None:  # the same texts as below, sooner
+        if plain is not None:  # the same texts as below, but faster
             return plain.cast(pa.large_string()).cast(self.type)
         as_bytes = self.type == pa.large_binary()
         return pa.array([self._bytes_or_text(value, as_bytes) for value in values], self.type)
 
     def _bytes_or_text(self, value: Any, as_bytes: bool) -> str | bytes | None:
-        """The text of one value; in UTF-8, and bytes as they are, where names may be bytes."""
+        """Convert one value to text; names may stay bytes."""
         try:
             if as_bytes and isinstance(value, bytes | bytearray | memoryview):
                 return memoryview(value).tobytes()
@@ -112,7 +112,7 @@ class Rule:
         return encoded if as_bytes else text
 
     def _text(self, value: Any) -> str | None:
-        """The text of one value; None: it is missing.
+        """Convert one value to text; None means that it is missing.
 
         Raises:
             Exception: no text stands for it.
@@ -167,11 +167,11 @@ class Rule:
         raise ValueError("no integer")
 
 
-ITEM = Rule.from_roles({"item"})  # of a ranking
+ITEM = Rule.from_roles({"item"})  # rule of the items of a ranking
 
 
 def _at_once(values: Sequence[Any], type_: pa.DataType) -> pa.Array | None:
-    """Values that are all of one Python type; None if some of them do not fit."""
+    """Convert values that all have one Python type; None if some of them do not fit."""
     try:
         return pa.array(values, type_)
     except (pa.ArrowException, ValueError, OverflowError):  # a lone surrogate, an integer too large
@@ -183,7 +183,7 @@ def _any_zone(times: Sequence[datetime | None]) -> bool:
 
 
 def _lists(values: Sequence[Any]) -> pa.Array:
-    """Rankings as lists of the texts of their items; null for what is no list."""
+    """Convert rankings to lists of item texts; null for a value that is no list."""
     lists = [_list(value) for value in values]
     lengths = [0 if each is None else len(each) for each in lists]
     items = ITEM.arrow([item for each in lists if each is not None for item in each])
@@ -205,7 +205,7 @@ def _list(value: Any) -> list[Any] | None:
 
 
 def _without_numpy(value: np.generic) -> Any:
-    """The Python object of a scalar.
+    """Convert a scalar of numpy to a Python object.
 
     Raises:
         ValueError: it is a time that Python cannot hold.
@@ -228,7 +228,7 @@ def _text_of_integer(value: int) -> str:
 
 
 def _text_of_time(value: date) -> str:
-    """A time as Arrow writes one: with a zone in UTC and with Z, without one as on the wall."""
+    """Write a time as Arrow does: with a zone in UTC and with Z, without one as local time."""
     if not isinstance(value, datetime):
         return value.isoformat()
     has_zone = value.tzinfo is not None and value.utcoffset() is not None
@@ -244,7 +244,8 @@ _MOST_EXACT = {"halffloat": 1 << 11, "float": 1 << 24, "double": MOST_EXACT}
 
 
 def plain_type(type_: pa.DataType, rule: Rule) -> pa.DataType:
-    """The type without dictionaries and views; of a column of nulls, the type of objects."""
+    """Return the type without dictionaries and views; a column of nulls gets the type of
+    objects."""
     if pa.types.is_dictionary(type_):
         return plain_type(type_.value_type, rule)
     if pa.types.is_null(type_):
@@ -265,7 +266,7 @@ def plain_type(type_: pa.DataType, rule: Rule) -> pa.DataType:
 
 
 def plain_column(column: pa.Array, type_: pa.DataType, rule: Rule) -> pa.Array:
-    """Values in their plain type; null for a value that it does not hold."""
+    """Convert values to their plain type; null for a value that the type cannot hold."""
     source = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_floating(source) and pa.types.is_integer(type_):
         return _integers(column.cast(source), rule)
@@ -275,7 +276,8 @@ def plain_column(column: pa.Array, type_: pa.DataType, rule: Rule) -> pa.Array:
 
 
 def _integers(floats: pa.Array, rule: Rule) -> pa.Array:
-    """The integers that floats stand for, as a data frame writes a column with gaps; else null."""
+    """Convert floats to the integers that they stand for, as in a data frame with gaps; else
+    null."""
     most = 1 << 63 if rule.has_times else _MOST_EXACT[str(floats.type)]
     values = floats.cast(pa.float64())
     floors = pc.floor(values)
@@ -286,7 +288,8 @@ def _integers(floats: pa.Array, rule: Rule) -> pa.Array:
 
 
 def _in_calendar(times: pa.Array) -> pa.Array:
-    """Times and dates of the years 1 to 9999; null for others, which Python's calendar lacks."""
+    """Keep times and dates of the years 1 to 9999; null for others, which Python's calendar
+    lacks."""
     type_ = times.type
     if pa.types.is_timestamp(type_):
         per_second, counts = _PER_SECOND[type_.unit], times.cast(pa.int64())

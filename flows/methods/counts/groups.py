@@ -22,7 +22,7 @@ from hushrank.estimation.common.matrices import integers_of
 from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion
+from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, attacked_counts
 from hushrank.flows.methods.counts.streams import drawn_of_all, drawn_of_group, invented_night
 from hushrank.flows.methods.draws import Draw
 from hushrank.flows.methods.formulas import Restated, noise_of_counts
@@ -122,6 +122,10 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         """Noise on every count, of which groups have their own."""
         found = noise_of_counts(mechanism, self.restated, self.counted)
         return super().certified(mechanism, drawn) if found is None else (found,)
+
+    def attacked(self, mechanism: CountMechanism) -> Attacked:
+        """Noise on counts."""
+        return attacked_counts(mechanism)
 
     def conclude_whole(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig

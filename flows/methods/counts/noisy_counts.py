@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal, Self
+
+from pydantic import Field
 
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
@@ -34,9 +38,14 @@ from hushrank.flows.methods.counts.weighted_counts import (
 from hushrank.flows.methods.formulas import ROWS, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unbalanced
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import (
+    Figure,
+    Released,
+    ReleasedRecord,
+    in_comparisons,
+    require_noisy,
+)
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.flows.statement.counts import WIN_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import count_record
@@ -61,6 +70,36 @@ RESTATED = Restated(
         "l2_squared = row_weight ** 2 * squares",
     ),
 )
+
+
+class ReleasedCounts(ReleasedRecord):
+    """The noisy win counts, from which all the rest is computed.
+
+    Attributes:
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
+        wins: by item, in catalogue order; whole numbers, but for what a night of a stream shows.
+    """
+
+    shows = (Figure.WIN_COUNTS,)
+    kind: Literal["win-counts"] = "win-counts"
+    row_weight: int = Field(ge=1)
+    wins: dict[str, int | float]
+
+    @classmethod
+    def of(cls, counts: WinCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        wins = dict(zip(items, counts.wins.tolist(), strict=True))
+        return cls(row_weight=counts.row_weight, wins=wins)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item, noise included; None where the release has no such."""
+        return in_comparisons(self.wins, self.row_weight)
 
 
 class NoisyCounts(GroupedMethod):

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
 
 from hushrank.estimation.common.central_noise import (
     calibrate_outcomes,
@@ -13,6 +19,7 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import (
+    OutcomeCounts,
     PairCounts,
     integers_of,
     outcome_counts_of,
@@ -50,11 +57,18 @@ from hushrank.flows.methods.counts.weighted_counts import (
     weighted_mechanism,
 )
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Restated
-from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import (
+    Figure,
+    Released,
+    ReleasedRecord,
+    Rows,
+    among_items,
+    in_comparisons,
+    require_noisy,
+    rows_of,
+)
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.statistics import ReleasedPairs
 from hushrank.flows.statement.counts import (
     OUTCOME_COUNTS,
     PAIR_COUNTS,
@@ -95,6 +109,145 @@ OF_OUTCOMES = Restated(
         "l2_squared = row_weight ** 2 * rows * cell",
     ),
 )
+
+
+class ReleasedPairs(ReleasedRecord):
+    """The noisy matrix of wins, from which all the rest is computed.
+
+    In `release.json` every row of the matrix is one line of integers: 2 000 items take 20 to 30 MB.
+
+    Attributes:
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
+        items: in catalogue order; rows and columns are in this order.
+        wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
+            there is nothing to count. Whole numbers, but for what a night of a stream shows.
+        asked: row i holds the items j > i that people were asked to compare with i, which is
+            public; `wins` of other pairs are zero. Null: all pairs were, or nobody says.
+    """
+
+    shows = (
+        Figure.SCORES,
+        Figure.WINS,
+    )
+    tells_rates = True
+    kind: Literal["pair-counts"] = "pair-counts"
+    row_weight: int = Field(ge=1)
+    items: tuple[str, ...]
+    wins: tuple[tuple[int | float, ...], ...]
+    asked: tuple[tuple[int, ...], ...] | None = None
+
+    @classmethod
+    def of(
+        cls, counts: PairCounts, items: Sequence[str], asked: NDArray[np.bool_] | None = None
+    ) -> Self:
+        """The record of noisy `counts`, of all pairs or of those `asked` about, shape (n, n).
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            row_weight=counts.row_weight,
+            items=tuple(items),
+            wins=tuple(map(tuple, counts.dense().tolist())),
+            asked=None
+            if asked is None
+            else tuple(tuple(np.flatnonzero(row).tolist()) for row in np.triu(asked)),
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Noisy wins of some items over each other, in comparisons."""
+        return among_items(self.wins, self.items, items) / self.row_weight
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item: the sums of the rows, noise included."""
+        totals = dict(zip(self.items, map(sum, self.wins), strict=True))
+        return in_comparisons(totals, self.row_weight)
+
+
+MOST_PAIRS = 2_000_000  # most pairs that are published: 30 MB of JSON
+
+
+class ReleasedOutcomes(ReleasedRecord):
+    """For each compared pair: how often it was compared, and how often one item won, with noise.
+
+    Attributes:
+        row_weight: what one win adds: 1, or 2 if ties were split into two halves.
+        items: items in catalogue order; rows are in this order.
+        pairs: row i holds the items j > i that were compared with i.
+        compared: comparisons of each pair times `row_weight`; exact, because they are public.
+        wins: for each of these pairs, how often i beat j, noise included.
+
+    The last three are null if there are more than `MOST_PAIRS` pairs.
+    """
+
+    shows = (
+        Figure.SCORES,
+        Figure.WINS,
+    )
+    tells_rates = True
+    public_totals = True
+    kind: Literal["outcome-counts"] = "outcome-counts"
+    row_weight: int = Field(ge=1, le=2)
+    items: tuple[str, ...]
+    pairs: Rows | None
+    compared: Rows | None
+    wins: Rows | None
+
+    @classmethod
+    def of(cls, counts: OutcomeCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: the counts are confidential, or have another number of items.
+        """
+        require_noisy(counts, items)
+        places = counts.totals
+        columns: tuple[NDArray[np.integer], ...] = (places.indices, places.data, counts.wins.data)
+        published = counts.n_pairs <= MOST_PAIRS
+        pairs, compared, wins = (
+            rows_of(each, places.indptr) if published else None for each in columns
+        )
+        return cls.model_construct(  # checked above; checking millions of entries again is slow
+            row_weight=counts.row_weight,
+            items=tuple(items),
+            pairs=pairs,
+            compared=compared,
+            wins=wins,
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64] | None:
+        """Noisy wins of some items over each other, in comparisons; nan for uncompared pairs."""
+        if self.pairs is None or self.compared is None or self.wins is None:
+            return None
+        position = {name: i for i, name in enumerate(self.items)}
+        place = {position[name]: k for k, name in enumerate(items)}
+        found = np.full((len(items), len(items)), np.nan)
+        np.fill_diagonal(found, 0)
+        for low, row in place.items():
+            met = zip(self.pairs[low], self.compared[low], self.wins[low], strict=True)
+            for high, total, won in met:
+                if high in place:
+                    found[row, place[high]] = won / self.row_weight
+                    found[place[high], row] = (total - won) / self.row_weight
+        return found
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item, noise included; None if pairs are not published."""
+        if self.pairs is None or self.compared is None or self.wins is None:
+            return None
+        lengths = [len(row) for row in self.pairs]
+        low = np.repeat(np.arange(len(lengths)), lengths)
+        high, total, won = (
+            np.fromiter(chain.from_iterable(rows), np.int64, sum(lengths))
+            for rows in (self.pairs, self.compared, self.wins)
+        )
+        of_items = np.zeros(len(lengths), np.int64)
+        np.add.at(of_items, low, won)
+        np.add.at(of_items, high, total - won)
+        counted = of_items if self.row_weight == 1 else of_items / self.row_weight
+        return dict(zip(self.items, counted.tolist(), strict=True))
 
 
 class NoisyPairs(GroupedMethod):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import WinCounts
@@ -17,12 +19,12 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, Terms, attacked_counts
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import ROWS, WON, Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
+from hushrank.flows.release.released import Made, ReleasedRecord
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import PrivacyRecord, trusted_record
 from hushrank.flows.statement.sentences import compose_statement, number
@@ -54,6 +56,23 @@ RESTATED = Restated(
         "l2_squared = l1 ** 2",
     ),
 )
+
+
+class ReleasedList(ReleasedRecord):
+    """The names of the best items; nothing else leaves the protected side.
+
+    Attributes:
+        items: best first.
+    """
+
+    made = Made.LISTED
+    kind: Literal["top-list"] = "top-list"
+    items: tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """All that is released."""
+        return self.items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +155,10 @@ class OneShot(CountedMethod[OneShotMechanism]):
             scale=Scale.PLACE,
             warnings=(ONLY_A_LIST,),
         )
+
+    def attacked(self, mechanism: OneShotMechanism) -> Attacked:
+        """Noise on counts that nobody sees."""
+        return replace(attacked_counts(mechanism.counts), law=None, still=None)
 
     def certified(self, mechanism: OneShotMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on counts that are never released, of which the best items are named."""

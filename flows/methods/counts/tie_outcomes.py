@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.pooling import EvidenceAt
 from hushrank.estimation.ties.noisy_ties import RankedTies, evidence_of_ties, rank_noisy_ties
@@ -17,9 +21,16 @@ from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.methods.counts.groups import groups_of
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, Restated
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import (
+    Figure,
+    Released,
+    ReleasedRecord,
+    among_items,
+    in_comparisons,
+    require_noisy,
+)
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.ties import ReleasedTies, TieRecord
+from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.counts import TIE_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
@@ -35,6 +46,45 @@ RESTATED = Restated(
     entries=lambda n_items: 3 * (n_items * (n_items - 1) // 2),
     lines=CELLS_OF_PAIRS,
 )
+
+
+class ReleasedTies(ReleasedRecord):
+    """The noisy counts of three outcomes of each pair, from which all the rest is computed.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        wins: entry b of row a is how often a beat b, noise included; zero on the diagonal.
+        ties: entry b of row a is how often a and b tied, noise included, for b after a; else zero.
+    """
+
+    shows = (
+        Figure.SCORES,
+        Figure.WINS,
+    )
+    kind: Literal["tie-counts"] = "tie-counts"
+    items: tuple[str, ...]
+    wins: tuple[tuple[int, ...], ...]
+    ties: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, counts: TieCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        wins, ties = (tuple(map(tuple, matrix)) for matrix in counts.cells.tolist())
+        # Checked above: a million entries are not checked again.
+        return cls.model_construct(items=tuple(items), wins=wins, ties=ties)
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Noisy wins of some items over each other."""
+        return among_items(self.wins, self.items, items)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item: the sums of the rows, noise included."""
+        return in_comparisons(dict(zip(self.items, map(sum, self.wins), strict=True)), 1)
 
 
 def calibrate(config: SurveyConfig) -> CountMechanism:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal, Self
+
+from pydantic import Field
 
 from hushrank.estimation.common.central_noise import calibrate_win_loss, release_win_loss
 from hushrank.estimation.common.links import link_named
@@ -28,9 +32,14 @@ from hushrank.flows.methods.counts.weighted_counts import (
 )
 from hushrank.flows.methods.formulas import EXPOSED, ROWS, TURNED, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import (
+    Figure,
+    Released,
+    ReleasedRecord,
+    in_comparisons,
+    require_noisy,
+)
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.flows.statement.counts import WIN_LOSS_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import count_record
@@ -60,6 +69,39 @@ RESTATED = Restated(
         "l2_squared = row_weight ** 2 * l2_squared",
     ),
 )
+
+
+class ReleasedWinLoss(ReleasedRecord):
+    """The noisy numbers of comparisons that each item won and lost.
+
+    Attributes:
+        row_weight: what one comparison adds: 1, or 2 if ties were split into two halves; where rows
+            have weights, a thousand times that for one of weight 1.
+        wins, losses: by item, in catalogue order.
+    """
+
+    shows = (Figure.SCORES,)
+    kind: Literal["win-loss-counts"] = "win-loss-counts"
+    row_weight: int = Field(ge=1)
+    wins: dict[str, int]
+    losses: dict[str, int]
+
+    @classmethod
+    def of(cls, counts: WinLossCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: the counts are confidential, or have another number of items.
+        """
+        require_noisy(counts, items)
+        wins, losses = (
+            dict(zip(items, part.tolist(), strict=True)) for part in (counts.wins, counts.losses)
+        )
+        return cls(row_weight=counts.row_weight, wins=wins, losses=losses)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item, noise included."""
+        return in_comparisons(self.wins, self.row_weight)
 
 
 class WinLoss(GroupedMethod):

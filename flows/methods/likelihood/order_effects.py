@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal, Self
+
 import numpy as np
+from pydantic import Field
 
 from hushrank.estimation.common.covariates import CovariateCounts, pack
 from hushrank.estimation.comparisons.covariate_effects import rank_with_covariates
 from hushrank.estimation.comparisons.covariate_mle import (
     MOST_ITEMS,
+    CovariateMle,
     CovariateRelease,
     calibrate_covariate_mle,
     covariate_mles,
@@ -16,14 +21,58 @@ from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.release.effects import ReleasedEffects, effects_of
+from hushrank.flows.release.effects import effects_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.release.released import Figure, Made, ReleasedRecord
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.effect_mechanism import EffectMechanism, effects_record
 from hushrank.pipelines.simulate.planned_survey import Counts
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.schema import Ties
+
+
+class ReleasedEffects(ReleasedRecord):
+    """Scores, effects and sums of information that were drawn with noise; nothing else leaves.
+
+    Attributes:
+        scores: by item, in catalogue order; they sum to zero.
+        effects: by name, in log odds.
+        units: what 1 is worth in each of the three sums of information, in comparisons.
+        of_scores: about each score.
+        between: what each score shares with each effect; a row for each item.
+        of_effects: about effects: the upper triangle, row by row, without its first entry where
+            the first effect is that of being shown first.
+    """
+
+    shows = (Figure.SCORES,)
+    made = Made.FITTED
+    kind: Literal["scores-and-effects"] = "scores-and-effects"
+    scores: dict[str, float]
+    effects: dict[str, float]
+    units: tuple[float, float, float] = Field(description="of_scores, between, of_effects")
+    of_scores: tuple[int, ...]
+    between: tuple[tuple[int, ...], ...]
+    of_effects: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        released: CovariateRelease,
+        mechanism: CovariateMle,
+        items: Sequence[str],
+        names: Sequence[str],
+    ) -> Self:
+        """The record of what `mechanism` drew."""
+        one, two, three = (kind.unit for kind in mechanism.information)
+        return cls(
+            scores=dict(zip(items, released.scores.tolist(), strict=True)),
+            effects=dict(zip(names, released.effects.tolist(), strict=True)),
+            units=(one, two, three),
+            of_scores=tuple(released.of_scores.tolist()),
+            between=tuple(map(tuple, released.between.tolist())),
+            of_effects=tuple(released.of_effects.tolist()),
+        )
 
 
 def has_covariates(config: SurveyConfig | Sections) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import calibrate_exposures
 from hushrank.estimation.common.estimate import Estimate
@@ -31,14 +33,14 @@ from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, Terms
 from hushrank.flows.methods.draws import Draw
 from hushrank.flows.methods.likelihood import order_effects
 from hushrank.flows.methods.likelihood.draws import draws_of_effects, draws_of_scores
 from hushrank.flows.methods.reductions import CountedMethod, warnings_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.release.released import Figure, Made, ReleasedRecord
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.statistics import ReleasedScores
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism, mle_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
@@ -66,6 +68,52 @@ _REFUSED_LINK = (
     "cannot be private with this method: one comparison can move its gradient without"
     " limit, so no noise hides it. Write logistic or laplace, or set method: noisy-pairs"
 )
+
+
+LARGEST_MEAN = 1e-6  # of released scores, which sum to zero but for rounding
+
+
+class ReleasedScores(ReleasedRecord):
+    """Scores that were drawn with noise; nothing else leaves the protected side.
+
+    Attributes:
+        scores: by item, in catalogue order; they sum to zero.
+        exposures: comparisons in which each item took part, with noise of their own, or as the
+            job's public file says; null where the method does not look at them.
+    """
+
+    shows = (Figure.SCORES,)
+    made = Made.FITTED
+    kind: Literal["scores"] = "scores"
+    scores: dict[str, float]
+    exposures: dict[str, float] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scores: NDArray[Any],
+        items: Sequence[str],
+        exposures: NDArray[np.float64] | None = None,
+    ) -> Self:
+        """The record of drawn `scores`, shape (n,), and of `exposures`, likewise.
+
+        Raises:
+            ValueError: these are no scores: integers (counts are), not finite, or of a sum other
+                than zero.
+        """
+        if scores.dtype != np.float64 or scores.ndim != 1 or not np.isfinite(scores).all():
+            raise ValueError("released scores must be a 1-d array of finite real numbers")
+        if abs(float(scores.mean())) > LARGEST_MEAN * max(1.0, float(np.abs(scores).max())):
+            raise ValueError("released scores must sum to zero")
+        named = None
+        if exposures is not None:
+            named = dict(zip(items, exposures.tolist(), strict=True))
+        return cls(scores=dict(zip(items, scores.tolist(), strict=True)), exposures=named)
+
+    @property
+    def assumes_exposures(self) -> bool:
+        """True where no numbers of comparisons stand beside the scores."""
+        return self.exposures is None
 
 
 @dataclass(frozen=True)
@@ -172,6 +220,11 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             scale=SCALE_OF_LINK[mechanism.link],
             warnings=said,
         )
+
+    def attacked(self, mechanism: ScoreMechanism | EffectMechanism) -> Attacked:
+        """A fit with noise inside."""
+        ridge = mechanism.calibrated.objective.ridge
+        return replace(super().attacked(mechanism), ridge=ridge)
 
     def certified(
         self, mechanism: ScoreMechanism | EffectMechanism, drawn: Arrays

@@ -6,10 +6,12 @@ confidential area until the ledger has recorded the release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate, mean_ranks, nothing_learned
 from hushrank.estimation.common.links import Floats
@@ -49,9 +51,8 @@ from hushrank.flows.methods.rankings.undone_rankings import (
     pairs_of,
     publishes_plain_orders,
 )
-from hushrank.flows.release.private_sums import ReleasedPairAnswers
+from hushrank.flows.release.released import Figure, ReleasedRecord, among_items
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.flows.statement.rankings import (
     RankingGuarantee,
     SyntheticMechanism,
@@ -89,6 +90,110 @@ NO_ORDER = (
     " of private rankings may be another one than that of the true rankings, unless people rank by"
     " one common order. model.common_order: true states that they do."
 )
+
+
+class ReleasedRankings(ReleasedRecord):
+    """Counts of private rankings, from which all the rest is computed.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        rankings: entry k is how many rankings had k items, which no mechanism hides.
+        wins: entry b of row a counts the private rankings with a above b.
+        places: entry p of row a counts the private rankings with a at place p, 0 = best.
+        moments: entry b of row a sums, over private rankings, the product of the two items' nets:
+            items below less items above.
+        by_place: a row for each pair of places of each length of list (`ranking_counts`), with the
+            matrix of the pairs of items that stood there, row by row; null: not kept.
+    """
+
+    shows = (
+        Figure.SCORES,
+        Figure.ABOVE,
+    )
+    ballots = "private rankings"
+    kind: Literal["private-rankings"] = "private-rankings"
+    items: tuple[str, ...]
+    rankings: tuple[int, ...]
+    wins: tuple[tuple[int, ...], ...]
+    places: tuple[tuple[int, ...], ...]
+    moments: tuple[tuple[int, ...], ...]
+    by_place: tuple[tuple[int, ...], ...] | None
+
+    @classmethod
+    def of(cls, counts: RankingCounts, items: Sequence[str]) -> Self:
+        """The record of `counts`, which are private since each ranking was.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != counts.n_items:
+            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        by_place = counts.by_place
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            rankings=tuple(counts.lengths.tolist()),
+            wins=tuple(map(tuple, counts.wins.tolist())),
+            places=tuple(map(tuple, counts.places.tolist())),
+            moments=tuple(map(tuple, counts.moments.tolist())),
+            by_place=None
+            if by_place is None
+            else tuple(map(tuple, by_place.reshape(len(by_place), -1).tolist())),
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Private rankings with the row's item above the column's, of some items."""
+        return among_items(self.wins, self.items, items)
+
+
+class ReleasedPairAnswers(ReleasedRecord):
+    """Sums of private answers to random pairs of rankings, from which all the rest is computed.
+
+    An answer counts as often as its list has pairs for each answer of it (`pair_answer_counts`).
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        rankings: entry k is how many rankings had k items; where that is hidden, entry 0 is all.
+        wins: entry b of row a counts the private answers that put a above b.
+        asked: entry b of row a counts the private answers about a and b, whatever they say.
+        squares: the same of squared counts of an answer.
+        moments: entry b of row a sums, over rankings, the product of the two items' nets: answers
+            for the item less answers against it.
+    """
+
+    shows = (
+        Figure.SCORES,
+        Figure.ABOVE,
+    )
+    ballots = "private answers"
+    kind: Literal["private-pairs"] = "private-pairs"
+    items: tuple[str, ...]
+    rankings: tuple[int, ...]
+    wins: tuple[tuple[int, ...], ...]
+    asked: tuple[tuple[int, ...], ...]
+    squares: tuple[tuple[int, ...], ...]
+    moments: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, counts: PairAnswerCounts, items: Sequence[str]) -> Self:
+        """The record of `counts`, which are private since each answer was.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != counts.n_items:
+            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            rankings=tuple(counts.lengths.tolist()),
+            wins=tuple(map(tuple, counts.wins.tolist())),
+            asked=tuple(map(tuple, counts.asked.tolist())),
+            squares=tuple(map(tuple, counts.squares.tolist())),
+            moments=tuple(map(tuple, counts.moments.tolist())),
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Private answers with the row's item above the column's, of some items."""
+        return among_items(self.wins, self.items, items)
 
 
 @dataclass(frozen=True, slots=True)

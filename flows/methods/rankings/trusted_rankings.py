@@ -37,12 +37,14 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import (
     Arrays,
+    Attacked,
     Choice,
     Conclusion,
     Method,
     PlannedMethod,
     RankingMethod,
     Terms,
+    attacked_counts,
 )
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Formula, Inputs, Restated, count_noise, sides_of
@@ -57,7 +59,7 @@ from hushrank.flows.methods.rankings.private_rankings import (
     not_proven,
     refuse_too_many_items,
 )
-from hushrank.flows.release.ranking_counts import released_rankings
+from hushrank.flows.methods.rankings.ranking_counts import released_rankings
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.counts import CountWords
@@ -255,6 +257,10 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             below=_below(config) is not None,
         )
         return {**counts.arrays()}
+
+    def attacked(self, mechanism: RankingCountMechanism) -> Attacked:
+        """Noise on counts."""
+        return attacked_counts(mechanism)
 
     def certified(self, mechanism: RankingCountMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on counts of true rankings."""

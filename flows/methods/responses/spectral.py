@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,21 @@ from hushrank.flows.config.method import GraphKind, MethodFacts, Problems, Secti
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.base import (
+    Arrays,
+    Attacked,
+    Conclusion,
+    PlannedMethod,
+    Terms,
+    attacked_counts,
+    without_noise,
+)
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.release.release import NOT_INFORMATIVE
+from hushrank.flows.release.released import MOST_MEASURED, Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedMeasurements
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
@@ -52,6 +61,11 @@ from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
+UNCONFIRMED = "The {} cannot confirm one {} answer on {}, so {} difficulty has no {} bound."
+SHRUNK = (
+    "Because noise is large, difficulties were shrunk to {:.0%} of their raw values, which reduces"
+    " their error. The intervals were not shrunk."
+)
 MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
 UNEVEN = 0.3  # relative spread of how often two items were answered together; above: a warning
 SYSTEMATIC_GAPS = (
@@ -75,6 +89,45 @@ RESTATED = Restated(
         "l2_squared = sides * moved",
     ),
 )
+
+
+class ReleasedMeasurements(ReleasedRecord):
+    """Noisy counts of people right on one item and wrong on another, on the pairs of a graph.
+
+    In `release.json` every row of the matrix is one line of integers, as in `ReleasedPairs`.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        pairs: row i holds the items j > i that are compared with i; null: every pair is.
+        right_wrong: entry j of row i counts who was right on i and wrong on j, noise included; zero
+            for pairs that are not compared. Null for more than `MOST_MEASURED` items.
+    """
+
+    shows = (Figure.ITEM_MAP,)
+    kind: Literal["right-wrong-counts"] = "right-wrong-counts"
+    items: tuple[str, ...]
+    pairs: tuple[tuple[int, ...], ...] | None
+    right_wrong: tuple[tuple[int, ...], ...] | None
+
+    @classmethod
+    def of(cls, measurements: DifferentialMeasurements, items: Sequence[str]) -> Self:
+        """The record of noisy `measurements`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(measurements, items)
+        low, high = measurements.graph.edges.T
+        later = np.split(high, np.searchsorted(low, np.arange(1, len(items))))
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            pairs=None
+            if measurements.graph.complete
+            else tuple(tuple(row.tolist()) for row in later),
+            right_wrong=tuple(map(tuple, measurements.y.tolist()))
+            if len(items) <= MOST_MEASURED
+            else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,10 +237,11 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         rules=_problems_of_sections,
     )
     mechanism = MeasurementMechanism
+    plan_order = 1
 
     def calibrate(self, config: SurveyConfig) -> MeasurementMechanism:
         """Noise on every count of a pair of the graph."""
-        problems = list(_problems(config))
+        problems = list(problems_of_sheets(config, "spectral", MOST_ITEMS))
         if problems:
             raise ConfigError("\n".join(problems))
         choice, params = graph_choice(config), config.privacy.params()
@@ -271,6 +325,11 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         booklets = config.responses.booklet_codes(config.items.catalogue())
         return {"y": survey.right_wrong(replicate, booklets)}
 
+    def attacked(self, mechanism: MeasurementMechanism) -> Attacked:
+        """Noise on the counts of the pairs of the graph."""
+        still = replace(mechanism, counts=without_noise(mechanism.counts))
+        return replace(attacked_counts(mechanism.counts), still=still)
+
     def certified(self, mechanism: MeasurementMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on both counts of each pair of the public graph that is in `drawn`."""
         counts, graph = mechanism.counts, mechanism.graph
@@ -281,7 +340,8 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         return (count_noise(RESTATED.what, 2 * graph.n_edges, formula, counts.calibration),)
 
 
-def _problems(config: SurveyConfig) -> Iterator[str]:
+def problems_of_sheets(config: SurveyConfig, method: str, most_items: int) -> Iterator[str]:
+    """Rules of a test whose people are protected, for a method of so many items at most."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
     if privacy.unit is not Unit.USER:
         yield f"privacy.unit: {privacy.unit} is not for test answers; write unit: user"
@@ -295,8 +355,8 @@ def _problems(config: SurveyConfig) -> Iterator[str]:
         yield "privacy.per_item_cap: is for comparisons; nobody answers an item twice. Remove it"
     if privacy.distinct_pairs:
         yield "privacy.distinct_pairs: is for comparisons; nobody answers an item twice. Remove it"
-    if n_items > MOST_ITEMS:
-        yield f"items: must be at most {MOST_ITEMS} for method: spectral, got {n_items}"
+    if n_items > most_items:
+        yield f"items: must be at most {most_items} for method: {method}, got {n_items}"
 
 
 def _settings(config: SurveyConfig) -> SpectralConfig:
@@ -391,28 +451,23 @@ def _warnings(
     linked = found.connection
     alone = linked.no_lower_limit & linked.no_upper_limit
     what = "noisy counts" if noisy else "counts"
-    unconfirmed = (
-        f"The {what} cannot confirm one {{}} answer on {{}}, so {{}} difficulty has no {{}} bound."
-    )
     if alone.any():
-        yield f"The {what} cannot determine the difficulty of {_named(names, alone)}."
+        yield f"The {what} cannot determine the difficulty of {named_items(names, alone)}."
     for where, answer, bound in (
         (linked.no_upper_limit & ~alone, "correct", "upper"),
         (linked.no_lower_limit & ~alone, "wrong", "lower"),
     ):
         if where.any():
             whose = "its" if where.sum() == 1 else "their"
-            yield unconfirmed.format(answer, _named(names, where), whose, bound)
+            yield UNCONFIRMED.format(what, answer, named_items(names, where), whose, bound)
     if found.uneven > UNEVEN:
         yield SYSTEMATIC_GAPS
     if found.kept < MOSTLY_KEPT:
-        yield (
-            f"Because noise is large, difficulties were shrunk to {found.kept:.0%} of their raw"
-            " values, which reduces their error. The intervals were not shrunk."
-        )
+        yield SHRUNK.format(found.kept)
 
 
-def _named(names: Sequence[str], where: NDArray[np.bool_]) -> str:
+def named_items(names: Sequence[str], where: NDArray[np.bool_]) -> str:
+    """Names of the items where `where` is true, the first few if they are many."""
     return name_list([names[item] for item in np.flatnonzero(where).tolist()])
 
 

@@ -6,8 +6,9 @@ is private already and waits in the confidential area until the ledger has recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, Self
 
 import numpy as np
 
@@ -28,8 +29,8 @@ from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.draws import MOST_LISTED, FlippedAnswers, Threshold, cost_of, exact
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.methods.responses.spectral import GraphChoice, graph_choice
+from hushrank.flows.release.released import Figure, ReleasedRecord
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedRandomized
 from hushrank.flows.statement.local import SHUFFLE_DELTA, WARNER
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
 from hushrank.flows.statement.sentences import (
@@ -85,6 +86,40 @@ def _problems_of_sections(config: Sections) -> Problems:
         yield "privacy.budget", "must be per_user with method: spectral-rr, which splits epsilon"
     if privacy.epsilon_table or privacy.epsilon_range:
         yield "privacy", "method: spectral-rr takes one epsilon for all"
+
+
+class ReleasedRandomized(ReleasedRecord):
+    """Sums of randomised test answers.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        epsilon: of a person, split over their answers.
+        people: entry k counts the people with k answers, which randomised response does not hide.
+        sums: entry j of row i estimates who was right on i and wrong on j, in units of 2^-30.
+    """
+
+    shows = (Figure.ITEM_MAP,)
+    kind: Literal["randomised-answers"] = "randomised-answers"
+    items: tuple[str, ...]
+    epsilon: float
+    people: tuple[int, ...]
+    sums: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, measurements: RandomizedMeasurements, items: Sequence[str]) -> Self:
+        """The record of `measurements`, which are private from the start.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != measurements.n_items:
+            raise ValueError(f"got {len(items)} items, but sums of {measurements.n_items}")
+        return cls(
+            items=tuple(items),
+            epsilon=measurements.response.epsilon,
+            people=tuple(measurements.people.tolist()),
+            sums=tuple(map(tuple, measurements.sums.tolist())),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,7 +270,7 @@ def settings_of(config: SurveyConfig, request: PlanRequest) -> list[Setting]:
         sorted({*EPSILONS, own} if own is not None and math.isfinite(own) else EPSILONS)
     )
     if not request.people:
-        raise ConfigError("--people: missing; about how many people will answer? --people 300")
+        raise ConfigError("--people: missing. Say about how many people will answer: --people 300")
     numbers = (("people", request.people), ("max-contributions (answers)", request.answers))
     for name, values in numbers:
         if any(value < 1 for value in values):

@@ -14,7 +14,7 @@ import numpy as np
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.run.context import Survey, code_version
-from hushrank.flows.trust.audit.central import LOOK, central_parts, stated
+from hushrank.flows.trust.audit.central import LOOK, central_parts
 from hushrank.flows.trust.audit.drawing import Workers
 from hushrank.flows.trust.audit.local import local_parts
 from hushrank.flows.trust.audit.nights import stream_parts
@@ -66,7 +66,8 @@ def audit(
             report(f"drawing: {part.what}")
             found.append(examined(part, workers, each, least, wrong / len(parts)))
     local = config.privacy.unit is Unit.LOCAL
-    epsilon, delta = stated(calibrated.mechanism)
+    attacked = calibrated.method.attacked(calibrated.mechanism)
+    epsilon, delta = attacked.epsilon, attacked.delta
     if calibrated.look is not None:
         epsilon = epsilon_with_look(epsilon, calibrated.look.spend.epsilon)
     created, tried = datetime.now(UTC).replace(microsecond=0), tuple(found)

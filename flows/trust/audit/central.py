@@ -19,14 +19,9 @@ from hushrank.flows.config.method import GraphKind
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, Calibrated
-from hushrank.flows.methods.counts.one_shot import OneShotMechanism
 from hushrank.flows.methods.registry import METHODS, calibrate
-from hushrank.flows.methods.responses.spectral import MeasurementMechanism
 from hushrank.flows.run.confidential_folder import Exact, load_arrays
-from hushrank.flows.statement.effect_mechanism import EffectMechanism
-from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
-from hushrank.flows.statement.perturbed_mle import ScoreMechanism
-from hushrank.flows.trust.audit.fits import EffectDraws, FitDraws, ScoreDraws
+from hushrank.flows.trust.audit.fits import FitDraws, draws_of
 from hushrank.flows.trust.audit.people import (
     NOBODY,
     Person,
@@ -40,9 +35,9 @@ from hushrank.flows.trust.audit.result import Columns, Draws, Looks, Part, Reduc
 from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.responses.whole_sheets import Missing
 
 LOOK = "the look at the rows"
 FEW_TIMES = 5
@@ -64,7 +59,7 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
     pairs, sides = adjacent(small, people), tuple(person.does for person in people)
     counted = [_counted(small, calibrated, person, folder, reduce) for person in people]
     exact = tuple(arrays for arrays, _ in counted)
-    parts = [replace(_of_release(small, calibrated.mechanism, exact), sides=sides, pairs=pairs)]
+    parts = [replace(_of_release(small, calibrated, exact), sides=sides, pairs=pairs)]
     if isinstance(parts[0].source, FitDraws):
         parts[0].source.check_release()
         parts[0] = replace(parts[0], apart=parts[0].source.apart(pairs))
@@ -84,31 +79,23 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
     return parts
 
 
-def _of_release(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]) -> Part:
+def _of_release(small: SurveyConfig, calibrated: Calibrated, exact: tuple[Arrays, ...]) -> Part:
     """The promise of the release; its sides are not named yet."""
-    law, centres = None, ()
-    if (counts := counts_of(mechanism)) is not None:
-        law, still = counts.law.kind, Draws(small, without_noise(mechanism), exact)
+    mechanism, centres = calibrated.mechanism, ()
+    attacked = calibrated.method.attacked(mechanism)
+    if attacked.still is not None:
+        still = Draws(small, attacked.still, exact)
         centres = tuple(still.outputs(side, 1)[0] for side in range(len(exact)))
-    epsilon, delta = stated(mechanism)
     return Part(
         what="the release",
-        source=_draws(small, mechanism, exact),
+        source=draws_of(small, mechanism, exact),
         sides=(),
         pairs=(),
-        epsilon=epsilon,
-        delta=delta,
-        law=law,
+        epsilon=attacked.epsilon,
+        delta=attacked.delta,
+        law=attacked.law,
         centres=centres,
     )
-
-
-def _draws(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]) -> Draws:
-    if isinstance(mechanism, ScoreMechanism):
-        return ScoreDraws(small, mechanism, exact)
-    if isinstance(mechanism, EffectMechanism):
-        return EffectDraws(small, mechanism, exact)
-    return Draws(small, mechanism, exact)
 
 
 def items_of(config: SurveyConfig) -> int:
@@ -132,33 +119,6 @@ def items_of(config: SurveyConfig) -> int:
     return min(most, max(wanted, (config.top_k or 0) + 1))
 
 
-def counts_of(mechanism: Mechanism) -> CountMechanism | None:
-    """The noise that is added to counts which are then released; None: none is, or they are not."""
-    if isinstance(mechanism, MeasurementMechanism):
-        return mechanism.counts
-    return mechanism if isinstance(mechanism, CountMechanism) else None
-
-
-def without_noise(mechanism: Mechanism) -> Mechanism:
-    """The same that adds no noise, to know what noise was added to. Only for synthetic counts."""
-    counts = counts_of(mechanism)
-    if counts is None:
-        raise ValueError("the mechanism adds no noise to counts")
-    law = NoiseLaw(counts.law.kind, 0.0)
-    still = replace(counts, calibration=replace(counts.calibration, law=law))
-    return (
-        replace(mechanism, counts=still) if isinstance(mechanism, MeasurementMechanism) else still
-    )
-
-
-def stated(mechanism: Mechanism) -> tuple[float, float]:
-    """Epsilon and delta that a release of this mechanism states, without a look before it."""
-    counts = mechanism.counts if isinstance(mechanism, OneShotMechanism) else counts_of(mechanism)
-    if counts is not None:
-        return counts.guarantee.epsilon, counts.guarantee.delta
-    return mechanism.spend.epsilon, mechanism.spend.delta
-
-
 def _people_of(small: SurveyConfig) -> list[Person]:
     n_items = len(small.items.catalogue())
     if isinstance(small.input, RankingsConfig):
@@ -172,7 +132,7 @@ def _counted(
     small: SurveyConfig, calibrated: Calibrated, person: Person, folder: Path, reduce: Reduce
 ) -> tuple[Arrays, NDArray[np.int64] | None]:
     """Exact arrays, and votes for the look, of a log that holds this person and others."""
-    files = written(folder / ROWS, rows_with(small, calibrated.mechanism, person))
+    files = written(folder / ROWS, rows_with(small, calibrated, person))
     key, work = SecretKey.draw(system_bits()), folder / f"counted-{len(list(folder.iterdir()))}"
     work.mkdir()
     reduce(calibrated.method.reduction(small, calibrated.mechanism, files, key, str(work)))
@@ -182,9 +142,9 @@ def _counted(
     return load_arrays(work / EXACT_FILE), votes
 
 
-def rows_with(small: SurveyConfig, mechanism: Mechanism, person: Person) -> Columns:
+def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Columns:
     """All rows of a log in which person 0 is this one."""
-    others = _others(small, mechanism)
+    others = _others(small, calibrated)
     if person.does == NOBODY:
         return others
     own = {"user": np.zeros(len(next(iter(person.rows.values()))), np.int64), **person.rows}
@@ -195,29 +155,25 @@ def rows_with(small: SurveyConfig, mechanism: Mechanism, person: Person) -> Colu
     return {name: joined(name) for name in others}
 
 
-def _others(small: SurveyConfig, mechanism: Mechanism) -> dict[str, Any]:
+def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
     n_items = len(small.items.catalogue())
     if isinstance(small.input, InputConfig):
-        return comparisons_by_others(small, _times(small, mechanism))
+        return comparisons_by_others(small, _times(small, calibrated))
     if isinstance(small.input, RankingsConfig):
         return {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
-    items = np.arange(min(2, n_items))
+    missing = small.responses.missing or Missing.UNSEEN
+    items = np.arange(min(2, n_items) if missing is Missing.UNSEEN else n_items)
     return {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}
 
 
-def _times(small: SurveyConfig, mechanism: Mechanism) -> int:
+def _times(small: SurveyConfig, calibrated: Calibrated) -> int:
     """How often an item loses: often where a fit hears of it and a row may come or go."""
-    if isinstance(mechanism, ScoreMechanism):
-        ridge, links = mechanism.objective.ridge, True
-    elif isinstance(mechanism, EffectMechanism):
-        ridge, links = mechanism.calibrated.objective.ridge, True
-    else:
-        ridge, links = 0.0, False
+    ridge = calibrated.method.attacked(calibrated.mechanism).ridge
     flips = small.privacy.public_graph or (
         small.privacy.unit is Unit.COMPARISON
         and small.privacy.adjacency is Adjacency.REPLACE_ONE
         and len(small.items.catalogue()) < 4
     )
-    if not links or flips:
+    if ridge is None or flips:
         return FEW_TIMES
     return int(np.clip(TIMES_RIDGE * ridge, 1_000, MOST_TIMES))

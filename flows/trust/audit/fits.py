@@ -28,10 +28,13 @@ from hushrank.estimation.comparisons import perturbed_mle
 from hushrank.estimation.comparisons.covariate_mle import information_sums
 from hushrank.estimation.fit import covariate_fit
 from hushrank.estimation.fit.many_fits import Likelihood
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import AuditStopped
+from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.likelihood.perturbed_mle import PerturbedLikelihood
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.statement.effect_mechanism import EffectMechanism
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism
 from hushrank.flows.trust.audit.result import Draws, as_row
 from hushrank.privacy.audit import Rows, Statistic
@@ -274,3 +277,12 @@ class EffectDraws(FitDraws):
         return CovariateCounts.of_arrays(
             self.exact[side], made.n_items, made.n_effects, made.row_weight
         )
+
+
+def draws_of(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]) -> Draws:
+    """Draws of a release, which know their likelihood where a fit has noise inside."""
+    if isinstance(mechanism, ScoreMechanism):
+        return ScoreDraws(small, mechanism, exact)
+    if isinstance(mechanism, EffectMechanism):
+        return EffectDraws(small, mechanism, exact)
+    return Draws(small, mechanism, exact)

@@ -15,7 +15,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Calibrated
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.statement.mechanism import CountMechanism
-from hushrank.flows.trust.audit.central import items_of, rows_with, stated
+from hushrank.flows.trust.audit.central import items_of, rows_with
 from hushrank.flows.trust.audit.people import NOBODY, Person, adjacent, comparers
 from hushrank.flows.trust.audit.result import Part, Reduce, Untold, written
 from hushrank.flows.trust.audit.small_job import FIRST_NIGHT, small_job
@@ -90,15 +90,15 @@ def stream_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Par
         place.mkdir()
         found.append(_counted(small, calibrated, mechanism.stream, person, place, reduce))
     source = Nights(mechanism.stream, tuple(found))
-    epsilon, delta = stated(mechanism)
+    attacked = calibrated.method.attacked(mechanism)
     return [
         Part(
             what=f"all {mechanism.stream.terms.nights} nights of a stream",
             source=source,
             sides=tuple(f"{each.does}, every night" for each in people),
             pairs=adjacent(small, people),
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=attacked.epsilon,
+            delta=attacked.delta,
             law=mechanism.law.kind,
             centres=tuple(source.encoded(side) for side in range(len(people))),
         )
@@ -119,7 +119,7 @@ def _counted(
     stream_key = begin(place, NAME, system_bits())
     for night in range(stream.terms.nights):
         day = FIRST_NIGHT + timedelta(days=night)
-        files = written(folder / f"rows-{day}.parquet", rows_with(small, mechanism, person))
+        files = written(folder / f"rows-{day}.parquet", rows_with(small, calibrated, person))
         work = folder / f"work-{night}"
         work.mkdir()
         key = SecretKey.draw(system_bits())

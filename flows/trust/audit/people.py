@@ -19,6 +19,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.trust.audit.small_job import FEATURE, GROUP, WEIGHT
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.responses.whole_sheets import Missing
 
 MOST_EXCESS = 500  # rows beyond the bound
 BEYOND = 10.0  # times the largest weight, or the scale of a feature: what bounds must clip
@@ -135,7 +136,8 @@ def comparisons_by_others(config: SurveyConfig, times: int) -> dict[str, NDArray
 def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
     """People who are right on one half of their items and wrong on the other.
 
-    Where a pilot query asks whether rows fit, also somebody whose rows do not.
+    Where whole sheets count, also somebody who is right on all, wrong on all, or set aside. Where a
+    pilot query asks whether rows fit, also somebody whose rows do not.
     """
     most = config.privacy.max_contributions or 2
     found = _with_absent(config)
@@ -144,6 +146,14 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
         for half, right in (("first", items < len(items) // 2), ("last", items >= len(items) // 2)):
             rows = {"item": items, "correct": right.astype(np.int64)}
             found.append(Person(f"{does}, right on the {half} half", rows))
+    if (config.responses.missing or Missing.UNSEEN) is not Missing.UNSEEN:
+        items = np.arange(n_items)
+        for does, answer in (
+            ("right on all", 1),
+            ("wrong on all", 0),
+            ("a sheet that is set aside", NO_ANSWER),
+        ):
+            found.append(Person(does, {"item": items, "correct": np.full(n_items, answer)}))
     if config.privacy.look is not None:
         items = np.arange(min(most, n_items))
         rows = {"item": items, "correct": np.full(len(items), NO_ANSWER)}

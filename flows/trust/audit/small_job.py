@@ -69,7 +69,8 @@ def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
         longest = longest or config.input.max_length
         own = {"layout": "list", "columns": {"user": "user"}, "max_length": longest}
         return kind | own | {"unlisted": config.input.unlisted}
-    return kind
+    missing = config.input.missing
+    return kind if missing is None else kind | {"missing": missing}
 
 
 def _comparisons_of(given: InputConfig) -> dict[str, Any]:

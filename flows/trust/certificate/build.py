@@ -20,8 +20,6 @@ from fractions import Fraction
 from itertools import repeat
 from typing import Any
 
-from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.account import Attempt, Costs, account_of
@@ -182,7 +180,6 @@ OWN_BYTES = (
     "What a row means follows from its own bytes and from the settings above alone; no other row,"
     " and no file besides the catalogue, changes it."
 )
-ASKED = "A row on a pair that was not asked about breaks a rule."
 ONE_LINE = "Of CSV files a record ends where its line ends, so a damaged row is damaged alone."
 SPANS_LINES = (
     "Of CSV files a quoted field may span lines: a row with an open quote swallows the rows after"
@@ -274,13 +271,7 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
     yield SPANS_LINES if rows.multiline else ONE_LINE
     yield FAILS if rows.on_bad_rows is BadRows.FAIL else SET_ASIDE
     yield OWN_BYTES
-    if isinstance(rows, InputConfig):
-        if spelled := rows.spelled_out(config.items.catalogue().names):
-            yield f"{spelled[0].upper()}{spelled[1:]}."
-        if rows.asked() is not None:
-            yield ASKED
-        if rows.columns.event is not None:
-            yield "Rows of one user, pair and event count once; contradicting ones never."
+    yield from rows.row_rules(config.items.catalogue().names)
     if config.privacy.max_contributions is not None:
         yield BOUNDED if config.privacy.bounding.value == "leave-out" else WEIGHED
 
@@ -323,21 +314,9 @@ def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
 
 
 def _facts_of_rows(config: SurveyConfig) -> Iterator[PublicFact]:
-    rows = config.input
     yield PublicFact(fact="every setting under `rows` and `domain`")
-    if isinstance(rows, InputConfig):
-        if config.comparisons.design is not Design.ANY:
-            yield PublicFact(
-                fact="which pairs were asked about; results rest on it, the guarantee does not",
-                value=config.comparisons.design.value,
-            )
-        for name, scale in rows.covariates:
-            yield PublicFact(
-                fact=f"the covariate {name}, and its scale",
-                value=None if scale is None else exact(scale),
-            )
-    if isinstance(rows, RankingsConfig) and not rows.names_people:
-        yield PublicFact(fact="each ranking in the input is another person's")
+    for fact, value in config.input.public_facts():
+        yield PublicFact(fact=fact, value=exact(value) if isinstance(value, float) else value)
     if config.ledger.other_people:
         yield PublicFact(
             fact="people of these populations are others, although they are in the same files",

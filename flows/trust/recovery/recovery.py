@@ -118,7 +118,7 @@ class Finding:
     Attributes:
         text: what is wrong; `effect`: what going on means. Neither ends with a full stop.
         lost: attempts that the ledger should have counted.
-        witness: hash of the witness that shows it (`flows.trust.recovery.witness`); empty: none does.
+        witness: hash of the witness that shows it (`witness`); empty: none does.
     """
 
     text: str

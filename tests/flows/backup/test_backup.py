@@ -79,7 +79,7 @@ def test_a_stream_goes_on_and_pays_nothing(survey, command, store, tmp_path, bef
     place = "gs://backups/zoo" if cloudy else tmp_path / "backups"
     code, printed = command("backup", here.config, place)
     assert code == 0, printed
-    assert f"releases: {DONE}, streams that go on: 1." in printed
+    assert f"releases: {DONE}, active streams: 1." in printed
     there = elsewhere(here, **after)
     code, printed = command("restore", place, there.config)
     assert code == 0, printed

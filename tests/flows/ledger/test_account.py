@@ -74,8 +74,8 @@ def test_a_clock_set_back_reopens_nothing(ledger, clock):
     assert ledger.balance().renews_on == date(2027, 1, 1)
     expected = (
         ": the last entry is dated 2026-12-02 00:00 UTC, but this machine's clock says 2026-11-21"
-        " 12:00 UTC. Set the clock right. If it is the entry's date that is wrong, hushrank ledger"
-        " recover sets it right. Nothing was read or spent."
+        " 12:00 UTC. Set the clock right. If the entry's date is wrong instead, hushrank ledger"
+        " recover corrects it. Nothing was read or spent."
     )
     assert refusal(ledger.reserve, "b", pure(1)).endswith(expected)
     assert refusal(ledger.check, pure(1)).endswith(expected)

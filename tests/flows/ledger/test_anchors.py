@@ -81,7 +81,7 @@ def test_an_operator_can_accept_and_the_anchor_goes_on(tmp_path, opened, anchor)
     assert ledger.book(whole=False).snapshot.findings == (
         (
             f"it has 0 lines, but had 4, says its anchor {anchor.place}",
-            "Spends that only the missing lines recorded count as not spent",
+            "Spending that only the missing lines recorded counts as not spent",
         ),
     )
     ledger.backend.accept_loss()
@@ -249,7 +249,7 @@ def test_damaged_anchors_are_refused(tmp_path, opened, anchor):
     else:
         with (tmp_path / "mount/anchor.jsonl").open("a") as file:
             file.write("no head\n")
-    assert "is damaged, or is no anchor" in message(opened(guards).reserve, "b", pure(1))
+    assert "is damaged, or is not an anchor" in message(opened(guards).reserve, "b", pure(1))
 
 
 def test_two_ledgers_on_one_anchor_are_noticed(tmp_path, opened, anchor):
@@ -260,7 +260,7 @@ def test_two_ledgers_on_one_anchor_are_noticed(tmp_path, opened, anchor):
         GuardedLedger(inner, anchor=anchor)._put,
         anchor, Head(position=4, hash="1" * 64), GuardedSeen, "Nothing.",
     )  # fmt: skip
-    assert "knows another line 4 than this ledger has" in text
+    assert "holds another line 4 than this ledger has" in text
 
 
 class GuardedSeen:

@@ -123,7 +123,7 @@ def test_an_older_copy_is_a_loss(backend, store, left):
         f"{PLACE}: {missing} bytes at its end are missing: it was deleted or replaced by an older"
         " copy. Put the newest generation back (gcloud storage ls --all-versions shows what the"
         " bucket keeps). Without one, count this budget as spent, or run hushrank ledger recover,"
-        " which says what is known to be."
+        " which lists the known spending."
     )
 
 
@@ -141,9 +141,9 @@ def test_lines_without_their_length_are_a_loss(backend, store):
     add(backend, ONE)
     CloudPath.parse(f"{PLACE}.length").delete()
     assert backend.read().loss == (
-        f"{PLACE}.length is missing, so nobody can tell whether this ledger is the newest. Put the"
-        " newest generation of both back; or run hushrank ledger recover, which says what is known"
-        " to be spent."
+        f"{PLACE}.length is missing, so hushrank cannot tell whether this ledger is the newest. Put"
+        " the newest generation of both back; or run hushrank ledger recover, which lists the known"
+        " spending."
     )
     backend.accept_loss()
     assert backend.read().loss is None
@@ -224,7 +224,7 @@ def test_where_nobody_can_tell_any_more_the_step_fails(backend, store, monkeypat
     store.faults.append(Fault("POST", OBJECT, "lost"))
     monkeypatch.setattr(CloudPath, "read", after_others)
     assert message(backend.append, token, TWO) == (
-        f"{PLACE}: so many others wrote that it cannot be told whether this step was recorded."
+        f"{PLACE}: too many others wrote at once to tell whether this step was recorded."
         " Nothing was drawn; run again."
     )
 
@@ -339,9 +339,9 @@ def test_a_release_is_held_once_and_others_are_free(backend, store):
         refused = message(backend.hold("a").__enter__)
         assert refused.startswith(
             f"Another run of release a is in progress (process {os.getpid()} on"
-            f" {socket.gethostname()}, last heard of at "
+            f" {socket.gethostname()}, last seen at "
         )
-        assert refused.endswith(f"make sure that it is dead and delete gs://budget/{LEASE}.")
+        assert refused.endswith(f"make sure that the run is dead and delete gs://budget/{LEASE}.")
     assert store.names("budget") == []
     with backend.hold("a"):
         pass
@@ -357,7 +357,7 @@ def test_a_run_that_fails_lets_go(backend, store):
 @on_both_servers
 def test_a_lease_that_somebody_else_wrote_is_not_stolen_and_not_deleted(backend, store):
     store.put("budget", LEASE, b"what is this", {})
-    assert "(somebody, last heard of at" in message(backend.hold("a").__enter__)
+    assert "(somebody, last seen at" in message(backend.hold("a").__enter__)
     assert store.names("budget") == [LEASE]
 
 

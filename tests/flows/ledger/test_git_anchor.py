@@ -130,7 +130,7 @@ def test_a_git_that_hangs_is_asked_to_end_so_it_removes_its_locks(
     does = 'trap "touch ended; exit 1" TERM\ncase $1 in update-ref) sleep 60 & wait;; esac\n'
     git_that(tmp_path, monkeypatch, f'{does} exec $git "$@"')
     monkeypatch.setattr(git_anchor, "GIT_TIMEOUT", 1.0)
-    with pytest.raises(LedgerError, match=r"written \(git gave no answer within 1 s\)"):
+    with pytest.raises(LedgerError, match=r"written \(git did not finish within 1 s\)"):
         guards.anchor.put(*head(9))
     assert (folder / "ended").exists()
 

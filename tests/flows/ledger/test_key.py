@@ -109,7 +109,7 @@ def test_a_damaged_key_is_refused(tmp_path, content):
     ledger = tmp_path / "ledger.jsonl"
     ledger_key(ledger)
     (tmp_path / "ledger.jsonl.key").write_bytes(content)
-    with pytest.raises(LedgerError, match="is not the key of a ledger"):
+    with pytest.raises(LedgerError, match="is not a ledger key"):
         ledger_key(ledger)
 
 

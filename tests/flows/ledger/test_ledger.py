@@ -181,7 +181,7 @@ def test_a_refusal_names_what_holds_the_budget(ledger):
     ledger.reserve("b", pure(3))
     assert refusal(ledger.reserve, "c", pure(4)).endswith(
         "has 1.00 left until 1 December. Nothing was read or spent. Reserved, but never drawn:"
-        " a, b; what no run uses any more can be cancelled."
+        " a, b; cancel those that no run uses any more."
     )
 
 
@@ -271,7 +271,8 @@ def test_another_guarantee_is_refused(ledger, path, change, name, known, asked):
     expected = (
         f"{path}: campus-choice counts its budget by {name} {known}, but the configuration has"
         f" privacy.{name}: {asked}. Costs under the two cannot be added up. Set {name}: {known}."
-        " Another name is for other people: it begins a new budget. Nothing was read or spent."
+        " Use another name only for other people: it begins a new budget. Nothing was read or"
+        " spent."
     )
     for call in (other.balance, lambda: other.reserve("b", pure(1)), other.history):
         assert refusal(call) == expected

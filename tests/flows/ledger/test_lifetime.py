@@ -80,7 +80,8 @@ def test_a_limit_over_all_periods_is_a_hard_stop(path, clock):
             "Budget: this run would bring all releases of campus-choice since the first one to"
             " epsilon 3.10, and ledger.lifetime_epsilon allows epsilon 3.00 at delta 0 over all"
             " periods; epsilon 0.90 of it is left, and it does not renew. Ask for less, or raise"
-            " ledger.lifetime_epsilon, which allows more loss for good. Nothing was read or spent."
+            " ledger.lifetime_epsilon, which permanently allows more loss. Nothing was read or"
+            " spent."
         )
     assert path.read_bytes() == before
     release(ledger, "day-2", 0.9)
@@ -195,8 +196,8 @@ def test_a_limit_below_the_total_of_a_period_is_no_limit(limit):
 def test_the_worst_year_of_a_budget_that_renews(refresh, today, added):
     terms = terms_of(epsilon=2.0, refresh=refresh)
     assert yearly_text(terms, today) == (
-        "campus-choice: this budget renews, so what the same people lose adds up."
-        f" {added} (the plain sum). To stop it for good, set the most over all periods: for"
+        "campus-choice: this budget renews, so the losses of the same people add up."
+        f" {added} (the plain sum). To limit the total over all periods, set for"
         " example ledger.lifetime_epsilon: 20"
     )
 
@@ -205,7 +206,7 @@ def test_the_worst_year_knows_delta_and_limit():
     terms = terms_of(epsilon=0.1, delta=1e-6, refresh="monthly", lifetime_epsilon=0.5)
     assert yearly_text(terms, NOW.date()).endswith(
         "In 2026 its 12 months add up to epsilon 1.20 (the plain sum) at delta 1.2e-05;"
-        " ledger.lifetime_epsilon stops it for good at 0.50."
+        " ledger.lifetime_epsilon limits the total to 0.50."
     )
 
 

@@ -115,7 +115,7 @@ def test_an_end_that_is_cut_off_is_a_loss(file, path, left):
     assert file.read().loss == (
         f"{path}: {missing} bytes at its end are missing: it was cut off, deleted or replaced by an"
         " older copy. Put the newest copy back. Without one, count this budget as spent, or run"
-        " hushrank ledger recover, which says what is known to be."
+        " hushrank ledger recover, which lists the known spending."
     )
 
 
@@ -135,9 +135,10 @@ def test_lines_without_their_length_are_a_loss(file, path, lines):
     path.write_bytes(lines)
     Path(f"{path}.length").unlink()
     assert file.read().loss == (
-        f"{path}.length is missing, so nobody can tell whether this ledger is the newest. Put the"
-        " newest copy back, with the files beside it; or run hushrank ledger recover, which says"
-        " what is known to be spent."
+        f"{path}.length is missing, so hushrank cannot tell whether this ledger is the newest. Put"
+        " the newest copy back, with the files beside it; or run hushrank ledger recover, which"
+        " lists"
+        " the known spending."
     )
     file.accept_loss()
     assert file.read().loss is None
@@ -263,8 +264,8 @@ def test_a_ledger_of_somebody_else_is_refused(file, path, monkeypatch):
         " Correct ledger.path or its permissions."
     )
     assert message(file.append, "token", ONE) == (
-        f"{path}: the ledger cannot be written (Permission denied); what it held is unchanged."
-        " Make room or correct the permissions, then run again."
+        f"{path}: the ledger cannot be written (Permission denied); its content is unchanged."
+        " Free some space or correct the permissions, then run again."
     )
     assert message(file.hold("a").__enter__) == (
         f"{path}.runs: the lock of this run cannot be made (Permission denied)."
@@ -294,8 +295,8 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(file, path, monkeypatch, room):
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full_disk(room))
         assert message(file.append, token, TWO) == (
-            f"{path}: the ledger cannot be written (No space left on device); what it held is"
-            " unchanged. Make room or correct the permissions, then run again."
+            f"{path}: the ledger cannot be written (No space left on device); its content is"
+            " unchanged. Free some space or correct the permissions, then run again."
         )
     assert path.read_bytes() == ONE
     assert file.read().loss is None

@@ -56,7 +56,7 @@ def test_six_names_over_one_file_are_one_budget(survey, command):
         code, printed = command("ledger", "show", survey.config)
         assert code == 0
         assert "The same input is read as zoo-0 too." in printed
-        assert "epsilon 2.00; unless their people are others, this is one budget" in printed
+        assert "epsilon 2.00; unless they are different people, this is one budget" in printed
     assert survey.ledger.read_text().count('"event":"draw"') == 1
 
 

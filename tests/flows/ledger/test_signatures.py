@@ -143,8 +143,8 @@ def test_the_key_is_a_file_for_its_owner_that_openssl_reads(tmp_path):
     [
         (lambda path: path.unlink(), "cannot be read (No such file or directory)"),
         (lambda path: path.chmod(0o640), "can be read by other users"),
-        (lambda path: path.write_text("no key"), "is no private Ed25519 key"),
-        (lambda path: path.write_text(path.read_text()[:60]), "is no private Ed25519 key"),
+        (lambda path: path.write_text("no key"), "is not a private Ed25519 key"),
+        (lambda path: path.write_text(path.read_text()[:60]), "is not a private Ed25519 key"),
     ],
 )
 def test_a_bad_key_is_refused_and_nothing_is_spent(survey, command, tmp_path, spoil, told):

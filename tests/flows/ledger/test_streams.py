@@ -68,9 +68,9 @@ def test_a_stream_that_does_not_fit_is_refused_whole(ledger, path):
     ("number", "says"),
     [
         (-1, "is before the first of its stream, 2026-11-20"),
-        (0, "was drawn before, and a night of a stream is drawn once"),
+        (0, "was drawn before, and a night of a stream is drawn only once"),
         (2, "2026-11-21 comes first. hushrank catch-up"),
-        (3, "ended on 2026-11-22, its night 3. To go on, start a new stream "),
+        (3, "ended on 2026-11-22, its night 3. To continue, start a new stream "),
     ],
 )
 def test_nights_out_of_turn_are_refused(ledger, path, number, says):
@@ -197,8 +197,8 @@ def test_that_all_is_used_up_is_told_when_the_stream_has_ended(path, clock):
     [
         (None, (), "fits into the budget. Its first night pays for all until 2026-11-22"),
         (None, (pure(5),), "does not fit into the budget"),
-        (1, (pure(6),), "is paid for until 2026-11-22: 1 drawn, 2 to come"),
-        (3, (pure(6),), "ended on 2026-11-22. Another stream is paid for anew"),
+        (1, (pure(6),), "is paid for until 2026-11-22: 1 drawn, 2 left"),
+        (3, (pure(6),), "ended on 2026-11-22. Another stream costs its own budget"),
     ],
 )
 def test_a_forecast_says_until_when_nights_are_paid_for(drawn, spends, says):

@@ -248,7 +248,7 @@ def test_without_a_server_serve_says_what_to_do(nightly, monkeypatch, command, u
     ("cron", "message"),
     [
         (None, 'no schedule. Add --cron "0 2 * * *", or write schedule.cron into the file.'),
-        ("at two", "cron: 'at two' is no schedule; it has five fields"),
+        ("at two", "cron: 'at two' is not a schedule; write five fields"),
     ],
 )
 def test_a_schedule_that_is_none_is_refused(nightly, command, cron, message):
@@ -275,7 +275,7 @@ def test_a_lost_server_is_waited_for_and_serving_goes_on(nightly, command, monke
     monkeypatch.setattr(scheduled.nights, "serve", serve)
     code, printed = command("serve", nightly.config, "--cron", "0 2 * * *")
     assert code == 0
-    assert "The Prefect server does not answer: waiting for it." in printed
+    assert "The Prefect server does not answer. Waiting for it." in printed
     assert len(served) == 2
     assert waits == [schedule_commands.WAIT_SECONDS] * 2
 

@@ -111,7 +111,7 @@ def test_ranks_over_time_are_drawn(output, command, tmp_path, ending):
 def test_untouched_releases_pass_the_check(output, command):
     code, printed = command("history", output, "--verify")
     assert code == 0
-    assert printed.strip() == "4 releases are as they were published."
+    assert printed.strip() == "4 releases are unchanged."
 
 
 @pytest.mark.parametrize("name", ["release.json", "ranking.csv", "report.html"])
@@ -202,5 +202,5 @@ def test_nights_of_a_stream_are_compared_by_what_they_share(tmp_path, command):
 def test_a_day_without_an_earlier_release_is_refused(output, command, since):
     code, printed = command("history", output, "--since", since)
     assert code == 2
-    assert f"--since {since}: no release of that day comes before the last." in printed
+    assert f"--since {since}: there is no earlier release of that day." in printed
     assert "--since: must be a date" in command("history", output, "--since", "May")[1]

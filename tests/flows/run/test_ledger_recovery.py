@@ -371,7 +371,7 @@ def test_entries_of_a_wrong_clock_are_set_right_and_stay_spent(tmp_path):
     )  # the first entry of all: nothing to compare
     release(wrong, "a", 4.0)
     right = ledger_at(tmp_path, NOW)
-    with pytest.raises(LedgerError, match="hushrank ledger recover sets it right"):
+    with pytest.raises(LedgerError, match="hushrank ledger recover corrects it"):
         right.reserve("b", Spend(epsilon=1.0))
     accept(right)
     assert right.balance().spent_epsilon == 4.0  # drawn before now, so it counts now
@@ -387,7 +387,7 @@ def test_entries_of_a_wrong_clock_are_set_right_and_stay_spent(tmp_path):
 def test_any_lead_that_stops_a_run_can_be_set_right(tmp_path, lead):
     release(ledger_at(tmp_path, NOW + lead), "a", 4.0)
     right = ledger_at(tmp_path, NOW)
-    with pytest.raises(LedgerError, match="hushrank ledger recover sets it right"):
+    with pytest.raises(LedgerError, match="hushrank ledger recover corrects it"):
         right.check(Spend(epsilon=1.0), InputNames("", ()))
     (told,) = found(right)
     assert told == (
@@ -448,7 +448,7 @@ def spoiled(survey, how: str) -> None:
 
 SPOILED = {
     "no key": "is not the key that this ledger was written with",
-    "empty key": "is not the key of a ledger",
+    "empty key": "is not a ledger key",
     "another key": "is not the key that this ledger was written with",
     "open key": "can be read by other users",
     "length": "it does not hold a number that an append writes",
@@ -473,7 +473,7 @@ def test_verify_says_what_a_run_would_be_refused_for(survey, command, how):
         assert (code == 0) == recoverable, (asked, printed)
         assert (SPOILED[how] in told) != recoverable, (asked, printed)
         assert "nothing is wrong" not in told
-        assert "every line is as it was written" not in told
+        assert "every line is unchanged" not in told
 
 
 def test_a_confidential_folder_of_another_user_is_refused(survey, command, monkeypatch):

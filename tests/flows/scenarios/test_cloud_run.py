@@ -76,7 +76,7 @@ def test_a_run_publishes_once_and_leaves_nothing_here(cloud, command, store):
     assert folder == f"zoo/releases/{release['created'][:10]}-{release['release_id']}"
     assert sorted(cloud.folder.iterdir()) == here
     code, printed = command("ledger", "verify", cloud.config)
-    assert "gs://budget/zoo/ledger.jsonl: every line is as it was written." in printed
+    assert "gs://budget/zoo/ledger.jsonl: every line is unchanged." in printed
     code, printed = command("history", cloud.config)
     assert code == 0, printed
     assert release["release_id"] in printed

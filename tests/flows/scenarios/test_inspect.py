@@ -132,7 +132,7 @@ def test_it_shows_lengths_of_ballots_and_columns_that_are_not_read(name, layout,
     found = look(reduction_of(survey, tmp_path / "w"))
     assert found.lengths == {1: 1, 2: 2, 3: 1}
     printed = " ".join(command("inspect", survey.config, YES)[1].split())
-    assert "items that a valid ranking lists" in printed
+    assert "number of items in a valid ranking" in printed
     assert "2 2 50.0 %" in printed
     assert "Not read: weather." in printed
 
@@ -326,7 +326,7 @@ def test_a_log_whose_words_do_not_fit_is_explained(survey, command):
     pq.write_table(table.set_column(place, "outcome", words), survey.folder / "answers.parquet")
     printed = command("inspect", survey.config, YES)[1]
     assert "outcome is not +1, -1 or 0" in printed
-    assert "columns, words or items do not fit" in " ".join(printed.split())
+    assert "columns, words or items do not match" in " ".join(printed.split())
     assert ITEMS[0] not in printed  # there is no exposure to show
 
 

@@ -59,7 +59,9 @@ def test_every_place_tells_the_loss_since_the_first_release(daily, command, toda
     assert SINCE_FIRST in printed
     year = datetime.now(UTC).year
     assert f"In {year} its 36" in printed
-    assert "set the most over all periods: for example ledger.lifetime_epsilon: 20" in printed
+    assert (
+        "limit the total over all periods, set for example ledger.lifetime_epsilon: 20" in printed
+    )
     assert SINCE_FIRST in repr(hr.Ledger(daily.ledger))
     assert hr.Ledger(daily.ledger).balance.lifetime.spent_epsilon == 3.3
     metrics = (daily.folder / "hushrank.prom").read_text()

@@ -121,7 +121,9 @@ def test_what_privatize_writes_is_ranked_by_the_job_that_it_prints(
         "random-pairs", "--epsilon", 3, *options, "--out", out,
     )  # fmt: skip
     assert code == 0, printed
-    assert ("Which items somebody ranked is not hidden." in printed) == ("items" not in options)
+    assert ("The file does not hide which items a person ranked." in printed) == (
+        "items" not in options
+    )
     lines = yaml.safe_load(printed.partition("In the job that ranks it:\n")[2])
     lines["input"]["paths"] = [str(out)]
     ballots.set(**lines, method="borda")
@@ -218,9 +220,12 @@ KIND = ("--kind", "rankings", "--epsilon", 1)
 MISTAKEN_OPTIONS = [
     (("--pairs", 1), "--pairs, --hide and --items are for --mechanism random-pairs."),
     (("--mechanism", "random-pairs", "--pairs", 0), "--pairs must be 1 to 100, got 0"),
-    (("--mechanism", "random-pairs", "--hide", "items"), "--hide items needs --items, the file of"),
+    (("--mechanism", "random-pairs", "--hide", "items"), "--hide items and --items, the file of"),
     (("--mechanism", "random-pairs", "--hide", "all"), "--hide must be order or items, got 'all'"),
-    (("--mechanism", "random-pairs", "--contest", "c"), "--contest is not for --mechanism random-"),
+    (
+        ("--mechanism", "random-pairs", "--contest", "c"),
+        "--contest does not work with --mechanism random-",
+    ),
 ]
 
 

@@ -198,7 +198,7 @@ def test_a_fresh_draw_that_died_before_it_was_published_is_not_drawn_again(
 def test_a_fresh_draw_is_of_a_release_that_a_ledger_counts(survey, command):
     for flags in (["--unsafe-seed", 7], ["--no-privacy"]):
         code, printed = command("run", survey.config, "--direct", "--again", *flags)
-        assert (code, "--again asks for a release that the ledger counts" in printed) == (2, True)
+        assert (code, "--again makes a release that the ledger counts" in printed) == (2, True)
 
 
 def test_a_file_that_changes_between_its_digest_and_its_rows_costs_nothing(

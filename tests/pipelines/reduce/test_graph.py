@@ -67,6 +67,11 @@ def test_edges_have_two_ends(tmp_path, kind):
     assert all(stage.writes for stage in sinks)
 
 
+def test_the_graph_says_what_it_does(tmp_path):
+    found = [stage.name for stage in stages(job_of("responses", tmp_path / "in", tmp_path / "w"))]
+    assert found == ["Read", "Encode", "Bound", "Count", "Write"]
+
+
 def test_where_rows_of_heavy_people_wait_on_an_engine(tmp_path):
     job = job_of("comparisons", tmp_path / "in", tmp_path / "work")
     assert not [stage for stage in stages(job) if WAITING in (*stage.reads, *stage.writes)]

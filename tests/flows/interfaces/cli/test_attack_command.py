@@ -140,7 +140,7 @@ MISTAKES = [
     ),
     (
         ("lists", "--epsilon", 1, "--items", 3),
-        "--items is for the table without files; leave it out.",
+        "--items applies only without files; leave it out.",
     ),
     (("absent.parquet", "--epsilon", 1), "{folder}/absent.parquet: no such file."),
     (

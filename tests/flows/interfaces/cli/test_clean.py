@@ -45,7 +45,7 @@ def test_what_is_over_its_time_is_listed_and_then_deleted(survey, command, relea
     before = names(released)
     assert {"rejects", "diagnostics.json", "error.txt", "drawn.npz"} <= before
     age(survey.work, 29)
-    assert "Nothing is kept for longer" in command("clean", survey.config)[1]
+    assert "No file is older than section retention allows" in command("clean", survey.config)[1]
     age(survey.work, 31)
     code, printed = command("clean", survey.config)
     assert (code, names(released)) == (0, before)
@@ -90,7 +90,10 @@ def test_a_release_that_waits_to_be_published_keeps_everything(survey, command, 
     assert "drawn.npz" in before
     age(survey.work, 4000)
     survey.set(retention={"rejects_days": 0, "drawn_days": 0})
-    assert "Nothing is kept for longer" in command("clean", survey.config, "--delete")[1]
+    assert (
+        "No file is older than section retention allows"
+        in command("clean", survey.config, "--delete")[1]
+    )
     assert names(work) == before
     code, printed = command("run", survey.config, "--direct")
     assert (code, "nothing was spent now" in printed) == (0, True)
@@ -137,7 +140,10 @@ def test_rows_of_a_release_whose_mechanism_failed_go_and_the_mark_stays(
     (work,) = (path for path in survey.work.iterdir() if path.is_dir())
     set_aside(work)
     age(survey.work, 29)
-    assert "Nothing is kept for longer" in command("clean", survey.config, "--delete")[1]
+    assert (
+        "No file is older than section retention allows"
+        in command("clean", survey.config, "--delete")[1]
+    )
     age(survey.work, 31)
     assert command("clean", survey.config, "--delete")[0] == 0
     assert names(work) == {"draw-failed"}

@@ -96,7 +96,7 @@ MISTAKES = [
     ),
     (
         ("--epsilon-column", "eps"),
-        "Epsilons that come with the answers need bounds: add for example --epsilon-range 0.1 5.",
+        "Epsilons from a column or table need bounds: add for example --epsilon-range 0.1 5.",
     ),
     (
         ("--epsilon", 1, "--budget", "per_year"),

@@ -57,7 +57,7 @@ def test_nobodys_name_and_no_true_rank_is_in_the_file(tmp_path, command, ballots
         "privatize", ballots, "--kind", "rankings", *COLUMNS, "--out", out, "--epsilon", 1
     )
     assert code == 0, printed
-    assert "New numbers stand for people, one for each ranking." in printed
+    assert "Each ranking has a new number in place of a person." in printed
     assert "the exponent is epsilon m / 2" in printed
     text = out.read_text()
     assert text.splitlines()[0] == '"voter","candidate","place","epsilon"'
@@ -89,7 +89,7 @@ MISTAKES = [
     ((*KIND, *EPSILON, "--ties", "split"), "--ties must be refuse or random, got 'split'"),
     (
         (*KIND, "--epsilon-column", "e", "--epsilon-range", 1, 2, "--mechanism", "laplace-ranks"),
-        "--mechanism laplace-ranks takes one --epsilon for all rankings.",
+        "--mechanism laplace-ranks needs one --epsilon for all rankings.",
     ),
     (
         (*KIND, "--epsilon", 0),
@@ -142,7 +142,7 @@ def test_preflib_files_have_no_columns_and_name_their_faults(tmp_path, command):
     code, printed = command("privatize", source, "--out", out, *EPSILON, "--item", "x")
     assert (code, printed.strip()) == (
         2,
-        "A PrefLib file has no columns and names nobody: give --epsilon, and no column.",
+        "A PrefLib file has no columns: give --epsilon, and no options that name a column.",
     )
     code, printed = command("privatize", source, "--out", out, *EPSILON)
     assert (code, printed.strip()) == (

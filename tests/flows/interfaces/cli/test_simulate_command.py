@@ -25,7 +25,7 @@ def test_the_defaults_make_a_survey_that_can_be_run(tmp_path):
     result = run(folder, "--people", 40)
     assert result.exit_code == 0
     assert result.stdout == (
-        f"Wrote the answers of 40 invented people to {folder}/survey\n"
+        f"Wrote the answers of 40 simulated people to {folder}/survey\n"
         f"and the true scores to {folder}/truth.csv.\n"
         f"Next: hushrank run {folder}/survey.yaml\n"
     )
@@ -69,8 +69,11 @@ def test_a_simulated_test_can_be_run(tmp_path):
         (["--link", "cauchy"], "link must be one of logistic, probit, laplace; got 'cauchy'."),
         (["--format", "xml"], "format must be parquet, csv or jsonl, got 'xml'"),
         (["--kind", "rankings"], "kind must be comparisons or responses, got 'rankings'"),
-        (["--answers", 3], "--answers is not for --kind comparisons; leave it out"),
-        (["--kind", "responses", "--ties", 0.1], "--ties is not for --kind responses; leave it"),
+        (["--answers", 3], "--answers does not apply to --kind comparisons; leave it out"),
+        (
+            ["--kind", "responses", "--ties", 0.1],
+            "--ties does not apply to --kind responses; leave it",
+        ),
         (
             ["--kind", "responses", "--items", 5, "--answers", 6],
             "answers must be between 1 and 5, got 6. Nothing was written.",
@@ -94,6 +97,6 @@ def test_a_folder_in_use_is_refused(tmp_path):
 
 def test_an_object_store_is_refused(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="a folder of this machine, not to an object store"):
+    with pytest.raises(ConfigError, match="only to a local folder, not to an object store"):
         run("gs://bucket/trial")
     assert not list(tmp_path.iterdir())

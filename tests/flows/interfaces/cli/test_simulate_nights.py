@@ -15,13 +15,13 @@ def test_the_command_says_how_to_rank_all_nights(tmp_path, command):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--habit", "0.5"], "--habit goes with --nights"),
-        (["--first", "2026-01-01"], "--first goes with --nights"),
-        (["--nights", "3", "--events"], "--events is not for --nights"),
+        (["--habit", "0.5"], "--habit needs --nights"),
+        (["--first", "2026-01-01"], "--first needs --nights"),
+        (["--nights", "3", "--events"], "--events does not apply to --nights"),
         (["--nights", "0"], "nights must be between 1 and 1100, got 0"),
         (["--nights", "3", "--habit", "2"], "chance must be above 0 and at most 1"),
         (["--nights", "3", "--first", "tomorrow"], "--first: must be a date"),
-        (["--nights", "3", "--kind", "responses"], "--nights is not for --kind responses"),
+        (["--nights", "3", "--kind", "responses"], "--nights does not apply to --kind responses"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(tmp_path, command, words, message):

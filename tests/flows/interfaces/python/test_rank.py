@@ -166,7 +166,7 @@ def test_what_it_publishes_is_what_the_command_line_publishes(
 
 def test_without_a_ledger_it_is_refused_or_unsafe(here: None, job: dict[str, Any]):
     job["ledger"] = None
-    with pytest.raises(ConfigError, match="adds up what all releases"):
+    with pytest.raises(ConfigError, match="adds up the privacy cost of all releases"):
         hr.rank(TABLE, **job)
     release = hr.rank(TABLE, **job, unsafe=True)
     assert not release.safe
@@ -191,7 +191,7 @@ def test_without_a_ledger_it_is_refused_or_unsafe(here: None, job: dict[str, Any
         ({"name": None}, "name: missing"),
         (
             {"again": True, "ledger": None, "unsafe": True},
-            "again: asks for a release that a ledger",
+            "again: makes a release that a ledger",
         ),
         ({"schedule": {"partition": "date"}}, "a table in memory has none"),
     ],

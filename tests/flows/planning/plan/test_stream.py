@@ -109,10 +109,10 @@ def test_the_command_says_what_to_take_and_what_it_leaves_out(command):
     assert "of the answers are left out" in printed
     assert "No answer was read; nothing was spent." in printed
     code, printed = command("plan", "--stream", 60, "--habit", "1")
-    assert "Take no caps" in printed
-    assert "A stream then gains nothing" in printed
+    assert "Use no caps" in printed
+    assert "A stream gains nothing then" in printed
     code, printed = command("plan", "--stream", 30, "--habit", "0.1", "--people", 2)
-    assert "all items are equal" in printed
+    assert "calling all items equal" in printed
     assert "recommended" not in printed
 
 
@@ -121,15 +121,15 @@ def test_the_command_says_what_to_take_and_what_it_leaves_out(command):
 def test_the_lines_for_the_file_are_a_stream_of_what_was_planned(command, show, delta):
     words = ("plan", "--stream", 60, "--show", show, "--habit", "0.14", "--delta", delta)
     _, printed = command(*words, "--people", 4000, "--max-contributions", 3)
-    lines = printed.split("In the file of a survey:\n")[1].splitlines()[:2]
+    lines = printed.split("In the survey's YAML file:\n")[1].splitlines()[:2]
     content = yaml.safe_load("\n".join(lines).replace("DATE", "2026-11-20"))
     privacy = PrivacyConfig(**content["privacy"])
     assert (privacy.epsilon, privacy.delta, privacy.max_contributions) == (1.0, float(delta), 3)
     stream = StreamConfig(**{**content["schedule"]["stream"], "first": "2026-11-20"})
     assert stream.nights == 60
     assert stream.show.window == {"14": 14, "night": 1, "all": None}[show]
-    assert f"Take {stream.participations} nights of a person, at least {stream.gap}" in printed
-    assert f"and {stream.bands or 1} band" in printed
+    assert f"Count {stream.participations} nights per person, at least {stream.gap}" in printed
+    assert f"and use {stream.bands or 1} band" in printed
 
 
 def test_the_document_holds_what_is_printed(capsys):
@@ -144,7 +144,7 @@ def test_the_document_holds_what_is_printed(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("a.yaml", "--stream", 9, "--habit", "1"), "--stream goes without a YAML file"),
+        (("a.yaml", "--stream", 9, "--habit", "1"), "--stream excludes a YAML file"),
         (("--stream", 9), "name one at least"),
         (("--stream", 0, "--habit", "1"), "nights must be at least 1 and at most 1100"),
         (("--stream", 9, "--habit", "2"), "--habit 2: must be a chance"),

@@ -215,12 +215,12 @@ def test_the_method_is_the_best_or_the_plainest_of_equals(survey):
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [
-        ({}, (), "--people: missing; about how many people will answer? --people 300"),
+        ({}, (), "--people: missing. Say about how many people will answer: --people 300"),
         ({}, ("--people", 0), "--people must be at least 1, got 0"),
         ({}, ("--people", 9, "--target", "top"), "--target top: must be one of top, best, order"),
         ({}, ("--people", 9, "--target", "top=2"), "--target top=2: must be one of"),
-        ({}, ("--people", 9, "--epsilon", "1:2"), "--epsilon 1:2: with a YAML file, name single"),
-        ({}, ("--people", 9, "--answers", 3), "--answers and --per-user go without a YAML file"),
+        ({}, ("--people", 9, "--epsilon", "1:2"), "--epsilon 1:2: with a YAML file, give single"),
+        ({}, ("--people", 9, "--answers", 3), "--answers and --per-user apply only without"),
         ({}, ("--people", 9, "--spread", -1), "--spread must be from 0 to 1000, got -1.0"),
         ({}, ("--people", 9, "--plot", "plan.pdf"), "--plot plan.pdf: must end in .svg or .png"),
         ({"items": {"count": 3001}}, ("--people", 9), "items must be at most 3000 to invent a"),

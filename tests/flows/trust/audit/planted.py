@@ -18,14 +18,14 @@ from hushrank.estimation.common import central_noise
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.fit import many_fits
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import measurements
+from hushrank.estimation.responses import measurements, sheet_totals
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.counts import streams
 from hushrank.flows.methods.rankings import trusted_rankings
 from hushrank.flows.methods.reductions import CountedMethod
-from hushrank.flows.methods.responses import spectral
+from hushrank.flows.methods.responses import spectral, totals
 from hushrank.flows.run import drawn
 from hushrank.flows.run.context import Survey
 from hushrank.flows.run.job import read_survey
@@ -47,6 +47,7 @@ COMPARED: Settings = {"kind": "comparisons", "paths": ["rows.csv"], "design": "b
 TIED: Settings = {**COMPARED, "ties": "random"}
 RANKED: Settings = {"kind": "rankings", "paths": ["rows.csv"]}
 TESTED: Settings = {"kind": "responses", "paths": ["rows.csv"]}
+SHEETS: Settings = {**TESTED, "missing": "set-aside"}
 USER: Settings = {"unit": "user", "epsilon": 2.0, "max_contributions": 6}
 GAUSSIAN: Settings = {**USER, "noise": "gaussian", "delta": 1e-6}
 ADDED: Settings = {**USER, "adjacency": "add-remove"}
@@ -102,6 +103,10 @@ JOBS: dict[str, Settings] = {
     "objective, small delta": job(COMPARED, GAUSSIAN, "noisy-objective", **SIZE),
     "spectral": job(TESTED, USER, "spectral"),
     "spectral, look": job(TESTED, {**USER, "look": 0.1}, "spectral"),
+    "totals": job(SHEETS, {**USER, "max_contributions": 12}, "totals"),
+    "totals, Gaussian, added": job(
+        SHEETS, {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"}, "totals"
+    ),
     "borda": job(RANKED, TRUSTED, "borda"),
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
@@ -250,6 +255,43 @@ def twice_the_people(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(spectral, "reduce_test", of_answers)
 
 
+def right_answers_alone(patch: pytest.MonkeyPatch) -> None:
+    """A wrong answer counts 0 and a right one twice: a sheet that comes moves a total by 2."""
+    right = totals.release_sheet_totals
+
+    def wrong(counted: Any, calibration: Any, bits: Any) -> Any:
+        entries, shape = counted.entries.copy(), counted.shape
+        people = entries[shape.n_items :].sum() // shape.sheet_weight
+        entries[: shape.n_items] += shape.answer_weight * people
+        return right(replace(counted, entries=entries), calibration, bits)
+
+    patch.setattr(totals, "release_sheet_totals", wrong)
+
+
+def histogram_for_free(patch: pytest.MonkeyPatch) -> None:
+    """Sheets by raw score are left out of the sensitivity."""
+    right = sheet_totals.sheet_totals_sensitivity
+
+    def wrong(params: Any, n_items: int, answer_weight: int, sheet_weight: int) -> Sensitivity:
+        whole = right(params, n_items, answer_weight, sheet_weight)
+        sides = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+        l1 = whole.l1 - sides * sheet_weight
+        return Sensitivity(l1, whole.l2_squared - sides * sheet_weight**2)
+
+    patch.setattr(sheet_totals, "sheet_totals_sensitivity", wrong)
+
+
+def sheets_told(patch: pytest.MonkeyPatch) -> None:
+    """How many sheets count is told as it is, beside noisy totals."""
+    right = totals.Totals.draw
+
+    def wrong(self: Any, exact: Any, mechanism: Any, bits: Any) -> Any:
+        people = exact["sheets"][mechanism.shape.n_items :].sum(keepdims=True)
+        return {**right(self, exact, mechanism, bits), "people": people}
+
+    patch.setattr(totals.Totals, "draw", wrong)
+
+
 def charged_as_added(patch: pytest.MonkeyPatch) -> None:
     """Whatever the method, a replaced person is charged as one who comes or goes."""
     right = PrivacyConfig.params
@@ -355,6 +397,10 @@ BUGS: dict[str, Bug] = {
     "half the noise, ties": Bug("pairs, ties", less_noise(tie_counts)),
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
     "half the noise, tests": Bug("spectral", less_noise(measurements)),
+    "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
+    "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
+    "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
+    "how many sheets count is told": Bug("totals, Gaussian, added", sheets_told),
     "half the noise, borda": Bug("borda", less_noise(noisy_rankings)),
     "half the noise, kemeny": Bug("kemeny", less_noise(noisy_rankings)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(noisy_rankings)),

@@ -21,13 +21,13 @@ import pytest
 from hushrank.flows.errors import AuditStopped
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.trust.audit import audit as whole
-from hushrank.flows.trust.audit.central import counts_of
 from hushrank.flows.trust.audit.drawing import Workers
 from hushrank.flows.trust.audit.nights import Nights
 from hushrank.flows.trust.audit.result import AuditFound, Draws, Looks, Part
 from hushrank.privacy.audit_law import epsilon_of_shift
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
+from tests.flows.small_jobs import SMALL_JOBS
 from tests.flows.trust.audit.planted import (
     BUGS,
     JOBS,
@@ -38,7 +38,6 @@ from tests.flows.trust.audit.planted import (
     unheard_noise,
     unheard_noise_of_covariates,
 )
-from tests.flows.small_jobs import SMALL_JOBS
 from tests.statistics import FALSE_POSITIVE_RATE
 
 RUNS = 250
@@ -49,6 +48,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
     *("random-pairs, hidden items", "auto", "spectral, look", "footrule, look"),
+    *("totals", "totals, Gaussian, added"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -56,6 +56,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
+    *("totals", "totals, Gaussian, added"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -70,7 +71,8 @@ FAULTS = (
     "thresholds of twice the epsilon, random-pairs, hidden items",
     *("half the noise, objective, where it is drawn", "half the noise, objective"),
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
-    *("adjacency confused, borda", "twice L count, spectral"),
+    *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
+    *("right answers alone", "sheets by score for free", "how many sheets count is told"),
 )
 
 
@@ -108,7 +110,7 @@ def law_of(part: Part) -> NoiseLaw:
         case Nights(stream=stream):
             return stream.law
         case Draws(mechanism=mechanism):
-            return counts_of(mechanism).law
+            return getattr(mechanism, "counts", mechanism).law  # of a list of counts, its own
     raise TypeError(part.source)
 
 

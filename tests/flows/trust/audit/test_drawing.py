@@ -11,8 +11,8 @@ from hushrank.flows.trust.audit import audit as whole
 from hushrank.flows.trust.audit.drawing import MOST_NUMBERS, MOST_RUNS, outputs_until
 from hushrank.flows.trust.audit.result import Untold
 from hushrank.privacy.audit import Rows, audit_epsilon
-from tests.flows.trust.audit.planted import BUGS, survey_of
 from tests.flows.small_jobs import SMALL_JOBS
+from tests.flows.trust.audit.planted import BUGS, survey_of
 
 FEWER = 400_000
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
-from hushrank.flows.release.public_pairs import Rows
-from hushrank.flows.release.released import Figure, ReleasedRecord
+from hushrank.flows.release.released import Figure, ReleasedRecord, Rows
 from hushrank.privacy.ranking_sensitivity import Part
 
 

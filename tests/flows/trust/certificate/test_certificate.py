@@ -22,9 +22,9 @@ from hushrank.flows.release.release import load_release
 from hushrank.flows.trust.certificate.build import ledger_part
 from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
 from hushrank.flows.trust.certificate.model import Certificate
-from tests.flows.certificate.formulas import number
 from tests.flows.conftest import Survey
 from tests.flows.every_method import survey_of
+from tests.flows.trust.certificate.formulas import number
 from tests.ledgers import Clock, pure, release, terms_of
 
 PAGE = "<html></html>"

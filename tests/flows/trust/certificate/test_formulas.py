@@ -12,7 +12,7 @@ from hushrank.flows.methods.counts import noisy_counts, noisy_pairs, tie_outcome
 from hushrank.flows.methods.formulas import Formula, bounds_of, sides_of
 from hushrank.flows.methods.likelihood.draws import OF_EXPOSURES, OF_SCORES
 from hushrank.flows.methods.rankings.trusted_rankings import rankings_formula
-from hushrank.flows.methods.responses import spectral
+from hushrank.flows.methods.responses import spectral, totals
 from hushrank.privacy import sensitivity as derivations
 from hushrank.privacy.gradient_sensitivity import LossBounds, gradient_sensitivity
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
@@ -26,7 +26,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import stream_of
 from hushrank.privacy.stream_encoder import Terms, Workload
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
-from tests.flows.certificate.formulas import evaluated
+from tests.flows.trust.certificate.formulas import evaluated
 
 SIZES = (2, 3, 5, 8)
 
@@ -134,6 +134,10 @@ def test_test_answers_and_rankings():
         own = {"n": n, "L": params.max_contributions, "sides": sides_of(params)}
         formula = spectral.RESTATED.formula({**own, "edges": n - 1, "degree": n - 1})
         assert comes_to(formula) == measurement_sensitivity(params, n, n - 1, n - 1)
+        for answer, sheet in ((1, 1), (1, 25), (3, 2)):
+            sheets = {**own, "answer_weight": answer, "sheet_weight": sheet}
+            wanted = derivations.sheet_totals_sensitivity(params, n, answer, sheet)
+            assert comes_to(totals.RESTATED.formula(sheets)) == wanted
         for weights in (
             {Part.ABOVE: 1},
             {Part.NETS: 3, Part.SQUARES: 1, Part.RANKINGS: 7},

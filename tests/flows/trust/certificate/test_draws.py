@@ -22,8 +22,8 @@ from hushrank.flows.methods.draws import (
     as_shown,
 )
 from hushrank.flows.run.job import read_survey
-from tests.flows.certificate.formulas import evaluated, number
 from tests.flows.every_method import COMPARISONS, PER_PERSON, VARIANTS, survey_of
+from tests.flows.trust.certificate.formulas import evaluated, number
 
 WORDS = 1 << 64
 MORE = {  # key -> value, of a job on comparisons
