@@ -1481,6 +1481,17 @@ def graph_sizes(pairs: list[list[int]] | None) -> tuple[int | None, int | None]:
     return sum(map(len, pairs)), max(ends.values())
 
 
+INPUTS_OF_SHEETS = ("n", "L", "sides", "answer_weight", "sheet_weight")
+OF_TESTS: dict[str, Callable[[Bundle, Document], Norms]] = {
+    "measurement_sensitivity": lambda b, released: measurements(
+        b.rows, b.sides, b.items, *graph_sizes(released["pairs"])
+    ),
+    "sheet_totals_sensitivity": lambda b, released: sheet_totals(
+        b.rows, b.sides, b.items, released["answer_weight"], released["sheet_weight"]
+    ),
+}
+
+
 def encoder(window: int | None, bands: int) -> list[int]:
     """The first column of the square root of the matrix of ones for `window` nights, in 2^-20:
     binomials C(2 i, i) / 4^i, whose convolution with themselves is 1, 1, ... [FHU22]."""
@@ -1546,11 +1557,8 @@ def count_norms(
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
         return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights)
-    if derivation == "measurement_sensitivity":
-        return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
-    if derivation == "sheet_totals_sensitivity":
-        answer, sheet = released["answer_weight"], released["sheet_weight"]
-        return sheet_totals(b.rows, b.sides, b.items, answer, sheet)
+    if derivation in OF_TESTS:
+        return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
         q, first = len(release["effects"]), release["effects"][0]["scale"] is None
         kinds = (2, 128 * q, 4096 * (q * (q + 1) // 2 - first))
@@ -1622,8 +1630,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
         return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
     if derivation == "sheet_totals_sensitivity":
-        own = {name: released[name] for name in ("answer_weight", "sheet_weight")}
-        return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
+        return {each: (of_unit | released)[each] for each in INPUTS_OF_SHEETS}
     if derivation in RANKED:
         parts = dict.fromkeys(RANKED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
