@@ -22,7 +22,7 @@ from hushrank.flows.ledger.texts import (
     since_first_text,
     spend_text,
 )
-from hushrank.flows.planning.plan.worth import worth_note
+from hushrank.flows.planning.plan.worth import worth_note, worth_of
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -38,8 +38,7 @@ from hushrank.flows.release.wording import (
 from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
-from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import engine_notes, input_notes, look_notes, readings
+from hushrank.flows.run.notes import engine_notes, input_notes, look_notes, readings
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console
@@ -132,19 +131,6 @@ def alert_text(balance: Balance, fraction: float) -> str:
     return f"Budget alert: {alert_sentence(fraction)} {left}"
 
 
-def night_text(result: NightResult) -> str:
-    """A line about one night, or about a run of a schedule without nights."""
-    name = f"{result.night or 'run'}  {result.status}"
-    if result.outcome is None:
-        return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
-    spent = result.outcome.spent
-    cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
-    if spent == FREE:
-        cost = "paid for with its stream"
-    late = f" {result.outcome.late}".rstrip()
-    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}{late}"
-
-
 def expected_error(release: Release) -> str:
     """What privatised answers say, before scores are fitted to them; empty where none were."""
     known = release.privacy.parameters
@@ -182,7 +168,7 @@ def check_notes(job: Job) -> tuple[str, ...]:
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
     notes += [f"No data was read. {each.text}" for each in readings(job)]
-    if note := worth_note(job.config, job.worth):
+    if note := worth_note(job.config, worth_of(job.config, job.drawn_by)):
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)

@@ -5,7 +5,9 @@ the catalogue, its result is a word that means something. The look releases two 
 many votes say that rows fit and how many say that they do not. Who votes:
 
     unit `comparison`   every row, by itself
-    unit `user`         every person, once: "fits" if at least half of their rows do, and one does
+    unit `user`         every person, once: "fits" if at least half of their rows do, and one does;
+                        where a row is one item of a ranking: if all of their rows do, and there is
+                        one, because a ranking without an item that it had is another ranking
 
 A vote follows from the unit's own rows and public settings alone. A row that breaks a rule and
 names no person is nobody's: under unit `user` it has no vote, so the look rests on no guess whose

@@ -26,6 +26,7 @@ from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate
 from hushrank.flows.methods.counts.noisy_counts import ReleasedCounts
 from hushrank.flows.methods.counts.noisy_pairs import ReleasedPairs
 from hushrank.flows.methods.likelihood.perturbed_mle import ReleasedScores
+from hushrank.flows.release.archive import REPORT, Attach
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,
@@ -202,3 +203,8 @@ def make_nights(
             build_release(origin, ITEMS, estimate, privacy, released, Scale.WIN_SHARE, warnings)
         )
     return releases
+
+
+def page(html: str) -> Attach:
+    """What attaches this page to a release as its report."""
+    return lambda _files: {REPORT: html.encode()}

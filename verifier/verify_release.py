@@ -3242,7 +3242,8 @@ private-sums randomised-response: Warner, Randomized response (1965); {XSC}, sec
     answer) and S.2 (all answers of a person).
 private-sums laplace-response: {DMNS}, on each answer; {XSC}, Scenario V.
 randomised-answers: Warner, Randomized response (1965); {NZ}, Section 5 (its baseline).
-mallows: {RDP}, Algorithm 1 and Theorem 1.
+mallows: {RDP}, Algorithm 1 and Lemmas 1 and 2 (with erratum E4). || {RDP}, Algorithm 1 and Theorem
+    1.
 laplace-ranks: {RDP}, Lemma 3, with discrete Laplace noise.
 random-pairs: Warner, Randomized response (1965), on pairs drawn without looking at the order; see
     hushrank's privacy/random_pairs.py

@@ -60,8 +60,13 @@ class ModelConfig(Section):
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
         epsilon_cap: under `unit: local`, an answer of a larger epsilon pulls no harder than one of
             this epsilon. It bounds what somebody gains who claims a large epsilon for a lie.
-        debiased: undo what the mechanism does to rankings; `auto` undoes it if that promises the
-            smaller errors, and draws scores towards zero as far as chance is left in them.
+        debiased: undo what the mechanism does to rankings; `auto` undoes it and draws scores
+            towards zero as far as chance is left in them. With `common_order` it undoes pairs only
+            if that promises the smaller errors; without, nothing else gives an order.
+        common_order: under `unit: local`, states that people rank by one common order, from which
+            they stray by chance: a ranking with the better of two items in front is at least as
+            common as the one with these two exchanged. Only then is the order of private rankings
+            that of the true ones where the mechanism was not undone.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -75,6 +80,7 @@ class ModelConfig(Section):
     ridge: Setting = Field(default=1.0, examples=["1"])
     epsilon_cap: Setting | None = Field(default=None, examples=["1"])
     debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
+    common_order: bool = Field(default=False, examples=["true"])
 
     _design: PublicDesign | None = PrivateAttr(default=None)
 

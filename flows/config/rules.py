@@ -320,8 +320,8 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
     for key in ("per_item_cap", "distinct_pairs"):
         if key in privacy.model_fields_set:
             yield f"privacy.{key}", "is for input.kind: comparisons; remove it"
-    if "debiased" in config.model.model_fields_set:
-        yield "model.debiased", "is for unit: local, where there is something to undo; remove it"
+    for key in sorted({"debiased", "common_order"} & config.model.model_fields_set):
+        yield f"model.{key}", "is for unit: local, where there is something to undo; remove it"
     if not rankings.names_people and (privacy.max_contributions or 1) > 1:
         yield (
             "privacy.max_contributions",

@@ -138,13 +138,13 @@ class Kind(ABC, Generic[Job]):
         """Make this copy ready to encode and to bound."""
 
     @abstractmethod
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """Rows of a batch; those that break a rule are beside them.
 
         Args:
             batch: as read.
             place: number of its first row; the rows after it have the next ones.
-            split: from which it was read.
+            split: from which it was read; None: from no file.
         """
 
     @abstractmethod
@@ -231,15 +231,22 @@ def pack_votes(
         yield first + place, (number, park(blob, spill))
 
 
-def votes_met(parcels: Sequence[tuple[int, Parcel]], spill: Spill | None) -> Sifted[None] | None:
-    """The votes of the people of a partition, in the tally; None if it is one of rows."""
+def votes_met(
+    parcels: Sequence[tuple[int, Parcel]], spill: Spill | None, *, whole: bool = False
+) -> Sifted[None] | None:
+    """The votes of the people of a partition, in the tally; None if it is one of rows.
+
+    Args:
+        parcels, spill: of the partition.
+        whole: as for `PeopleRows.n_fit`.
+    """
     people = PeopleRows.none()
     for _, parcel in parcels:
         more = people_of_blob(fetch(parcel, spill))
         if more is None:
             return None
         people = PeopleRows.merged([people, more])
-    fit = people.n_fit
+    fit = people.n_fit(whole=whole)
     return Sifted(None, tally={"people_fit": fit, "people_unfit": len(people) - fit})
 
 

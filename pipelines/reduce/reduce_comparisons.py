@@ -90,7 +90,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         return self.job.columns.event is not None
 
     def encode(
-        self, batch: pa.RecordBatch, place: int, split: Split
+        self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
         pseudonyms, naming = keyed_hash, Naming.BARE

@@ -121,7 +121,7 @@ class RankingsKind(Kind[ReduceRankings]):
             self._table = read_epsilon_table(epsilons.table)
 
     def encode(
-        self, batch: pa.RecordBatch, place: int, split: Split
+        self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private] | Sifted[PairAnswers]:
         job, columns = self.job, self.job.columns
         if isinstance(columns, PairColumns):
@@ -239,7 +239,7 @@ class CountRankingsKind(RankingsKind):
         """As many rows as a batch of ballots has, so that no ballot is cut in two."""
         return max(BLOCK_RANKINGS, preflib.BATCH_ROWS)
 
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """`Pieces` of a batch in long form, else `Rankings`, as also ballots of PrefLib are.
 
         If people vote, their votes are beside them.
@@ -254,12 +254,12 @@ class CountRankingsKind(RankingsKind):
             return found
         return with_votes(found, batch, columns.user, self.keyed_hash)
 
-    def _encoded(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def _encoded(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         job, columns = self.job, self.job.columns
         how = (job.catalogue, NO_EPSILONS, None, self.keyed_hash)
         if isinstance(columns, RankColumns):
             pieces = encode_ranks(batch, columns, *how)
-            if split.file.format is not FileFormat.PREFLIB:
+            if split is None or split.file.format is not FileFormat.PREFLIB:
                 return pieces
             found = self.assembled(pieces.rows)
             rejects = _in_one_table(pieces.rejects, found.rejects)
@@ -299,9 +299,11 @@ class CountRankingsKind(RankingsKind):
     ) -> Iterator[Sifted[Any]]:
         """At most L rankings of each person, or all rankings of people whom nobody names."""
         parcels, job, most = list(parcels), self.job, CROWD * self._partition_items
-        if job.people_vote and (votes := votes_met(parcels, spill)) is not None:
-            yield votes
-            return
+        if job.people_vote:  # an item that does not fit changes the ranking that the rows make
+            whole = isinstance(job.columns, RankColumns)
+            if (votes := votes_met(parcels, spill, whole=whole)) is not None:
+                yield votes
+                return
         if has_copies(fetch(parcels[0][1], spill)):
             for part in slices(parcels, spill, rankings_of_blob, most, _first_word):
                 merged = merge_copies(part)

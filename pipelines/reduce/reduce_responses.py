@@ -62,7 +62,7 @@ class ResponsesKind(Kind[ReduceResponses]):
         typed = [_with_cell_types(head, file, columns) for file, head in known]
         return plan_files(job.files, columns, typed)
 
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """`Responses`, with votes beside them if people vote."""
         job = self.job
         found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash, job.sheets)

@@ -13,7 +13,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.estimate import Estimate, mean_ranks
+from hushrank.estimation.common.estimate import Estimate, mean_ranks, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.consensus import Consensus
@@ -43,7 +43,14 @@ from hushrank.flows.methods.draws import (
     exact,
     laplace_laws,
 )
-from hushrank.flows.methods.rankings.undone_rankings import Counts, impossible, nets_of, pairs_of
+from hushrank.flows.methods.rankings.undone_rankings import (
+    Counts,
+    impossible,
+    nets_of,
+    no_law,
+    pairs_of,
+    publishes_plain_orders,
+)
 from hushrank.flows.release.released import Figure, ReleasedRecord, among_items
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.rankings import (
@@ -77,6 +84,11 @@ HARDLY_DRAWN = 0.95
 NO_RANKINGS = (
     "Nothing useful can be learned from this release: too few rankings put items of the catalogue"
     " above each other."
+)
+NO_ORDER = (
+    "No order is published: what the mechanism does to rankings was not undone ({}), and the order"
+    " of private rankings may be another one than that of the true rankings, unless people rank by"
+    " one common order. model.common_order: true states that they do."
 )
 
 
@@ -240,6 +252,14 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         reason = impossible(config, guarantee, by_pairs=self.by_pairs)
         if config.model.debiased is True and reason:
             raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
+        never = reason if self.by_pairs else no_law(config, guarantee, by_pairs=False)
+        if never and not publishes_plain_orders(config):
+            raise ConfigError(
+                f"model.common_order: missing, since the mechanism cannot be undone: {never}. The"
+                " order of private rankings may be another one than that of the true rankings,"
+                " unless people rank by one common order: state that with model.common_order: true,"
+                " or write model.debiased: false to publish the order as it is"
+            )
         ends = (guarantee.low, guarantee.high)
         try:
             if guarantee.pairs is not None:
@@ -320,9 +340,16 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         answered = mechanism.guarantee.pairs is not None
         counts = PairAnswerCounts(**drawn) if answered else RankingCounts(**drawn)
         ranked = self.rank(counts, mechanism.guarantee, config)
+        no_order = bool(ranked.reason) and not publishes_plain_orders(config)
+        if no_order:
+            ranked = replace(
+                ranked, estimate=nothing_learned(np.zeros(len(config.items.catalogue())))
+            )
         parameters = {"debiased": ranked.debiased, **ranked.parameters}
         warnings = (*self._doubt(ranked), *ranked.warnings)
-        if not ranked.estimate.informative:
+        if no_order:
+            warnings = (NO_ORDER.format(ranked.reason),)
+        elif not ranked.estimate.informative:
             warnings = (NO_RANKINGS,)
         names = config.items.catalogue().names
         return Conclusion(
@@ -373,7 +400,8 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             return ()
         return (
             "Private rankings are counted as they are: that draws every pair towards 50 %, so"
-            f" {self.bias}. It was not undone: {ranked.reason}.",
+            f" {self.bias}. It was not undone: {ranked.reason}. Unless people rank by one common"
+            " order, two items can change places by that.",
         )
 
     def certified(self, mechanism: SyntheticMechanism, drawn: Arrays) -> tuple[Draw, ...]:
@@ -524,7 +552,7 @@ _BORDA = MethodFacts(
     summary="places above the middle, on average of private rankings",
     kind="rankings",
     units=(Unit.LOCAL,),
-    reads=("model.debiased",),
+    reads=("model.debiased", "model.common_order"),
 )
 _KEMENY = replace(
     _BORDA, name="kemeny", summary="the order that contradicts private rankings least"
@@ -534,7 +562,7 @@ _BRADLEY_TERRY = replace(
     name="bradley-terry",
     logistic=True,
     summary="scores by maximum likelihood, from private rankings",
-    reads=("model.debiased", "model.ridge"),
+    reads=("model.debiased", "model.common_order", "model.ridge"),
 )
 KEMENY = PrivateRankings(
     facts=_KEMENY,

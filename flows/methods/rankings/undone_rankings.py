@@ -1,6 +1,17 @@
 """What a release of private rankings is concluded from: counts as they are, or undone.
 
 Whether the mechanism can be undone follows from public choices and the released counts alone.
+
+The mechanisms keep the order of two items in every single ranking more likely than not, but not in
+a population of rankings: [RDP] Theorem 1 (1) and (2), Lemmas 6 and 7 and Corollary 1 say so, and
+are wrong (docs/reproduction.md, erratum R3). Two items that stand next to each other in most
+rankings and far apart in the others can change places. They cannot where people rank by one common
+order: where each ranking that puts the better of two items in front is at least as common as the
+one with only these two exchanged. `model.common_order` states that; without it an order comes from
+rankings that were undone, or none is published (`model.debiased: auto`).
+
+References:
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy.
 """
 
 from __future__ import annotations
@@ -45,9 +56,14 @@ AS_THEY_ARE = "model.debiased is false"
 Counts = RankingCounts | PairAnswerCounts
 
 
+def publishes_plain_orders(config: SurveyConfig) -> bool:
+    """Whether the job publishes the order of rankings that were not undone."""
+    return config.model.debiased is False or config.model.common_order
+
+
 def impossible(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
     """Why the mechanism cannot be undone for sure, from public choices alone; empty: it can."""
-    if (reason := _no_law(config, guarantee, by_pairs=by_pairs)) or guarantee.pairs is not None:
+    if (reason := no_law(config, guarantee, by_pairs=by_pairs)) or guarantee.pairs is not None:
         return reason
     n_items, longest = len(config.items.catalogue()), guarantee.max_length
     if n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
@@ -58,7 +74,7 @@ def impossible(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: b
     return ""
 
 
-def _no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
+def no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
     """Why what the mechanism does to a list is not known; empty: it is."""
     if guarantee.pairs is not None:
         return ""
@@ -90,7 +106,7 @@ def pairs_of(
     if largest_entry(counts, epsilon) > LARGEST_ENTRY:
         return plain, "at this epsilon one ranking would count as thousands"
     debiased = debiased_evidence(counts, epsilon)
-    if config.model.debiased == "auto" and not undoing_pays(plain, debiased):
+    if publishes_plain_orders(config) and not undoing_pays(plain, debiased):
         return plain, "it would add more chance than it takes away bias"
     return debiased, ""
 
@@ -114,7 +130,7 @@ def nets_of(
         return answered_nets(counts, law, undone=undone), reason
     if config.model.debiased is False:
         return plain_nets(counts), AS_THEY_ARE
-    if reason := _no_law(config, guarantee, by_pairs=False):
+    if reason := no_law(config, guarantee, by_pairs=False):
         return plain_nets(counts), reason
     if not can_be_undone(counts):
         return plain_nets(counts), impossible(config, guarantee, by_pairs=False)

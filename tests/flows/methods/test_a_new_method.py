@@ -22,9 +22,6 @@ from hushrank.estimation.common.central_noise import calibrate_win_counts, relea
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
-from hushrank.flows.audit.audit import reduce_rows
-from hushrank.flows.audit.central import central_parts
-from hushrank.flows.certificate.check import load_certificate
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
@@ -51,6 +48,9 @@ from hushrank.flows.report.figures import figures_of
 from hushrank.flows.statement.counts import CountWords
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import count_record
+from hushrank.flows.trust.audit.audit import reduce_rows
+from hushrank.flows.trust.audit.central import central_parts
+from hushrank.flows.trust.certificate.check import load_certificate
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.privacy.units import NoiseKind, Unit

@@ -16,14 +16,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.nights.nights import prepare_night
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import prepare_night
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
 from hushrank.transforms.common import encode
@@ -464,7 +465,7 @@ def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command
         assert run(command, stream, 1)[0] == 130
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[1], datetime.now(UTC))
-    steps.reserve(job)  # killed: nobody gave it back
+    steps.reserve(job, MEMORY)  # killed: nobody gave it back
     code, printed = command("clean", stream.config)
     name = job.occasion.stream_id
     assert code == 0, printed
@@ -540,8 +541,8 @@ def test_what_comes_after_the_end_of_a_stream_is_deleted(stream, command):
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[0], datetime.now(UTC))
-    assert steps.reserve(job) is not None
-    steps.reduce(job, InProcessReducer())
+    assert steps.reserve(job, MEMORY) is not None
+    steps.reduce(job, InProcessReducer().run)
     assert spent(stream) > 0
     code, printed = command("ledger", "cancel", stream.config, job.occasion.stream_id)
     assert code == 0, printed
@@ -595,8 +596,8 @@ def cancel_on_a_full_disk(file: LedgerFile, token: str, lines: bytes) -> bool:
 def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
     ledger = ledger_of(job.config)
-    steps.reserve(job)
-    steps.reduce(job, InProcessReducer())
+    steps.reserve(job, MEMORY)
+    steps.reduce(job, InProcessReducer().run)
     assert counts_of(stream) != []
     cancel = ("ledger", "cancel", stream.config, job.occasion.stream_id)
     with monkeypatch.context() as patch:
@@ -607,7 +608,7 @@ def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, comma
     assert " ".join(printed.split()).endswith(
         "may still be reserved. hushrank ledger cancel ends it."
     )
-    steps.reduce(job, InProcessReducer())
+    steps.reduce(job, InProcessReducer().run)
     with ledger.run_lock(job.release_id), monkeypatch.context() as patch:
         patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
         assert command(*cancel)[0] == 2
@@ -620,8 +621,8 @@ def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, comma
 
 def test_counts_that_cannot_be_deleted_are_named(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
-    steps.reserve(job)
-    steps.reduce(job, InProcessReducer())
+    steps.reserve(job, MEMORY)
+    steps.reduce(job, InProcessReducer().run)
     with monkeypatch.context() as patch:
         broken = raising(OSError(errno.EIO, "Input/output error"))
         patch.setattr("hushrank.flows.run.stream_night.delete_counting", broken)

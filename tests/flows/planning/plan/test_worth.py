@@ -17,7 +17,7 @@ from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_confi
 from hushrank.flows.planning.plan.world import World
 from hushrank.flows.planning.plan.worth import MANY_PEOPLE, Worth, worth_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.run import people_notes
+from hushrank.flows.run.notes import check_worth
 from tests.flows.conftest import Survey
 
 NOTHING = {"privacy__epsilon": 0.00005}
@@ -146,9 +146,9 @@ def test_six_hundred_items_with_laplace_noise_need_more_people_than_most_have(tm
         assert code == 2, printed
         assert "buys nothing here: even if 2,000 people answer" in printed
     job.write_text(content.replace("LOOK", "0.02"))
-    (note,) = people_notes(prepare_job(read_survey(job)))
+    note = check_worth(prepare_job(read_survey(job)))
     assert re.search("fewer than about 4.,000 people nothing can be learned", note), note
-    assert not people_notes(prepare_job(read_survey(job, anyway=True)))
+    assert not check_worth(prepare_job(read_survey(job, anyway=True)))
 
 
 @pytest.mark.parametrize("method", ["borda", "bradley-terry", "kemeny", "footrule"])
