@@ -1,4 +1,4 @@
-"""The body of a request: what it must say, and the batch that it becomes.
+"""Body of a request: its required content, and the batch that it becomes.
 
     {"schema": 1, "survey": NAME, "kind": KIND, "submission": 22 base64url characters,
      "answers": [...], "token": only where the survey has tokens}
@@ -76,7 +76,7 @@ def write_part(place: Place, id_: str, rows: bytes, form: RowForm, bits: RandomB
 
 
 def _forget_half_written(place: Place) -> None:
-    """Delete what dead processes left: of this part, which only we write, and old ones of others.
+    """Delete files that dead processes left: those of this part, and old ones of others.
 
     Raises:
         OSError: one cannot be deleted.
@@ -93,7 +93,7 @@ def _forget_half_written(place: Place) -> None:
 
 
 def hide_time(place: Place, night: date, zone: ZoneInfo) -> None:
-    """Give a local file the first moment of its night as its time; a bucket keeps its own time.
+    """Set a local file's time to the first moment of its night; a bucket keeps its own time.
 
     Raises:
         OSError: the file is not there any more.
@@ -115,7 +115,7 @@ MarkOfToken = Callable[[str], bytes]  # raises Refused: it is none of this surve
 
 
 class BodyReader:
-    """Reads the bodies of one survey.
+    """Reader of request bodies of one survey.
 
     Attributes:
         limit: the most bytes of a body; every right one has fewer.
@@ -146,7 +146,7 @@ class BodyReader:
         self._known = _keys(self._model) | _keys(content.answer)
 
     def batch(self, body: bytes) -> Batch:
-        """The batch that `body` says.
+        """Read the batch in `body`.
 
         Raises:
             Refused: it breaks a rule.
@@ -161,7 +161,8 @@ class BodyReader:
         return Batch(records.tobytes(), len(rows), mark_of(said.submission), token)
 
     def _sentence(self, error: ValidationError) -> str:
-        """Where the first problem is and which rule it breaks; no value, and no key but ours."""
+        """Sentence on the first problem and the broken rule, without values, and only with our
+        keys."""
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":
             return _NOT_JSON
@@ -178,7 +179,7 @@ class BodyReader:
 
 
 def mark_of(submission: str) -> bytes:
-    """The first 8 of the 16 random bytes that a submission is named by."""
+    """First 8 of the 16 random bytes that name a submission."""
     return base64.urlsafe_b64decode(submission + "==")[:MARK_BYTES]
 
 
@@ -204,6 +205,6 @@ def _present_schema(said: int) -> int:
 
 
 def _keys(model: type[BaseModel]) -> set[str]:
-    """The keys of a model and of the models in it."""
+    """Keys of a model and of the models in it."""
     keys = {field.alias or name for name, field in model.model_fields.items()}
     return keys | {"answers", "left", "right", "outcome"}

@@ -20,20 +20,20 @@ MOST_WAITING = 4 << 20  # bytes of rows
 
 
 class Busy(Exception):  # noqa: N818 - it passes
-    """Too much waits for the disk."""
+    """Error if too many batches wait for the disk."""
 
 
 class TokenUsed(Exception):  # noqa: N818 - what it is
-    """Answers with this token are kept, or about to be."""
+    """Error if answers with this token are stored, or about to be."""
 
 
 class NotKept(Exception):  # noqa: N818 - what happened
-    """The disk refused the group. Its batches may be sent again."""
+    """Error if the disk refused the group. Its batches may be sent again."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The answers of one submission.
+    """Answers of one submission.
 
     Attributes:
         rows: records.
@@ -55,7 +55,8 @@ class _Gathering:
 
 
 class Committer:
-    """Hands batches to the disk in groups. All methods belong to the thread of the event loop."""
+    """Queue that writes batches to disk in groups. All methods belong to the event loop's
+    thread."""
 
     def __init__(
         self,
@@ -79,11 +80,11 @@ class Committer:
 
     @property
     def waiting(self) -> int:
-        """How many batches are not on disk yet."""
+        """Number of batches that are not on disk yet."""
         return len(self._waiting)
 
     async def keep(self, batch: Batch) -> bool:
-        """Return once the batch is on disk; False: it was before, and is not kept again.
+        """Return once the batch is on disk; False: it was stored before, and is ignored.
 
         Raises:
             Busy, TokenUsed, NotKept: it is not kept.
@@ -109,12 +110,12 @@ class Committer:
         return True
 
     async def finish(self) -> None:
-        """Return once nothing waits."""
+        """Return once no batch waits."""
         while self._writer is not None:
             await asyncio.wait([self._writer])
 
     async def _write(self) -> None:
-        """Write the group that waits, and have the next one written."""
+        """Write the group that waits, and schedule the next one."""
         loop = asyncio.get_running_loop()
         batches, self._next = self._next.batches, _Gathering()
         kept = False

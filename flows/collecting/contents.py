@@ -1,4 +1,4 @@
-"""What answers of each kind must be, and the records that they become.
+"""Rules for answers of each kind, and the records that they become.
 
 The rules are those of the night, applied before an answer is taken: the catalogue, the public range
 of epsilon, how many answers a person gives. A record holds what the night reads and nothing else.
@@ -31,11 +31,11 @@ Row = tuple[Any, ...]
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is a right outcome
-    """An answer breaks a rule. The text says which rule, to its sender; never what was answered."""
+    """Error for the sender of an answer that breaks a rule. It names the rule, never the answer."""
 
 
 class Answer(BaseModel):
-    """One entry of `answers`: closed to other keys, strict about types."""
+    """Entry of `answers`: closed to other keys, strict about types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -45,7 +45,7 @@ Sign = Annotated[int, Field(ge=-1, le=1)]
 
 
 class ComparisonAnswer(Answer):
-    """A private answer to the pair of two items."""
+    """Private answer to a pair of two items."""
 
     left: Name
     right: Name
@@ -54,14 +54,14 @@ class ComparisonAnswer(Answer):
 
 
 class RankingAnswer(Answer):
-    """A synthetic ranking, best first."""
+    """Synthetic ranking, best first."""
 
     ranking: list[Name]
     epsilon: float
 
 
 class PairAnswer(Answer):
-    """A private answer to one random pair of a ranking."""
+    """Private answer to one random pair of a ranking."""
 
     left: Name
     right: Name
@@ -69,14 +69,14 @@ class PairAnswer(Answer):
 
 
 class PairsAnswer(Answer):
-    """Those of one ranking, and how many items it has, if that is not hidden."""
+    """Private answers of one ranking, and its number of items if that is not hidden."""
 
     answers: list[PairAnswer]
     length: int | None = None
 
 
 class ResponseAnswer(Answer):
-    """A private answer to a test item."""
+    """Private answer to a test item."""
 
     item: Name
     correct: Annotated[int, Field(ge=0, le=1)]
@@ -84,30 +84,30 @@ class ResponseAnswer(Answer):
 
 
 class Content(Protocol):
-    """The rules of one kind of answers."""
+    """Rules of one kind of answers."""
 
     @property
     def answer(self) -> type[Answer]:
-        """The type of one."""
+        """Type of one answer."""
         ...
 
     @property
     def form(self) -> RowForm:
-        """The columns that they become."""
+        """Columns that the answers become."""
         ...
 
     @property
     def most(self) -> int:
-        """How many of them a batch may have."""
+        """Most answers in one batch."""
         ...
 
     @property
     def names(self) -> int:
-        """How many items one of them names at most."""
+        """Most items that one answer names."""
         ...
 
     def rows(self, answers: Sequence[Any], bits: RandomBits) -> list[Row]:
-        """A tuple for each answer, in the order of the columns.
+        """Build a tuple for each answer, in the order of the columns.
 
         Raises:
             Refused: one of them breaks a rule.
@@ -117,24 +117,24 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class _Catalogue:
-    """Places of items by name."""
+    """Positions of items by name."""
 
     places: dict[str, int]
 
     def place(self, name: str, number: int) -> int:
-        """Where the item stands that answer `number` names."""
+        """Position of the item that answer `number` names."""
         place = self.places.get(name)
         if place is None:
             raise Refused(f"answer {number}: an item is not in the catalogue of this survey")
         return place
 
     def pairs(self, sides: Sequence[tuple[str, str]], number: int | None) -> list[tuple[int, int]]:
-        """Where the items of pairs stand; no pair is there twice."""
+        """Positions of the items of pairs; refuse a pair that occurs twice."""
         found, seen = [], set[tuple[int, int]]()
         for at, (left, right) in enumerate(sides, start=1):
             which = at if number is None else number
             if left == right:
-                raise Refused(f"answer {which}: left and right must be two items")
+                raise Refused(f"answer {which}: left and right must be different items")
             pair = self.place(left, which), self.place(right, which)
             if (min(pair), max(pair)) in seen:
                 raise Refused(f"answer {which}: this pair was answered already")
@@ -145,7 +145,7 @@ class _Catalogue:
 
 @dataclass(frozen=True)
 class _Epsilons:
-    """The public range of epsilons; both ends count."""
+    """Public range of epsilons; both ends are allowed."""
 
     low: float
     high: float
@@ -156,7 +156,7 @@ class _Epsilons:
         return cls(source.low, source.high)
 
     def check(self, epsilons: Sequence[float]) -> None:
-        """All answers of a batch have one epsilon, which lies in the range."""
+        """Refuse answers of a batch with different epsilons, or with one outside the range."""
         for number, epsilon in enumerate(epsilons, start=1):
             if not self.low <= epsilon <= self.high:
                 asked = f"must be from {self.low:g} to {self.high:g}"
@@ -166,7 +166,7 @@ class _Epsilons:
 
 
 def check_signs(outcomes: Sequence[int], number: int | None) -> None:
-    """No outcome is 0; `number` is that of the answer which has them all."""
+    """Refuse an outcome of 0; `number` is that of the answer with all of these outcomes."""
     for at, outcome in enumerate(outcomes, start=1):
         if not outcome:
             which = at if number is None else number
@@ -233,7 +233,7 @@ class Rankings:
             raise Refused(f"answer {number}: a ranking has 2 to {longest} items in this survey")
         places = [self._catalogue.place(name, number) for name in answer.ranking]
         if len(set(places)) < len(places):
-            raise Refused(f"answer {number}: an item is there twice")
+            raise Refused(f"answer {number}: an item occurs twice")
         filled = places + [NO_ITEM] * (longest - len(places))
         return (filled, answer.epsilon) if self._with_epsilon else (filled,)
 
@@ -322,7 +322,7 @@ class Responses:
 
 
 def content_of(config: SurveyConfig) -> Content:
-    """The rules of the answers that a survey collects.
+    """Return the rules of the answers that a survey collects.
 
     Raises:
         ConfigError: the file does not say how answers are collected.

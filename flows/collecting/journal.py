@@ -35,7 +35,7 @@ _MOST_RECORD = 1 << 28  # bytes: above the head of the largest catalogue, and ab
 
 @dataclass(frozen=True)
 class Group:
-    """Answers that are kept together.
+    """Answers that are stored together.
 
     Attributes:
         rows: records, one after the other.
@@ -47,13 +47,13 @@ class Group:
     tokens: Sequence[bytes] = ()
 
     def to_bytes(self) -> bytes:
-        """The content of a record."""
+        """Return the content of a record."""
         counts = _COUNTS.pack(len(self.submissions), len(self.tokens))
         return b"".join((counts, *self.submissions, *self.tokens, self.rows))
 
     @classmethod
     def of(cls, content: memoryview) -> Group:
-        """What `to_bytes` made.
+        """Read the content that `to_bytes` made.
 
         Raises:
             ValueError, struct.error: it made something else.
@@ -70,10 +70,10 @@ class Group:
 
 
 class Journal:
-    """A journal that is open for appending. Not for more than one thread at a time."""
+    """Journal that is open for appending, by one thread at a time."""
 
     def __init__(self, path: Path, form: RowForm, size: int) -> None:
-        """Go on with the file at `path` after its first `size` bytes; what follows is cut off."""
+        """Continue the file at `path` after its first `size` bytes; cut off the rest."""
         self.path, self.form, self.size = path, form, size
         self._descriptor = open_local(path, os.O_WRONLY)
         try:
@@ -86,7 +86,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, form: RowForm) -> Journal:
-        """A new journal without a group; its name survives a power failure.
+        """Create a journal without a group; its name survives a power failure.
 
         Raises:
             OSError: it cannot be written.
@@ -102,7 +102,7 @@ class Journal:
         return cls(path, form, len(content))
 
     def append(self, group: Group) -> None:
-        """Add a group, on disk when this returns.
+        """Add a group, which is on disk when this returns.
 
         Raises:
             OSError: the group may be there or not. Close this journal and `cut` its file to
@@ -128,7 +128,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class JournalContent:
-    """What a journal holds.
+    """Content of a journal.
 
     Attributes:
         form: of its rows.
@@ -146,7 +146,7 @@ class JournalContent:
 
     @property
     def rows(self) -> bytes:
-        """The rows of all groups."""
+        """Rows of all groups."""
         return b"".join(group.rows for group in self.groups)
 
     @property
@@ -156,7 +156,7 @@ class JournalContent:
 
 
 def read_journal(path: Path) -> JournalContent | None:
-    """What the journal at `path` holds; None: the process died before its head was whole.
+    """Read the journal at `path`; None: the process died before its head was complete.
 
     Raises:
         ValueError: this is no journal, or its head is damaged.
@@ -165,9 +165,9 @@ def read_journal(path: Path) -> JournalContent | None:
     try:
         content, start = memoryview(read_local(path, MOST_JOURNAL)), len(_MAGIC)
     except (UnfitFile, IsADirectoryError) as error:
-        raise ValueError(f"{path}: this is no journal: {error.strerror}") from None
+        raise ValueError(f"{path}: this is not a journal: {error.strerror}") from None
     if bytes(content[:start]) != _MAGIC[: len(content)]:
-        raise ValueError(f"{path}: this is no journal")
+        raise ValueError(f"{path}: this is not a journal")
     text = next(_records(content, start), None)
     if text is None:
         if _damaged(content, start):
@@ -190,7 +190,7 @@ def read_journal(path: Path) -> JournalContent | None:
 
 
 def cut(path: Path, size: int) -> None:
-    """Cut a journal off after its first `size` bytes; they stay cut off after a power failure.
+    """Cut a journal off after its first `size` bytes; this survives a power failure.
 
     Raises:
         OSError: it may be cut off or not.
@@ -205,18 +205,18 @@ def cut(path: Path, size: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a journal; it stays deleted after a power failure."""
+    """Delete a journal; this survives a power failure."""
     path.unlink(missing_ok=True)
     flush_folder(path.parent)
 
 
 def marks_in(content: bytes | memoryview) -> tuple[bytes, ...]:
-    """The marks that stand one after the other in `content`."""
+    """Split `content` into its marks."""
     return tuple(bytes(content[at : at + MARK_BYTES]) for at in range(0, len(content), MARK_BYTES))
 
 
 def _records(content: memoryview, start: int) -> Iterator[memoryview]:
-    """Contents of records that are whole, up to the first that is not."""
+    """Yield the contents of complete records, up to the first that is incomplete."""
     while start + _LEAD.size < len(content):
         length, check = _LEAD.unpack_from(content, start)
         record = content[start + _LEAD.size :][:length]
@@ -227,7 +227,7 @@ def _records(content: memoryview, start: int) -> Iterator[memoryview]:
 
 
 def _damaged(content: memoryview, size: int) -> bool:
-    """Whether more than a torn record follows: a torn one is the last.
+    """Whether more than an interrupted record follows: that would be the last one.
 
     A file that grew before its content came to the disk ends in zeros.
     """

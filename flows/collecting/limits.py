@@ -24,7 +24,7 @@ _LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
 
 
 def make_quiet() -> None:
-    """Drop what the libraries would log: a peer's address and what was sent may be in it."""
+    """Drop the log of the libraries, because it may hold a peer's address and sent data."""
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [logging.NullHandler()]
@@ -32,7 +32,7 @@ def make_quiet() -> None:
 
 
 class Meters:
-    """The counters of one process."""
+    """Counters of one process."""
 
     def __init__(self) -> None:
         # Otherwise the moment of a first refusal would be told, too.
@@ -45,7 +45,7 @@ class Meters:
             "hushrank_collect_batches", "Batches on disk.", registry=self.registry
         )
         self.repeats = Counter(
-            "hushrank_collect_repeats", "Batches that came again.", registry=self.registry
+            "hushrank_collect_repeats", "Repeated batches.", registry=self.registry
         )
         self.refused = Counter(
             "hushrank_collect_refused",
@@ -59,7 +59,7 @@ class Meters:
         )
 
     def text(self) -> bytes:
-        """All of them."""
+        """Text of all counters."""
         return generate_latest(self.registry)
 
 
@@ -67,17 +67,17 @@ REMEMBERED = 1 << 18  # submissions: 25 MB
 
 
 class Bucket:
-    """A token bucket: so many answers a second, and as many at once as come in two seconds."""
+    """Token bucket: a number of answers a second, with bursts of two seconds' worth."""
 
     BURST_SECONDS = 2.0
 
     def __init__(self, rate: float, now: float) -> None:
-        """Full at the moment `now`, in seconds of any clock that never goes back."""
+        """Fill the bucket at the moment `now`, in seconds of any clock that never goes back."""
         self._rate, self._most = rate, rate * self.BURST_SECONDS
         self._left, self._last = self._most, now
 
     def take(self, answers: int, now: float) -> float:
-        """Take so many answers out; 0, or the seconds until there are enough."""
+        """Take answers out; return 0, or the seconds until there are enough."""
         self._left = min(self._most, self._left + (now - self._last) * self._rate)
         self._last = now
         missing = min(answers, self._most) - self._left
@@ -88,10 +88,10 @@ class Bucket:
 
 
 class Recent:
-    """The last `REMEMBERED` marks."""
+    """Memory of the last `REMEMBERED` marks."""
 
     def __init__(self, marks: Iterable[bytes]) -> None:
-        """Of the submissions that a spool holds already."""
+        """Begin with the marks of the submissions in a spool."""
         self._order = deque[bytes]()
         self._marks = set[bytes]()
         for mark in marks:
@@ -101,7 +101,7 @@ class Recent:
         return mark in self._marks
 
     def add(self, mark: bytes) -> None:
-        """Remember one more, and forget the oldest where there are too many."""
+        """Remember one more mark, and forget the oldest if there are too many."""
         if mark in self._marks:
             return
         self._order.append(mark)

@@ -1,4 +1,4 @@
-"""Where the parts of a survey go, and where they wait: what the night of the same file reads."""
+"""Places of a survey's parts: where they wait, and where the night of the same file reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPOOL = "collector"  # folder in the confidential area
 
 
 def place_of_parts(config: SurveyConfig, folder: Place, night: date) -> PlaceOfPart:
-    """Where the part of a journal goes, by its night and id; the night of the same file reads it.
+    """Return the place of a journal's part, by its night and id; the night reads it there.
 
     Args:
         config: the survey.
@@ -48,13 +48,13 @@ def place_of_parts(config: SurveyConfig, folder: Place, night: date) -> PlaceOfP
         if reads(config.input.paths, str(place(night, "0")), night):
             return place
     raise ConfigError(
-        f"input.paths: none reads what the collector writes, such as {place(night, 'ID')}. Write"
+        f"input.paths: none matches the collector's files, such as {place(night, 'ID')}. Write"
         f" for example {folder}/{{date}}/*.parquet"
     )
 
 
 def _forms(config: SurveyConfig) -> Iterator[str]:
-    """How a folder may name its night, as formats of `strftime`."""
+    """Yield the names that a folder may have for its night, as formats of `strftime`."""
     if config.schedule.partition is not None:
         yield f"{config.schedule.partition}=%Y-%m-%d"
         return
@@ -63,7 +63,7 @@ def _forms(config: SurveyConfig) -> Iterator[str]:
 
 
 def spool_folder(config: SurveyConfig, chosen: Path | None) -> Path:
-    """Where journals are: the folder that was chosen, or one in the confidential area.
+    """Return the folder of the journals: the chosen one, or one in the confidential area.
 
     Raises:
         ConfigError: none was chosen, and that area is not on this machine; or the folder that was
@@ -84,6 +84,6 @@ def spool_folder(config: SurveyConfig, chosen: Path | None) -> Path:
 
 
 def path_of(url: str) -> str:
-    """The path of `collect.url`, which may be an address or stand beside the page."""
+    """Return the path of `collect.url`, which may be an address or stand beside the page."""
     path = urlsplit(url).path if "://" in url else url
     return f"/{path.lstrip('/')}"

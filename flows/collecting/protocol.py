@@ -30,7 +30,7 @@ TOO_SLOW = "the request did not come within {:g} seconds"
 
 
 class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """uvicorn's protocol with deadlines and a bound on connections."""
+    """HTTP protocol of uvicorn with deadlines and a bound on connections."""
 
     _deadline: asyncio.TimerHandle | None = None
     _refused = False
@@ -46,7 +46,7 @@ class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._expect(RECEIVE_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and see whether a request began or is whole."""
+        """Take the received bytes, and check whether a request began or is complete."""
         if self._refused:
             return
         if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
@@ -73,7 +73,7 @@ class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             super().connection_lost(exc)
 
     def _look(self) -> None:
-        """Once the request is whole, its response has a deadline instead."""
+        """Replace the request's deadline by the response's, once the request is complete."""
         cycle = self.cycle
         if cycle is not None and not cycle.more_body and not cycle.response_complete:
             self._expect(RESPOND_SECONDS)
@@ -99,7 +99,7 @@ class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 
 def canned(status: int, phrase: str, sentence: str, *headers: str) -> bytes:
-    """A whole response, for a connection that closes with it."""
+    """Build a complete response, for a connection that closes after it."""
     body = json.dumps({"error": sentence}).encode()
     lines = (
         f"HTTP/1.1 {status} {phrase}",
@@ -117,7 +117,7 @@ NO_OUTCOME = -128  # stands beside it
 
 
 class Role(StrEnum):
-    """What a column of a part holds, and how wide it is in a record."""
+    """Role of a part's column, which decides its width in a record."""
 
     ITEM = "item"  # its place in the catalogue
     OUTCOME = "outcome"
@@ -139,7 +139,7 @@ _WIDTHS: dict[Role, str] = {
 
 @dataclass(frozen=True)
 class RowForm:
-    """The columns of a part, in their order.
+    """Columns of a part, in their order.
 
     Attributes:
         columns: name and role of each.
@@ -155,7 +155,7 @@ class RowForm:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """A record: the columns side by side, without gaps."""
+        """Layout of a record: the columns side by side, without gaps."""
         return np.dtype(
             [
                 (name, _WIDTHS[role], (self.longest,)) if role is Role.RANKING
@@ -165,11 +165,11 @@ class RowForm:
         )  # fmt: skip
 
     def records(self, rows: bytes) -> Records:
-        """The records that `rows` holds, one after the other."""
+        """Read the records in `rows`, one after the other."""
         return np.frombuffer(rows, self.dtype)
 
     def table(self, records: Records) -> pa.Table:
-        """The rows of a part, with items by name."""
+        """Return the rows of a part, with items by name."""
         return pa.table({name: self._column(records[name], role) for name, role in self.columns})
 
     def _column(self, values: NDArray[Any], role: Role) -> pa.Array:
@@ -187,7 +187,7 @@ class RowForm:
         )
 
     def content(self) -> dict[str, Any]:
-        """All of it, for the head of a journal."""
+        """Return all fields, for the head of a journal."""
         return {
             "columns": self.columns,
             "items": self.items,
@@ -197,7 +197,7 @@ class RowForm:
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> RowForm:
-        """What `content` gave, after it was JSON.
+        """Read the fields that `content` gave, after they were JSON.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.

@@ -1,4 +1,4 @@
-"""Runs the collector: its spool, its tasks and two servers, until it is told to stop."""
+"""Server of the collector: its spool, its tasks and two ports, until it is stopped."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ SPARE_FILES = 200  # descriptors beside connections
 
 
 def now() -> datetime:
-    """The present moment."""
+    """Return the present moment."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a collector runs.
+    """Options of a collector.
 
     Attributes:
         host, port: where it listens.
@@ -68,10 +68,10 @@ class Options:
 
 
 class Collector:
-    """One collecting process, from its spool to its application."""
+    """Collector of one process, from its spool to its application."""
 
     def __init__(self, config: SurveyConfig, folder: Path, tell: Tell, clock: Clock = now) -> None:
-        """Take a spool below `folder`, with all that a killed process left there.
+        """Take a spool below `folder`, with all files that a killed process left there.
 
         Raises:
             ConfigError: the configuration or a folder does not allow it.
@@ -103,7 +103,7 @@ class Collector:
         )
 
     async def tend(self) -> None:
-        """Seal journals and write parts when their time comes, for ever."""
+        """Seal journals and write parts when they are due, in an endless loop."""
         again = monotonic()
         while True:
             await self._attempt("A journal cannot be sealed", self._writer, self.spool.tend)
@@ -114,13 +114,14 @@ class Collector:
             await asyncio.sleep(TEND_SECONDS)
 
     async def _attempt(self, trouble: str, thread: Executor, step: Callable[[], None]) -> bool:
-        """Whether a step succeeded; an error is told once, until the step succeeds again."""
+        """Try a step and return whether it succeeded; report an error once until it succeeds
+        again."""
         try:
             await asyncio.get_running_loop().run_in_executor(thread, step)
         except Exception as error:  # this task must not end: nobody else would write parts
             reason = str(error) if isinstance(error, ConfigError) else type(error).__name__
             reason = getattr(error, "strerror", None) or reason
-            text = f"{trouble}: {reason.rstrip('.')}. It is tried again."
+            text = f"{trouble}: {reason.rstrip('.')}. hushrank tries again."
             if self._told.get(trouble) != text:
                 self._tell(text)
             self._told[trouble] = text
@@ -137,7 +138,7 @@ class Collector:
             self.meters.waiting.set(self.spool.waiting())
 
     async def close(self) -> None:
-        """Keep what waits, and let go of the spool."""
+        """Write waiting answers to disk, and release the spool."""
         await self.committer.finish()
         self._sealer.shutdown()
         self._writer.shutdown()
@@ -145,7 +146,7 @@ class Collector:
 
 
 def terms_of(config: SurveyConfig, tell: Tell, clock: Clock = now) -> Terms:
-    """What all spools of a survey have in common.
+    """Return the settings that all spools of a survey share.
 
     Raises:
         ConfigError: the configuration does not say where answers go.
@@ -162,7 +163,7 @@ def terms_of(config: SurveyConfig, tell: Tell, clock: Clock = now) -> Terms:
 
 
 async def serve(collector: Collector, options: Options, origins: tuple[str, ...]) -> None:
-    """Collect until SIGTERM or SIGINT; what was taken until then is kept.
+    """Collect until SIGTERM or SIGINT; answers taken until then are stored.
 
     Raises:
         ConfigError: a port cannot be listened to.
@@ -192,11 +193,11 @@ async def serve(collector: Collector, options: Options, origins: tuple[str, ...]
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which leaves signals to us."""
+    """Server of uvicorn that leaves signals to the collector."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Catch none."""
+        """Catch no signal."""
         yield
 
 
@@ -222,13 +223,12 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(
-            f"{host}:{port}: cannot be listened to: {error.strerror}. Choose others with --host and"
-            " --port."
+            f"{host}:{port}: cannot listen: {error.strerror}. Choose others with --host and --port."
         ) from None
 
 
 def allow_connections() -> None:
-    """Raise the limit of open files to what the connections take, as far as that is allowed."""
+    """Raise the limit of open files to the number of connections, as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

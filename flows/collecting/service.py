@@ -1,4 +1,4 @@
-"""The collector over HTTP: takes batches, serves the page if asked to, says how it is.
+"""HTTP interface of the collector: it takes batches, serves the page, and reports its health.
 
 No handler reads the address of a peer, and nothing is logged: neither what was sent nor when. An
 error is a status code and one sentence for the sender.
@@ -42,7 +42,7 @@ class _Problem(Exception):  # noqa: N818 - it becomes a response
 
 @dataclass(frozen=True)
 class Service:
-    """The parts of the service.
+    """Parts of the service.
 
     Attributes:
         path: where answers are sent to.
@@ -61,7 +61,7 @@ class Service:
     healthy: Callable[[], bool]
 
     def app(self, origins: tuple[str, ...], site: Path | None, headers: dict[str, str]) -> ASGIApp:
-        """What everybody may reach.
+        """Build the application that everybody may reach.
 
         Args:
             origins: other origins from which a page may send answers.
@@ -84,7 +84,7 @@ class Service:
         return self._starlette(routes, [cross] if origins else [])
 
     def private_app(self) -> ASGIApp:
-        """What only this machine may reach."""
+        """Build the application that only this machine may reach."""
         routes = [Route(HEALTH, self._health), Route(METRICS, self._metrics)]
         return self._starlette(routes, [])
 
@@ -147,7 +147,10 @@ class Service:
         return self._error(problem.status, problem.sentence, problem.retry_after)
 
     async def _refuse_route(self, request: Request, error: HTTPException) -> Response:
-        sentences = {404: "nothing is here", 405: "this address takes another method"}
+        sentences = {
+            404: "there is nothing at this address",
+            405: "this address needs another HTTP method",
+        }
         return self._error(error.status_code, sentences.get(error.status_code, error.detail))
 
     async def _fail(self, request: Request, error: Exception) -> Response:
@@ -160,7 +163,7 @@ class Service:
 
 
 class _Quiet:
-    """Ends where the peer went away or a handler failed: uvicorn would log the error's text."""
+    """Wrapper that stops errors of handlers, because uvicorn would log the error's text."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -175,7 +178,7 @@ class _Quiet:
 
 
 class _WithHeaders:
-    """Sends headers with all that an app answers."""
+    """Wrapper that adds headers to all responses of an application."""
 
     def __init__(self, app: ASGIApp, headers: dict[str, str]) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The spool: journals of answers that wait for the end of their night, and what becomes of them.
+"""Spool: journals of answers that wait for the end of their night, and the parts that they become.
 
 A folder on a local disk, of one process. A journal is `NIGHT.ID.journal` while answers are added to
 it, and `NIGHT.ID.sealed` from the end of its night on, or once it is full. Its part is named by
@@ -63,7 +63,7 @@ Tell = Callable[[str], None]  # prints a sentence for the operator
 
 @dataclass(frozen=True)
 class SpoolName:
-    """The night and the id of a journal, as the names of its files say them.
+    """Night and id of a journal, as the names of its files state them.
 
     Attributes:
         check: of the content, in the name of a file of tokens; empty: the name states none.
@@ -75,7 +75,7 @@ class SpoolName:
 
     @classmethod
     def of(cls, name: str) -> SpoolName | None:
-        """What a name without its ending says; None: it is no name of ours."""
+        """Parse a name without its extension; None: it is not a name of ours."""
         found = _NAME.fullmatch(name)
         try:
             return found and cls(date.fromisoformat(found[1]), found[2], found[3] or "")
@@ -83,13 +83,13 @@ class SpoolName:
             return None
 
     def path(self, folder: Path, ending: str) -> Path:
-        """The file of that name."""
+        """Return the file of that name."""
         check = f".{self.check}" if self.check else ""
         return folder / f"{self.night.isoformat()}.{self.id}{check}{ending}"
 
 
 class SpoolFiles:
-    """The files of one spool."""
+    """Files of one spool."""
 
     def __init__(self, folder: Path, survey: str, tell: Tell) -> None:
         """
@@ -101,7 +101,7 @@ class SpoolFiles:
         self._folder, self._survey, self._tell = folder, survey, tell
 
     def named(self, ending: str) -> list[tuple[Path, SpoolName]]:
-        """Our files with this ending, in the order of their names."""
+        """List our files with this extension, in the order of their names."""
         found = []
         for name in sorted(os.listdir(self._folder)):
             stem, own = os.path.splitext(name)
@@ -111,17 +111,18 @@ class SpoolFiles:
         return found
 
     def name_strange(self) -> None:
-        """Name each file that ends like ours and is not ours."""
+        """Report each file that has our extension, but is not ours."""
         for name in os.listdir(self._folder):
             path, (stem, ending) = self._folder / name, os.path.splitext(name)
             if ending in (OPEN, SEALED, USED) and not (SpoolName.of(stem) and path.is_file()):
                 self._tell(
-                    f"{path}: is no file of this collector, so it was left as it is. If it came"
-                    " from a copy of this folder, give it the name it had there; else remove it."
+                    f"{path}: is not a file of this collector, so it was left unchanged. If it came"
+                    " from a copy of this folder, give it the name it had there; otherwise delete"
+                    " it."
                 )
 
     def used_tokens(self) -> Iterator[bytes]:
-        """Marks of the tokens in all files of used tokens.
+        """Yield the marks of the tokens in all files of used tokens.
 
         Raises:
             ConfigError: one of the files is damaged.
@@ -130,7 +131,7 @@ class SpoolFiles:
             yield from _used_in(path, name.check)
 
     def journals(self) -> Iterator[JournalContent]:
-        """What all journals hold that can be read.
+        """Yield the content of all readable journals.
 
         Raises:
             ConfigError: one has answers of another survey.
@@ -140,7 +141,7 @@ class SpoolFiles:
                 yield content
 
     def journal(self, path: Path) -> JournalContent | None:
-        """What a journal holds; a damaged one is set apart, and said to be so.
+        """Read a journal; set a damaged one apart, and report that.
 
         Raises:
             ConfigError: it has answers of another survey.
@@ -178,7 +179,7 @@ class SpoolFiles:
         return content
 
     def set_apart(self, path: Path) -> None:
-        """Rename a journal that cannot be read, and say so."""
+        """Rename a journal that cannot be read, and report that."""
         kept = path.with_suffix(DAMAGED)
         path.rename(kept)
         self._tell(
@@ -188,12 +189,12 @@ class SpoolFiles:
 
 
 def check_of(marks: bytes) -> str:
-    """What the name of a file of used tokens says of its content."""
+    """Check value of the content, for the name of a file of used tokens."""
     return f"{zlib.crc32(marks):08x}"
 
 
 def _used_in(path: Path, check: str) -> tuple[bytes, ...]:
-    """The marks in a file of used tokens.
+    """Read the marks in a file of used tokens.
 
     Raises:
         ConfigError: it is not as it was written.
@@ -218,7 +219,7 @@ Clock = Callable[[], datetime]  # the present moment, with its time zone
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What all spools of a survey have in common.
+    """Settings that all spools of a survey share.
 
     Attributes:
         form: of the answers that come now.
@@ -240,12 +241,12 @@ class Terms:
 
     @property
     def night(self) -> date:
-        """The night to which an answer belongs that comes now."""
+        """Night to which an answer belongs that arrives now."""
         return self.clock().astimezone(self.zone).date()
 
 
 class Spool:
-    """The journals of one process. One thread appends and tends; another may write parts.
+    """Journals of one process. One thread appends and tends; another may write parts.
 
     Attributes:
         folder: where they are.
@@ -254,7 +255,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path, terms: Terms) -> None:
-        """Take the spool in `folder`, and bring in order what a killed process left there.
+        """Take the spool in `folder`, and repair what a killed process left there.
 
         Raises:
             BlockingIOError: another process has it.
@@ -274,7 +275,7 @@ class Spool:
             raise
 
     def close(self) -> None:
-        """Let go of the folder; the journals stay for the next process."""
+        """Release the folder; the journals stay for the next process."""
         self._let_go()
         try:
             self._cut_refused()
@@ -287,7 +288,7 @@ class Spool:
             os.close(self._lock)
 
     def append(self, group: Group) -> None:
-        """Keep a group: on disk when this returns.
+        """Store a group; it is on disk when this returns.
 
         Raises:
             OSError: it is not kept, and will not be counted; a later group may be kept.
@@ -308,7 +309,7 @@ class Spool:
         self.broken = False
 
     def tend(self) -> None:
-        """Do what is due: seal journals; and while answers cannot be kept, try a write.
+        """Seal due journals; while answers cannot be stored, try a write.
 
         Raises:
             OSError: a journal cannot be sealed.
@@ -327,7 +328,7 @@ class Spool:
         self._seal_left(self._let_go() if self._is_due() else None)
 
     def seal(self) -> None:
-        """Seal all journals whether or not their night is over.
+        """Seal all journals, even if their night is not over.
 
         Raises:
             OSError: one cannot be renamed.
@@ -335,7 +336,7 @@ class Spool:
         self._seal_left(self._let_go())
 
     def write_parts(self) -> int:
-        """Write the parts of all sealed journals, and delete these; how many there were.
+        """Write the parts of all sealed journals, delete these, and return their number.
 
         Raises:
             OSError, ConfigError: the first error among journals that cannot become parts; these
@@ -357,7 +358,7 @@ class Spool:
         return self.parts - before
 
     def used_tokens(self) -> Iterator[bytes]:
-        """Marks of all tokens that came with an answer that was kept.
+        """Yield the marks of all tokens whose answers were stored.
 
         Raises:
             ConfigError: a file of them is damaged.
@@ -367,7 +368,7 @@ class Spool:
             yield from content.tokens
 
     def submissions(self) -> Iterator[bytes]:
-        """Marks of the submissions in all journals.
+        """Yield the marks of the submissions in all journals.
 
         Raises:
             ConfigError: one has answers of another survey.
@@ -377,7 +378,7 @@ class Spool:
                 yield from group.submissions
 
     def waiting(self) -> int:
-        """Bytes in journals."""
+        """Number of bytes in journals."""
         sizes = []
         for path, _ in (*self._files.named(SEALED), *self._files.named(OPEN)):
             with suppress(FileNotFoundError):
@@ -402,14 +403,14 @@ class Spool:
             raise
 
     def _is_due(self) -> bool:
-        """Whether the journal's night is over, or it is full."""
+        """Whether the journal's night is over, or the journal is full."""
         if self._journal is None:
             return False
         full = self._journal.size >= self._terms.most_bytes
         return full or self._journal.path.name[:10] != self._terms.night.isoformat()
 
     def _let_go(self) -> Path | None:
-        """Append nothing more to the journal; where it is."""
+        """Close the journal for appending, and return its path."""
         journal, self._journal = self._journal, None
         if journal is None:
             return None
@@ -417,7 +418,7 @@ class Spool:
         return journal.path
 
     def _cut_refused(self) -> None:
-        """Cut off what a refused group left.
+        """Cut off the bytes of a refused group.
 
         Raises:
             OSError: it may be there still, so nothing may be kept: its sender would send it again.
@@ -427,7 +428,7 @@ class Spool:
             self._refused = None
 
     def _seal_left(self, let_go: Path | None) -> None:
-        """Seal all journals but the open one, and one from which refused answers are to be cut.
+        """Seal all journals except the open one, and one from which refused answers must be cut.
 
         Args:
             let_go: the one that was open until now; others were left by an error.
@@ -448,7 +449,7 @@ class Spool:
                 continue
             if path != let_go:
                 self._terms.tell(
-                    f"{path}: was left behind, by an error or by a collector that ended; its"
+                    f"{path}: was left by an error or by a collector that ended; its"
                     f" answers go to the part of {night}."
                 )
         if left:
@@ -457,7 +458,7 @@ class Spool:
             raise failures[0]
 
     def _recover(self) -> None:
-        """Go on with the journal of this night, if there is one; the first pass seals others."""
+        """Continue the journal of this night, if there is one; the first pass seals others."""
         self._files.name_strange()
         for path, own in self._files.named(OPEN):
             if own.night == self._terms.night and self._journal is None:
@@ -494,14 +495,14 @@ class Spool:
         return bool(content.rows)
 
     def _in_time(self, night: date) -> bool:
-        """Whether answers of `night` that were found now may still be that night's."""
+        """Whether answers of `night` that were found now may still belong to that night."""
         end = datetime.combine(night + timedelta(days=1), time(), self._terms.zone)
         return night <= self._terms.night and self._terms.clock() - end <= GRACE
 
 
 @contextmanager
 def spools_can_be_used(folder: Path) -> Iterator[None]:
-    """Say plainly which folder cannot be used, and why.
+    """Report a folder that cannot be used, and the reason.
 
     Raises:
         ConfigError: the block raised OSError.
@@ -516,7 +517,7 @@ def spools_can_be_used(folder: Path) -> Iterator[None]:
 
 
 def take_spool(folder: Path, terms: Terms, most: int = MOST_PROCESSES) -> Spool:
-    """The first of the spools `folder`/0, `folder`/1, ... that no other process has.
+    """Take the first of the spools `folder`/0, `folder`/1, ... that no other process has.
 
     Raises:
         ConfigError: the folder cannot be used, or `most` processes have spools in it.
@@ -530,7 +531,7 @@ def take_spool(folder: Path, terms: Terms, most: int = MOST_PROCESSES) -> Spool:
 
 
 def seal_spools(folder: Path, terms: Terms) -> int:
-    """Write what waits in spools that no process has into parts; how many parts there were.
+    """Write waiting answers in unused spools into parts; return the number of parts.
 
     Raises:
         ConfigError: there is no spool, one cannot be read, or a part cannot be written.
@@ -544,7 +545,9 @@ def seal_spools(folder: Path, terms: Terms) -> int:
             try:
                 spool = Spool(own, terms)
             except BlockingIOError:
-                terms.tell(f"{own}: a collector uses it, so its answers were left. Stop it first.")
+                terms.tell(
+                    f"{own}: a collector uses it, so its answers were not written. Stop it first."
+                )
                 continue
             with closing(spool):
                 spool.seal()

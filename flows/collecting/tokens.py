@@ -32,18 +32,18 @@ NO_TOKEN = "this token is none of this survey's; open the page by the link that 
 
 
 class UnknownToken(Refused):
-    """A token that nobody made with the survey's key."""
+    """Error for a token that was not made with the survey's key."""
 
 
 class TokenKey:
-    """The secret of a survey's tokens."""
+    """Secret of a survey's tokens."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     @classmethod
     def of(cls, confidential: Place, bits: RandomBits) -> TokenKey:
-        """The key in the confidential folder; made if there is none yet.
+        """Read the key in the confidential folder; make one if there is none yet.
 
         Raises:
             ConfigError: it cannot be read or written, or is damaged.
@@ -69,12 +69,12 @@ class TokenKey:
         return cls(key)
 
     def new(self, bits: RandomBits) -> str:
-        """A token: 43 characters that an address may hold."""
+        """Make a token: 43 characters that an address may hold."""
         random = bits.take(HALF)
         return base64.urlsafe_b64encode(random + self._tag("check", random)[:HALF]).decode()[:43]
 
     def mark(self, token: str) -> bytes:
-        """What is kept of a used token.
+        """Mark that is stored of a used token.
 
         Raises:
             UnknownToken: it was not made with this key.
@@ -94,12 +94,12 @@ class TokenKey:
 
 
 def _check(key: bytes) -> bytes:
-    """What shows that a key is as it was written."""
+    """Check value that shows whether a key is damaged."""
     return hashlib.sha256(key).digest()[:CHECK_BYTES]
 
 
 def write_tokens(path: Path, key: TokenKey, count: int, bits: RandomBits, page: str = "") -> None:
-    """Write new tokens to a new file, one a line; after the address of the page, if it is given.
+    """Write new tokens to a new file, one on each line, each after the page's address if given.
 
     Raises:
         FileExistsError: `path` exists already.

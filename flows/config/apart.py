@@ -1,4 +1,4 @@
-"""Places of the YAML file that must be apart: what is written must never be what is read."""
+"""Rule that places of the YAML file must be apart: hushrank never writes what it reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hushrank.transforms.tables.names import DELTA, MAGIC, as_regex
 
 
 class Use(Enum):
-    """What hushrank does with a place."""
+    """Use that hushrank makes of a place."""
 
     INPUT = "reads the rows of these files, folders and patterns"
     READ = "reads this file"
@@ -64,19 +64,19 @@ USES = {  # every place that a YAML file can name, by dotted key
 SURVEY_FILE = "the YAML file"
 BESIDE_LEDGER = (".length", ".key", ".lock", ".runs")
 ANCHOR_IN_GIT = "hushrank-anchor.jsonl"
-# Files that a run leaves in a folder of its own, in whose place an input pattern may find them.
+# Files of a run in its own folder; an input pattern may match files in their place.
 _LEFT_BEHIND = {
     "output": ("release.json", "ranking.csv", "releases/2026-11-20-0123456789abcdef/ranking.csv"),
     "confidential": ("0123456789abcdef/rejects/part.parquet", "ledgers.json"),
 }
 _DATE = re.compile(r"\{date(?::([^{}]+))?\}")
-ANY_NIGHT = date(2026, 11, 20)  # others differ in their digits
-_NEVER = "what is written must never be what is read; name another place"
+ANY_NIGHT = date(2026, 11, 20)  # other dates differ only in their digits
+_NEVER = "hushrank must never write where it reads; name another place"
 
 
 @dataclass(frozen=True)
 class NamedPlace:
-    """A place of the YAML file.
+    """Place that the YAML file names.
 
     Attributes:
         key: the dotted key that names it.
@@ -95,13 +95,13 @@ class NamedPlace:
 
     @cached_property
     def real(self) -> Place | None:
-        """The place with its links followed; of the input where its path begins; None: a table."""
+        """Return the place with links followed; for an input path, its beginning; None: a table."""
         place = _base_of(self.place) if isinstance(self.place, str) else self.place
         return real_path(place) if isinstance(place, Path) else place
 
     @cached_property
     def number(self) -> tuple[int, int] | None:
-        """Device and number of what is there, which hard links share; None: nothing is."""
+        """Device and inode number, which hard links share; None: nothing is there."""
         if isinstance(self.real, Path):
             with suppress(OSError):
                 found = os.stat(self.real)
@@ -109,19 +109,19 @@ class NamedPlace:
         return None
 
     def is_at(self, other: NamedPlace) -> bool:
-        """Whether both are one place."""
+        """Whether both are the same place."""
         same = self.real is not None and self.real == other.real
         return same or (self.number is not None and self.number == other.number)
 
     def is_in(self, other: NamedPlace) -> bool:
-        """Whether it is `other`, or below it."""
+        """Whether the place is `other`, or below it."""
         if isinstance(other.real, CloudPath):
             return isinstance(self.real, CloudPath) and other.real.contains(self.real)
         return isinstance(self.real, Path) and f"{self.real}/".startswith(f"{other.real}/")
 
 
 def named_places(config: object, survey: Path | None = None) -> list[NamedPlace]:
-    """Every place that a configuration names, and those beside them that hushrank makes.
+    """List every place that a configuration names, and the places beside them that hushrank makes.
 
     Args:
         config: the configuration, whose attributes are the keys of the file.
@@ -154,7 +154,7 @@ def _places_of_anchor(anchor: str) -> list[Place]:
 
 
 def conflicts(places: Sequence[NamedPlace]) -> Iterator[tuple[str, str]]:
-    """Key and text of each pair of places in which what is written is, or will be, what is read.
+    """Yield key and text of each pair of places in which hushrank would write what it reads.
 
     Two places that are only read may be one. Links are followed, hard links too.
     """
@@ -173,7 +173,8 @@ def conflicts(places: Sequence[NamedPlace]) -> Iterator[tuple[str, str]]:
 
 
 def _clash(inner: NamedPlace, outer: NamedPlace) -> tuple[str, str] | None:
-    """What is wrong if `inner` is `outer`, is in it, or would be read as part of it."""
+    """Problem if `inner` is `outer`, is in it, or would be read as part of it; None: there is
+    none."""
     if outer.use is Use.INPUT:
         if inner.key == "collect.folder" or not _is_read(inner, outer):
             return None
@@ -191,23 +192,23 @@ def _clash(inner: NamedPlace, outer: NamedPlace) -> tuple[str, str] | None:
 
 
 def _base_of(path: str) -> Place | None:
-    """The place at which an input path begins, before its first wildcard; None: it is elsewhere."""
+    """Return the place at which an input path begins, before its first wildcard; None: a table."""
     path = _without_table(path)
     magic = MAGIC.search(path.replace("{date", "*"))
     start = path if magic is None else path[: magic.start()].rpartition("/")[0]
     if is_cloud(path):
-        with suppress(ValueError):  # whoever lists it says so
+        with suppress(ValueError):  # listing the files reports this error
             return CloudPath.parse(start)
     return Path(start) if path.startswith("/") else None
 
 
 def _without_table(path: str) -> str:
-    """The folder of a Delta table; another path as it is."""
+    """Return the folder of a Delta table; another path unchanged."""
     return path.removeprefix(DELTA).partition("?version=")[0] if path.startswith(DELTA) else path
 
 
 def _pattern_of(path: str) -> str:
-    """The regular expression of the names that an input path matches, whatever the night is."""
+    """Build the regular expression of the names that an input path matches on any night."""
     text, *others = _DATE.split(path)
     parts = [as_regex(text)]
     for code, text in zip(others[::2], others[1::2], strict=True):
@@ -217,10 +218,10 @@ def _pattern_of(path: str) -> str:
 
 
 def _is_read(written: NamedPlace, rows: NamedPlace) -> bool:
-    """Whether an input path stands for a file that hushrank writes."""
+    """Whether an input path matches a file that hushrank writes."""
     place, real, base = written.place, written.real, rows.real
     if isinstance(place, str) or real is None or base is None or written.use is Use.SHARED_FOLDER:
-        return False  # files of a shared folder have no ending of an input
+        return False  # files of a shared folder do not have an input's extension
     pattern = _without_table(str(rows.place))
     if MAGIC.search(pattern) is None and "{date" not in pattern:
         if rows.is_at(written):
@@ -230,7 +231,7 @@ def _is_read(written: NamedPlace, rows: NamedPlace) -> bool:
         pattern = glob.escape(str(base))
     try:
         wanted = re.compile(_pattern_of(pattern))
-    except re.error:  # whoever lists the files says so
+    except re.error:  # listing the files reports this error
         return False
     names = _LEFT_BEHIND.get(written.key, ("",))
     files = (str(each / name) if name else str(each) for each in {place, real} for name in names)
@@ -275,7 +276,7 @@ def check_files_apart(places: Sequence[NamedPlace], files: Iterable[str]) -> Non
 
 
 def check_written_places(config: Sections) -> None:
-    """Refuse a file of section `observability` at whose place something else is.
+    """Refuse a file of section `observability` if its place is taken by something else.
 
     Raises:
         ConfigError: it is a folder, a FIFO, a device or a socket.
@@ -286,7 +287,7 @@ def check_written_places(config: Sections) -> None:
 
 
 def problems_of_places(config: Sections, survey: Path | None) -> Problems:
-    """Key and text of the rules that places break together.
+    """Yield key and text of the rules that places break together.
 
     Args:
         config: the sections.
@@ -294,7 +295,7 @@ def problems_of_places(config: Sections, survey: Path | None) -> Problems:
     """
     special = [*_problems_of_places(config), *_problems_of_guards(config)]
     yield from special
-    if not special:  # else one fault would be told of twice
+    if not special:  # otherwise one fault would be reported twice
         yield from conflicts(named_places(config, survey))
 
 
@@ -303,11 +304,14 @@ def _problems_of_places(config: Sections) -> Problems:
     if contains(output, confidential) or contains(confidential, output):
         yield "confidential", "and output must not contain each other; name separate folders"
     if contains(output, ledger):
-        yield "ledger.path", "must not be in output, which holds what may be shown; move it"
+        yield (
+            "ledger.path",
+            "must not be in output, which holds files that may be published; move it",
+        )
     if contains(confidential, ledger):
         yield (
             "ledger.path",
-            "must not be in confidential: clearing that folder would forget what was spent;"
+            "must not be in confidential: clearing that folder would delete the record of spending;"
             " move it",
         )
     if config.name in config.ledger.other_people:
@@ -315,7 +319,7 @@ def _problems_of_places(config: Sections) -> Problems:
 
 
 def _problems_of_guards(config: Sections) -> Problems:
-    """Rules for the places that show whether somebody changed the ledger."""
+    """Yield the broken rules for places that show whether somebody changed the ledger."""
     ledger, guards = config.ledger.path, config.ledger
     anchor = None if guards.anchor is None else anchor_place(guards.anchor)
     for key, place in (("signing_key", guards.signing_key), ("anchor", anchor)):
@@ -327,7 +331,8 @@ def _problems_of_guards(config: Sections) -> Problems:
         if ledger.bucket == anchor.bucket:
             yield (
                 "ledger.anchor",
-                "is in the bucket of the ledger, which whoever puts an older ledger back can write;"
+                "is in the bucket of the ledger; somebody who can restore an older ledger can"
+                " write there;"
                 " name another bucket",
             )
     elif anchor is not None and contains(ledger.parent, anchor):

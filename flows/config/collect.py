@@ -23,8 +23,9 @@ from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.random_pairs import n_pairs
 from hushrank.privacy.units import Unit
 
-MOST_ITEMS = 10_000  # of a catalogue that every respondent loads
-MOST_SHOWN = 30  # items that a person can put in order
+# limit on the size of the catalogue, because every respondent's browser loads it
+MOST_ITEMS = 10_000
+MOST_SHOWN = 30  # most items that a person is asked to put in order
 USUAL_QUESTIONS = 10
 _WEB = re.compile(
     r"(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?(/[\w./~%-]*)?"
@@ -39,10 +40,11 @@ _NO_PAGE = (
 
 
 class Ask(StrEnum):
-    """How a respondent compares items."""
+    """Way in which a respondent compares items."""
 
     PAIRS = "pairs"  # two items at a time
-    RANKING = "ranking"  # puts items in order; private answers to random pairs of it are sent
+    # a respondent orders items; the page sends private answers to random pairs of them
+    RANKING = "ranking"
 
 
 def _url(value: object) -> object:
@@ -80,7 +82,7 @@ Language = Annotated[str, BeforeValidator(_language)]
 
 
 class CollectConfig(Section):
-    """How answers are asked for on a page, privatised there, and collected.
+    """Questions on a page: how they are asked, privatised there, and collected.
 
     Attributes:
         url: where the page sends answers to: an https:// address, or a path beside the page.
@@ -135,13 +137,13 @@ class CollectConfig(Section):
         )
 
     def items_shown(self, n_items: int) -> int:
-        """How many of `n_items` items a respondent puts in order."""
+        """Number of items, out of `n_items`, that a respondent puts in order."""
         return min(self.shown or MOST_SHOWN, n_items)
 
     def answers_of_a_person(
         self, rows: InputConfig | ResponsesConfig | RankingsConfig, n_items: int
     ) -> int:
-        """The most answers of one respondent; a private ranking is one."""
+        """Most answers of one respondent; a private ranking is one answer."""
         if isinstance(rows, RankingsConfig):
             return 1
         if isinstance(rows, ResponsesConfig):
@@ -158,7 +160,7 @@ def problems_of_collect(
     items: ItemsConfig,
     privacy: PrivacyConfig,
 ) -> Iterator[tuple[str, str]]:
-    """Key and text of the rules that `collect` breaks together with other sections."""
+    """Yield key and text of the rules that `collect` breaks together with other sections."""
     names = items.catalogue().names
     if privacy.unit is not Unit.LOCAL or not privacy.already_private:
         yield "collect", _NO_PAGE
@@ -168,11 +170,11 @@ def problems_of_collect(
     yield from _problems_of_ranks(collect, rows, len(names))
     yield from _problems_of_epsilon(collect, privacy)
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
-        yield "collect.no_is_right", "is for input.kind: responses; remove it"
+        yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
     for name in sorted(set(collect.no_is_right) - set(names)):
         yield (
             "collect.no_is_right",
-            f"{name[:80]} is no item of the catalogue; correct or remove it",
+            f"{name[:80]} is not an item of the catalogue; correct or remove it",
         )
     if isinstance(rows, ResponsesConfig):
         yield from _problems_of_tests(collect, rows, privacy, len(names))
@@ -192,16 +194,16 @@ def _problems_of_ranks(
     n_items: int,
 ) -> Iterator[tuple[str, str]]:
     if collect.ask is Ask.RANKING and not isinstance(rows, InputConfig):
-        yield "collect.ask", "is for input.kind: comparisons; remove it"
+        yield "collect.ask", "applies only to input.kind: comparisons; remove it"
     if isinstance(rows, RankingsConfig) and collect.questions is not None:
         yield "collect.questions", "of rankings is privacy.pairs; remove this line"
     if not collect.ranks(rows):
         if collect.shown is not None:
-            yield "collect.shown", "is for rankings; remove it, or add ask: ranking"
+            yield "collect.shown", "applies only to rankings; remove it, or add ask: ranking"
     elif collect.shown is None and n_items > MOST_SHOWN:
         yield (
             "collect.shown",
-            f"missing; nobody puts {n_items} items in order. Add for example shown: 6",
+            f"missing; {n_items} items are too many to put in order. Add for example shown: 6",
         )
     elif (collect.shown or 0) > n_items:
         yield "collect.shown", f"must be at most the number of items ({n_items})"
@@ -214,7 +216,10 @@ def _problems_of_epsilon(
     if start is None:
         return
     if privacy.epsilon is not None:
-        yield "collect.start_epsilon", "nobody chooses where privacy.epsilon is for all; remove it"
+        yield (
+            "collect.start_epsilon",
+            "has no effect, because privacy.epsilon is the same for all; remove it",
+        )
     elif privacy.epsilon_range is not None:
         low, high = privacy.epsilon_range
         if not low <= start <= high:

@@ -1,4 +1,4 @@
-"""The `input` section: which files, and what their columns mean."""
+"""Section `input` of comparisons: the files, and the meaning of their columns."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Feature, Ties, Words
 
-MOST_WORDS = 3  # that a message lists of one meaning
+MOST_WORDS = 3  # most words of one meaning that a message lists
 FIRST = "shown first"  # name of the effect
-MOST_OF_A_GROUP = 200  # characters of a group's name
+MOST_OF_A_GROUP = 200  # longest name of a group, in characters
 
 
 class Design(StrEnum):
-    """How often pairs of items were asked about, as the operator states it."""
+    """Frequency with which pairs of items were asked about, as the operator states it."""
 
     BALANCED = "balanced"  # every pair equally often
-    RANDOM = "random"  # some items more often than others; who met whom was left to chance
+    RANDOM = "random"  # some items more often than others; pairs were formed at random
     ANY = "any"  # unknown, or strong items met strong ones more often than weak ones
 
 
 class OutcomeWords(WordsSection):
-    """What the words of the column of the result stand for; case does not count.
+    """Meaning of the words in the column of the result; case is ignored.
 
     Attributes:
         left: the left item won.
@@ -67,7 +67,7 @@ class OutcomeWords(WordsSection):
 
 
 class ColumnsConfig(ColumnRoles):
-    """Which column of the input plays which role.
+    """Column of the input for each role.
 
     Attributes:
         user: whose answer it is, an integer or text. Not read where neither bounds, events nor
@@ -118,27 +118,27 @@ class ColumnsConfig(ColumnRoles):
         if (self.outcome is None) == (self.winner is None):
             yield "", "needs exactly one of outcome and winner"
         if self.winner_values is not None and self.winner is None:
-            yield "winner_values", "is for columns.winner; add that, or write input.words"
+            yield "winner_values", "needs columns.winner; add that, or write input.words"
         if self.loser is not None:
             if self.winner is None:
                 yield "loser", "needs columns.winner, the item that won; add it"
             for role in ("left", "right"):
                 if role in self.model_fields_set:
-                    yield role, "is not read where winner and loser name the items; remove it"
+                    yield role, "has no effect if winner and loser name the items; remove it"
         told = {self.outcome, self.winner, self.loser, self.user, self.event} - {None}
         if self.first in told:
             yield "first", f"column {self.first} does not say who was shown first; name another"
         yield from super()._problems()
 
     def sides(self) -> tuple[str, str]:
-        """The columns of the two items, the left one first."""
+        """Columns of the two items, the left one first."""
         if self.winner is not None and self.loser is not None:
             return self.winner, self.loser
         return self.left, self.right
 
 
 def _file_or_pairs(value: object, info: ValidationInfo) -> object:
-    """A file beside the YAML file, or pairs of names."""
+    """Accept a file, relative to the YAML file, or pairs of names."""
     if isinstance(value, str | Path):
         return local_path(value, info)
     if isinstance(value, list | tuple) and value and all(map(_is_pair, value)):
@@ -157,7 +157,7 @@ AskedPairs = Annotated[LocalPath | tuple[tuple[str, str], ...], BeforeValidator(
 
 
 class FeatureConfig(Section):
-    """How much more of something the left item of a comparison has than the right one.
+    """Feature of a comparison: the difference of a public number between the left and right item.
 
     Attributes:
         column: holds that difference, left less right; instead of `left` and `right`.
@@ -186,7 +186,7 @@ class FeatureConfig(Section):
         return self.name or self.column or f"{self.left} - {self.right}"
 
     def feature(self) -> Feature:
-        """In the form that rows are read with."""
+        """Return the feature in the form that readers of rows take."""
         return Feature(column=self.column or self.left or "", right=self.right, scale=self.scale)
 
 
@@ -254,12 +254,13 @@ class InputConfig(RowFiles):
         return self
 
     def asked(self) -> PublicDesign | None:
-        """The pairs that people were asked about, as they were read with the configuration."""
+        """Pairs that people were asked about, as read with the configuration."""
         return self._asked
 
     @property
     def covariates(self) -> tuple[tuple[str, float | None], ...]:
-        """Name of each effect, and the scale of its feature; none for who was shown first."""
+        """Name of each effect, and the scale of its feature; None for the effect of being shown
+        first."""
         features = [(feature.title, feature.scale) for feature in self.features]
         first: list[tuple[str, float | None]] = (
             [] if self.columns.first is None else [(FIRST, None)]
@@ -271,7 +272,7 @@ class InputConfig(RowFiles):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield "features", f"two effects have the name {name}; write another name for one"
         if self.ties is not Ties.MODEL and "tie_model" in self.model_fields_set:
-            yield "tie_model", f"is for ties: model, got {self.ties}; remove it, or change ties"
+            yield "tie_model", f"needs ties: model, got {self.ties}; remove it, or change ties"
         yield from self._problems_of_words()
         yield from super()._problems()
 
@@ -282,7 +283,7 @@ class InputConfig(RowFiles):
         if self.words is not None and self.columns.winner_values is not None:
             yield "columns.winner_values", "says what words says; remove one of the two"
         if self.columns.loser is not None:
-            yield key, "mean nothing where winner and loser name the items; remove it"
+            yield key, "have no effect if winner and loser name the items; remove it"
         for side in ("left", "right"):
             named = bool(getattr(self.told, side))
             if self.columns.outcome is not None and not named:
@@ -290,12 +291,12 @@ class InputConfig(RowFiles):
 
     @property
     def told(self) -> OutcomeWords | None:
-        """The words that the file states, under either of their two keys."""
+        """Words that the file states, under either of their two keys."""
         return self.words or self.columns.winner_values
 
     @property
     def has_signs(self) -> bool:
-        """Whether the words are 1, -1 and 0 as they are read without words."""
+        """Whether the words mean the same as 1, -1 and 0 without words."""
         told = None if self.words is None else self.words.words().meanings
         return self.columns.outcome is not None and told == (("1", 1), ("-1", -1), ("0", 0))
 
@@ -309,7 +310,7 @@ class InputConfig(RowFiles):
         return bare is not None and told is not None and _read(bare) == _read(told)
 
     def meanings(self, names: Sequence[str]) -> Words | None:
-        """What the words of the result stand for; None: what signs, or winner and loser, mean.
+        """Meaning of the words of the result; None: signs, or winner and loser, decide.
 
         Args:
             names: of the items, none of which is a word.
@@ -362,7 +363,8 @@ class InputConfig(RowFiles):
             yield f"the covariate {name}, and its scale", scale
 
     def spelled_out(self, names: Sequence[str]) -> str:
-        """How the result of a row is read, from public settings alone; empty: by its sign."""
+        """Text on how the result of a row is read, from public settings alone; empty: by its
+        sign."""
         words, columns = self.meanings(names), self.columns
         if columns.loser is not None or words is None:
             return ""
@@ -383,14 +385,14 @@ class InputConfig(RowFiles):
 
 
 class Others(StrEnum):
-    """What becomes of rows of no listed group."""
+    """Treatment of rows of no listed group."""
 
     SET_ASIDE = "set-aside"
     WHOLE = "whole"
 
 
 def _as_text(value: object) -> object:
-    """A name that YAML reads as a number or a truth value, as text again."""
+    """Turn a name that YAML reads as a number or a truth value back into text."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int) else value
@@ -423,7 +425,7 @@ class GroupsConfig(Section):
     def _make(self) -> Self:
         for name in self.values:
             if hidden := hidden_character(name):
-                refuse(("values", f"a group's name holds {hidden}, which nobody sees; rename it"))
+                refuse(("values", f"a group's name holds {hidden}, which is invisible; rename it"))
         try:
             self.groups()
         except ValueError as error:
@@ -431,10 +433,10 @@ class GroupsConfig(Section):
         return self
 
     def groups(self) -> Groups:
-        """The groups in the form that rows are read with."""
+        """Return the groups in the form that readers of rows take."""
         return Groups(self.values, others=self.others is Others.WHOLE)
 
 
 def _read(words: Words) -> set[tuple[str, int]]:
-    """What each word stands for, as rows are read: without case and blanks around it."""
+    """Collect the meaning of each word, as rows are read: without case and surrounding blanks."""
     return {(word.strip().lower(), value) for word, value in words.meanings}

@@ -1,4 +1,4 @@
-"""The `items` section: the public catalogue, and how it is read from a file.
+"""Section `items`: the public catalogue, and how it is read from a file.
 
     .txt            one name a line, no header; blank lines are skipped
     .csv, .parquet  a column `item` or `name`; with both, `item` stands in the rows and `name` is
@@ -34,15 +34,16 @@ from hushrank.transforms.common.plain_text import hidden_character, read_cell
 from hushrank.transforms.common.schema import TOO_LARGE, InputError
 from hushrank.transforms.storage import preflib
 
-COMPLETE_ORDERS = (".soc", ".toc")  # of PrefLib: each ballot lists all items
+COMPLETE_ORDERS = (".soc", ".toc")  # PrefLib files in which each ballot lists all items
 PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
 ENDINGS = (".txt", ".csv", ".parquet", *PREFLIB_ENDINGS)
 
 _COLUMNS = ("item", "name")
-_PUBLISHED = "rank"  # a column that published rankings have
+_PUBLISHED = "rank"  # column of published rankings
 _LONG = "longer than 1000 characters"
 MOST_CHARACTERS = 1000  # most characters of a name
-MAX_ITEMS = 1_000_000  # the matrix of wins has this squared; more is a typing error
+# the matrix of wins has this number squared of entries; more is probably a typing error
+MAX_ITEMS = 1_000_000
 
 
 def _integer_as_text(value: object) -> object:
@@ -93,7 +94,7 @@ class ItemsConfig(Section):
             refuse(("first_code", "names are whole numbers, as the rows have them; remove it"))
         for name in (*self._catalogue.names, *self._labels.values()):
             if hidden := hidden_character(name):
-                refuse((given[0], f"an item's name holds {hidden}, which nobody sees; rename it"))
+                refuse((given[0], f"an item's name holds {hidden}, which is invisible; rename it"))
             if len(name) > MOST_CHARACTERS:
                 refuse((given[0], f"item {name[:40]}… is {_LONG}; shorten it"))
         return self
@@ -108,22 +109,22 @@ class ItemsConfig(Section):
         return Catalogue(self.names or (), self.first_code or 0)
 
     def catalogue(self) -> Catalogue:
-        """The items, as they were read when the configuration was loaded."""
+        """Items as they were read when the configuration was loaded."""
         return self._catalogue
 
     @property
     def codes_unclear(self) -> bool:
-        """Whether nothing says which item a whole number in the rows means."""
+        """Whether nothing defines which item a whole number in the rows means."""
         return self.first_code is None and not self._catalogue.has_integers
 
     def labels(self) -> dict[str, str]:
-        """The name that people read, for each item that has one besides its own."""
+        """Name that people read, for each item that has one besides its own."""
         return self._labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsFile:
-    """The content of such a file.
+    """Content of a catalogue file.
 
     Attributes:
         names: names of the items as in the rows, in the order of the file.
@@ -135,7 +136,7 @@ class ItemsFile:
 
 
 def read_item_names(path: Path) -> tuple[str, ...]:
-    """The names alone: see `read_items`."""
+    """Read only the names: see `read_items`."""
     return read_items(path).names
 
 
@@ -215,17 +216,18 @@ def _read_parquet(path: Path) -> _Read:
 
 
 def _parse_parquet(path: Path) -> _Read:
-    """As `_read_parquet`, in the process that parses; raises InputError."""
+    """Parse as `_read_parquet` does, in the process that parses; raises InputError."""
     try:
         with being_read(f"{path}"):
             return _columns_of_parquet(path)
     except MemoryError:
         raise InputError(TOO_LARGE.format(path)) from None
-    except (pa.ArrowException, OSError) as error:  # Arrow's own of a damaged file has no number
+    # Arrow raises this for a damaged file without an error number
+    except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise InputError(f"{path} is damaged; write it again") from None
-    except ValueError as error:  # it shows no more than the rule: all of this is public
+    except ValueError as error:  # the text shows only the rule: all of this is public
         raise InputError(f"{error}") from None
 
 
@@ -257,7 +259,7 @@ def _read_preflib(path: Path) -> _Read:
 
 
 def _columns(path: Path, columns: list[str]) -> tuple[str, str | None]:
-    """The column of items, and the column of labels if there is one."""
+    """Find the column of items, and the column of labels if there is one."""
     by_word = {column.strip().lower(): column for column in reversed(columns)}
     item, name = (by_word.get(word) for word in _COLUMNS)
     if item is not None:

@@ -94,11 +94,11 @@ class ModelConfig(Section):
         return self
 
     def design(self) -> PublicDesign | None:
-        """What the file of exposures says, as it was read when the configuration was loaded."""
+        """Content of the file of exposures, as it was read when the configuration was loaded."""
         return self._design
 
     def with_comparisons(self, comparisons: float) -> Self:
-        """The same section, the public design being of another size."""
+        """Return a copy of this section with a public design of another size."""
         copy = self.model_copy()
         if self._design is not None:
             copy._design = self._design.of_size(comparisons)
@@ -106,15 +106,15 @@ class ModelConfig(Section):
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.gamma is not None and self.c0 is not None:
-            yield "c0", "chooses gamma, which is given; remove one of them"
+            yield "c0", "sets gamma, which is also given; remove one of them"
         if self.exposures is not None and self.expected_comparisons is not None:
             yield "expected_comparisons", "follows from model.exposures; remove one of them"
 
 
 class GraphKind(StrEnum):
-    """Which pairs of items are compared."""
+    """Rule for the pairs of items that are compared."""
 
-    AUTO = "auto"  # all, or `even` if that lowers the noise; decided by public numbers
+    AUTO = "auto"  # all pairs, or `even` if that lowers the noise; public numbers decide
     DENSE = "dense"  # all of them
     SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at any answer
     EVEN = "even"  # drawn without looking at any answer; every item in equally many pairs
@@ -143,17 +143,17 @@ class SpectralConfig(Section):
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.edge_probability is not None and self.graph is not GraphKind.SPARSE:
-            yield "edge_probability", "is for graph: sparse; remove it, or set graph: sparse"
+            yield "edge_probability", "needs graph: sparse; remove it, or set that"
         if self.degree is not None and self.graph is not GraphKind.EVEN:
-            yield "degree", "is for graph: even; remove it, or set graph: even"
+            yield "degree", "needs graph: even; remove it, or set that"
 
 
 def _on_one_line(text: object) -> object:
-    """The text with one blank in place of each line break, as YAML's `>` and `|` leave them."""
+    """Replace each line break by one blank, for texts written with YAML's `>` and `|`."""
     if not isinstance(text, str):
         return text
     if hidden := hidden_character(text, lines=True):
-        refuse(("", f"holds the character {hidden}, which nobody sees; remove it"))
+        refuse(("", f"holds the invisible character {hidden}; remove it"))
     return " ".join(text.split())
 
 
@@ -163,15 +163,15 @@ Sentences = Annotated[str, StringConstraints(min_length=1, max_length=1000), _LI
 
 
 class Sample(StrEnum):
-    """How the people who were asked stand for those about whom a reader may want to know."""
+    """Relation of the people who were asked to those about whom a reader wants to know."""
 
-    DRAWN = "drawn"  # a random sample was drawn of them
+    DRAWN = "drawn"  # a random sample of them was asked
     EVERYBODY = "everybody"  # all of them were asked
     OPEN = "open"  # whoever wished could answer
 
 
 class AboutConfig(Section):
-    """What was asked, of whom and when: public facts, in the operator's words.
+    """Description of the survey: the question, the people and the dates, in the operator's words.
 
     Nothing is computed from this section, and the page shows it as plain text. The page says "not
     stated" for a key that is left out.
@@ -202,7 +202,7 @@ class AboutConfig(Section):
 
 
 class ReportConfig(Section):
-    """How scores are written, from the next release on.
+    """Presentation of scores, from the next release on.
 
     This section does not change what is drawn, so it makes no new job.
 
@@ -220,11 +220,11 @@ class ReportConfig(Section):
     )
 
 
-METHODS = "methods"  # key of the table in the validation context
+METHODS = "methods"  # key of the table of methods in the validation context
 
 
 class Sections(Protocol):
-    """The sections that rules look at; `config.survey.SurveyConfig` has them."""
+    """Sections that rules look at; `config.survey.SurveyConfig` has them."""
 
     @property
     def name(self) -> str: ...
@@ -316,12 +316,12 @@ class MethodFacts:
 
     @property
     def linked(self) -> bool:
-        """Whether its scores have a link that the configuration names."""
+        """Whether the scores have a link that the configuration names."""
         return "model.link" in self.reads
 
     @property
     def local(self) -> bool:
-        """Whether answers always are privatised one by one, before they are counted."""
+        """Whether answers are always privatised one by one, before they are counted."""
         return set(self.units) == {Unit.LOCAL}
 
     def uses(self, key: str) -> bool:
@@ -333,7 +333,7 @@ Methods = Mapping[str, MethodFacts]  # by name, in the order of the pages
 
 
 def methods_of(info: ValidationInfo) -> Methods:
-    """The table that the caller passed to a validation.
+    """Return the table that the caller passed to a validation.
 
     Raises:
         LookupError: no table was passed, which is a fault in the program.
@@ -345,7 +345,7 @@ def methods_of(info: ValidationInfo) -> Methods:
 
 
 def known_method(name: Any, info: ValidationInfo) -> str:
-    """`name`, if a method has it; else pydantic's error for a value outside a list."""
+    """Return `name` if a method has it; else raise pydantic's error for a value outside a list."""
     methods = methods_of(info)
     if isinstance(name, str) and name in methods:
         return name

@@ -38,9 +38,9 @@ from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-ROUNDING = 1e-9  # in a logarithm, so that a limit of 1e-5 gives 1e-6
-MOST_ZEROS = 12  # of a number that is written out
-MOST_DELTA = 1e-5  # a larger delta needs the operator's word
+ROUNDING = 1e-9  # tolerance in a logarithm, so that a limit of 1e-5 gives 1e-6
+MOST_ZEROS = 12  # most leading zeros of a number that is written out
+MOST_DELTA = 1e-5  # a larger delta needs the option --anyway
 _CENTRAL_KEYS = (
     *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
     *("public_graph", "look"),
@@ -62,7 +62,7 @@ _NO_STATEMENT = (
 
 
 class RankingChoice(StrEnum):
-    """How rankings are privatised: a mechanism, or the rule that chooses one."""
+    """Mechanism that privatises rankings, or the rule that chooses one."""
 
     MALLOWS = RankingMechanism.MALLOWS.value
     LAPLACE_RANKS = RankingMechanism.LAPLACE_RANKS.value
@@ -71,12 +71,12 @@ class RankingChoice(StrEnum):
 
     @property
     def of_whole(self) -> bool:
-        """Whether epsilon is that of a whole ranking, and not of one moved item."""
+        """Whether epsilon covers a whole ranking, instead of one moved item."""
         return self in (RankingChoice.RANDOM_PAIRS, RankingChoice.AUTO)
 
 
 class Budget(StrEnum):
-    """What a person's epsilon is for."""
+    """Unit that a person's epsilon protects: one answer, or all answers together."""
 
     PER_COMPARISON = "per_comparison"  # each of their answers
     PER_USER = "per_user"  # all of their answers together
@@ -212,7 +212,7 @@ class PrivacyConfig(Section):
     _asked: int | None = PrivateAttr(default=None)
 
     def bound_by_pairs(self, n_pairs: int) -> None:
-        """Tell that people are asked about so many pairs, so distinct ones are no more."""
+        """Lower the bound on a person's distinct pairs to the number of public pairs."""
         self._asked = n_pairs
 
     @model_validator(mode="after")
@@ -271,23 +271,23 @@ class PrivacyConfig(Section):
 
     @property
     def private(self) -> bool:
-        """False for `epsilon: inf`."""
+        """Whether the release has noise; False for `epsilon: inf`."""
         return self.rho is not None or self.epsilon != math.inf
 
     def answer_budget(self) -> AnswerBudget:
-        """How a person's epsilon becomes that of an answer, under `unit: local`."""
+        """Rule by which a person's epsilon becomes that of an answer, under `unit: local`."""
         return AnswerBudget(
             per_user=self.budget is Budget.PER_USER, max_contributions=self.max_contributions
         )
 
     def local_epsilons(self) -> EpsilonSource:
-        """Where epsilons come from, and their public bounds, under `unit: local`."""
+        """Source of epsilons, and their public bounds, under `unit: local`."""
         low, high = self.epsilon_range or (self.epsilon or 0.0, self.epsilon or 0.0)
         table = None if self.epsilon_table is None else str(self.epsilon_table)
         return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
 
     def params(self) -> PrivacyParams:
-        """The guarantee in the form that mechanisms take; what a look costs is set aside.
+        """Return the guarantee for the mechanisms, without the cost of the pilot query.
 
         With `distinct_pairs` a person has at most as many rows as there are public pairs.
         """
@@ -311,7 +311,7 @@ class PrivacyConfig(Section):
 
 
 def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
-    """Key and rule of what is wrong under unit `local`, or belongs to it alone."""
+    """Yield key and rule of each problem under unit `local`, or with keys that only it has."""
     if privacy.unit is not Unit.LOCAL:
         for key in _LOCAL_KEYS:
             if key in privacy.model_fields_set:
@@ -445,7 +445,7 @@ def check_deltas(
     anyway: bool,
     people: int | None = None,
 ) -> None:
-    """Refuse a delta that would expose too many people where the promise fails.
+    """Refuse a delta that would expose too many people if the guarantee fails.
 
     The limit is 1e-5, or 1 / (10 * people) if that is smaller: if the promise fails for a person
     with that probability, it fails for a tenth of one person on average.
@@ -485,7 +485,7 @@ def usual_delta(people: int | None = None) -> float:
 
 
 def share_of_people(delta: float, one: str = "person", many: str = "people") -> str:
-    """How many people a probability means, rounded up to two digits: `3 people in 10`.
+    """Text of how many people a probability means, rounded up to two digits: `3 people in 10`.
 
     Args:
         delta: the probability, > 0.

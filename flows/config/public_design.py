@@ -30,7 +30,7 @@ MOST_SHOWN = 40  # characters of a cell that a message shows
 
 @dataclass(frozen=True, slots=True)
 class PublicDesign:
-    """The rows of such a file.
+    """Rows of a public design file.
 
     Attributes:
         lines: line of each row in the file.
@@ -46,24 +46,24 @@ class PublicDesign:
 
     @property
     def of_pairs(self) -> bool:
-        """Whether it says who meets whom."""
+        """Whether the file states numbers of pairs."""
         return len(self.items[0]) == 2
 
     @property
     def comparisons(self) -> float:
-        """In all."""
+        """Total number of comparisons."""
         return self.factor * sum(self.numbers) / (1 if self.of_pairs else 2)
 
     def named(self) -> list[list[str]]:
-        """The items of each row: those of a row in their order, and the rows in theirs."""
+        """Names of the items of each row, in the order of the file."""
         return sorted(sorted(items) for items in self.items)
 
     def of_size(self, comparisons: float) -> Self:
-        """The same design with another number of comparisons."""
+        """Return the same design with another number of comparisons."""
         return replace(self, factor=self.factor * comparisons / self.comparisons)
 
     def exposures(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """Comparisons of each item, in the order of `names`.
+        """Number of comparisons of each item, in the order of `names`.
 
         Raises:
             ValueError: as `pairs`, or `names` and the items of the file are not the same.
@@ -87,7 +87,7 @@ class PublicDesign:
         return np.asarray(self.factor * exposures)
 
     def pairs(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """Comparisons of each pair, shape (n, n): symmetric, zero on the diagonal.
+        """Number of comparisons of each pair, shape (n, n): symmetric, zero on the diagonal.
 
         Raises:
             ValueError: a name is not among `names`, an item meets itself, a pair stands twice, or
@@ -111,7 +111,7 @@ class PublicDesign:
         return np.asarray(self.factor * design)
 
     def _places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Places of the items of each row, shape (rows, 1 or 2)."""
+        """Positions of the items of each row, shape (rows, 1 or 2)."""
         place = {name: k for k, name in enumerate(names)}
         for line, items in zip(self.lines, self.items, strict=True):
             for item in items:
@@ -133,7 +133,7 @@ class PublicDesign:
 
 
 def read_asked_pairs(path: Path) -> PublicDesign:
-    """The pairs that the CSV file at `path` names in its columns `left` and `right`.
+    """Read the pairs that the CSV file at `path` names in its columns `left` and `right`.
 
     Each pair has the number 1.
 
@@ -152,7 +152,7 @@ def read_asked_pairs(path: Path) -> PublicDesign:
 
 
 def read_public_design(path: Path) -> PublicDesign:
-    """The rows of the file at `path`.
+    """Read the rows of the file at `path`.
 
     Raises:
         ValueError: it cannot be read, has other columns or no row, or a number is none; the text
@@ -174,7 +174,7 @@ def read_public_design(path: Path) -> PublicDesign:
 
 
 def _rows_of(path: Path) -> tuple[set[str], list[tuple[int, dict[str, str | None]]]]:
-    """Columns of the CSV file, and each row with its line."""
+    """Read the columns of the CSV file, and each row with its line number."""
     try:
         opened = open_to_read(path, MostBytes.LIST)
         with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file:

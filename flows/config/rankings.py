@@ -1,4 +1,4 @@
-"""The `input` section of a job on rankings, and the rules for its keys."""
+"""Section `input` of rankings, and the rules for its keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hushrank.transforms.rankings.ranking_columns import (
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 MAX_LENGTH = 1_000
-# The layouts that have a column of each role.
+# Layouts that have a column of each role.
 ROLES = {
     "user": ("long", "list", "wide"),
     "item": ("long",),
@@ -40,31 +40,31 @@ RankingColumns = RankColumns | ListColumns | WideRankColumns | PairColumns
 
 
 class RankingTies(StrEnum):
-    """What becomes of a ranking that puts items at the same rank."""
+    """Treatment of a ranking that puts items at the same rank."""
 
-    REFUSE = "refuse"  # the ranking is set aside
+    REFUSE = "refuse"  # the ranking is excluded
     RANDOM = "random"  # a secret coin puts the items in a random order
 
 
 class Unlisted(StrEnum):
-    """What a ranking says of the items that it does not list."""
+    """Meaning of a ranking for the items that it does not list."""
 
     BELOW = "below"  # they are below those it lists
-    UNKNOWN = "unknown"  # nothing
+    UNKNOWN = "unknown"  # the ranking says nothing of them
 
 
 class Overvotes(StrEnum):
-    """What becomes of a ranking that puts two items at one rank, where ties are refused."""
+    """Treatment of a ranking that puts two items at one rank, if ties are refused."""
 
-    SET_ASIDE = "set-aside"  # it counts nowhere
-    EXHAUST = "exhaust"  # it ends before that rank
+    SET_ASIDE = "set-aside"  # the ranking is excluded
+    EXHAUST = "exhaust"  # the ranking ends before that rank
 
 
 class Skipped(StrEnum):
-    """What becomes of a ranking that leaves a rank out."""
+    """Treatment of a ranking that leaves a rank out."""
 
     CLOSE = "close"  # the items after it move up
-    EXHAUST = "exhaust"  # it ends there
+    EXHAUST = "exhaust"  # the ranking ends there
 
 
 def _as_text(value: object) -> object:
@@ -215,7 +215,7 @@ class RankingsConfig(RowFiles):
 
     @property
     def reading(self) -> RankReading:
-        """What ranks mean beside their order."""
+        """Meaning of ranks beyond their order."""
         return RankReading(
             not_ranked=self.not_ranked,
             end_at_tie=self.overvotes is Overvotes.EXHAUST,
@@ -224,7 +224,7 @@ class RankingsConfig(RowFiles):
 
     @property
     def has_numbers(self) -> bool:
-        """Whether ranks are numbers in the rows, and not places in a list."""
+        """Whether ranks are numbers in the rows, instead of positions in a list."""
         return self.layout in ("long", "wide")
 
     def readings(
@@ -253,7 +253,7 @@ class RankingsConfig(RowFiles):
 
     @property
     def ranks_in_words(self) -> str:
-        """Meaning of the numbers and words of rankings by `best` and `not_ranked`."""
+        """Text on the meaning of numbers and words in rankings, by `best` and `not_ranked`."""
         zero = "" if "0" in self.not_ranked else ", and 0 is a number too"
         unranked = ("empty", "NA", *self.not_ranked)
         cell = f"its cell is {', '.join(unranked[:-1])} or {unranked[-1]}"
@@ -265,7 +265,7 @@ class RankingsConfig(RowFiles):
 
     @property
     def tie_rule(self) -> str:
-        """Words for what becomes of items that a ranking puts at one rank; empty: it cannot."""
+        """Text on the treatment of items that share a rank; empty: they cannot."""
         if not self.has_numbers:
             return ""
         if self.ties is RankingTies.RANDOM:
@@ -285,7 +285,7 @@ class RankingsConfig(RowFiles):
         return named and FileFormat.PREFLIB not in formats
 
     def pair_columns(self, law: RandomPairs) -> PairColumns:
-        """The columns to read in layout `pairs`, of answers drawn by `law`."""
+        """Columns to read in layout `pairs`, with answers drawn by `law`."""
         columns = self.columns
         return PairColumns(
             left=columns.left or "left",
@@ -296,7 +296,7 @@ class RankingsConfig(RowFiles):
         )
 
     def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | WideRankColumns:
-        """The columns to read of rankings of the items `names`."""
+        """Columns to read in rankings of the items `names`."""
         columns = self.columns
         if self.layout == "wide":
             items = columns.items or {name: name for name in names}

@@ -1,4 +1,4 @@
-"""The reference of the YAML file: every key, taken from the models that check the configuration.
+"""Reference of the YAML file: every key, taken from the models that check the configuration.
 
 Types, defaults and bounds come from the models. The meaning of a key comes from the `Attributes`
 section of its model's docstring.
@@ -89,7 +89,7 @@ class SectionReference:
 def sections_of(
     model: type[BaseModel] = SurveyConfig, name: str = "", kind: str | None = None
 ) -> Iterator[SectionReference]:
-    """The section of `model` and the sections inside it, each before those that it holds.
+    """Yield the section of `model` and the sections inside it, each before its own subsections.
 
     Args:
         model: model of a section.
@@ -125,7 +125,7 @@ def documented(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
 
 
 def config_reference(methods: Methods) -> str:
-    """The reference in Markdown: a heading and a table for each section, and a table of methods."""
+    """Build the reference in Markdown: a table for each section, and a table of methods."""
     sections = [line for section in sections_of() for line in _section_lines(section, methods)]
     return "\n".join((*sections, *_method_lines(methods)))
 
@@ -220,7 +220,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _rules(constrained: Any) -> Iterator[str]:
-    """Bounds in words, for a field or for an annotated type, including those of inner types."""
+    """Yield the bounds of a field or an annotated type in words, including those of inner types."""
     for constraint in getattr(constrained, "metadata", ()):
         for name, words in _BOUNDS.items():
             if (bound := getattr(constraint, name, None)) is not None:
@@ -239,7 +239,7 @@ def _rules(constrained: Any) -> Iterator[str]:
 
 
 class _Constrained:
-    """An inner type, with its annotations."""
+    """Inner type with its annotations."""
 
     def __init__(self, annotation: Any) -> None:
         annotated = get_origin(annotation) is Annotated

@@ -1,4 +1,4 @@
-"""The `input` section of a job on test answers."""
+"""Section `input` of test answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_BOOKLETS = 1000
 
 
 def _each_name_once(booklets: object) -> object:
-    """Refuse names that are one name without the blanks around them, or as text."""
+    """Refuse names that are equal as text or without surrounding blanks."""
     names = [str(name).strip() for name in booklets] if isinstance(booklets, dict) else []
     if twice := [name for name in names if names.count(name) > 1]:
         refuse(("", f"{twice[0]} is the name of two, as blanks around it do not count; rename one"))
@@ -141,7 +141,7 @@ class ResponsesConfig(RowFiles):
         yield from super()._problems()
 
     def problems_of_booklets(self, catalogue: Catalogue, most: int) -> Iterable[tuple[str, str]]:
-        """Key and text of the rules that booklets break beside the items and the bound.
+        """Yield key and text of the rules that booklets break with the items and the bound.
 
         Args:
             catalogue: the items of the job.
@@ -182,7 +182,8 @@ class ResponsesConfig(RowFiles):
             )
 
     def sheet_rules(self, catalogue: Catalogue) -> SheetRules | None:
-        """Which sheets count as a whole; None: all, and a blank was not asked."""
+        """Rules that decide which sheets count as a whole; None: all do, and a blank was not
+        asked."""
         missing = self.missing or Missing.UNSEEN
         if missing is Missing.UNSEEN and self.booklets is None:
             return None
@@ -195,7 +196,7 @@ class ResponsesConfig(RowFiles):
         )
 
     def booklet_codes(self, catalogue: Catalogue) -> tuple[tuple[int, ...], ...]:
-        """The codes of the items of each booklet, ascending; empty where there are none."""
+        """Codes of the items of each booklet, ascending; empty without booklets."""
         code = {name: number for number, name in enumerate(catalogue.names)}
         booklets = (self.booklets or {}).values()
         return tuple(tuple(sorted(code[item] for item in items)) for items in booklets)
@@ -208,7 +209,7 @@ class ResponsesConfig(RowFiles):
         complete: bool,
         codes: bool,
     ) -> Iterator[Reading]:
-        """Meaning of an answer where no words are stated."""
+        """Meaning of an answer if no words are stated."""
         if self.words is None:
             yield Reading(self._answers_in_words, by_default="words" not in self.model_fields_set)
         yield from super().readings(
@@ -224,7 +225,7 @@ class ResponsesConfig(RowFiles):
         )
 
     def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
-        """The columns to read."""
+        """Columns to read."""
         columns = self.columns
         words = None if self.words is None else self.words.words()
         if self.layout == "wide":

@@ -1,4 +1,4 @@
-"""The rules about what rows say and when: weights, covariates, ties, words, groups, nights."""
+"""Rules about the content and time of rows: weights, covariates, ties, words, groups, nights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hushrank.transforms.common.schema import Ties
 TIE_MODEL = "input.tie_model"
 STREAM = "schedule.stream"
 ASKED = "input.pairs"
-MOST_ASKED = 2_000  # items of which a list of pairs is a matrix
+MOST_ASKED = 2_000  # most items for which a list of pairs is turned into a matrix
 NO_FACTORS = (
     "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
     " compares noise alone, and these weights change the signal too)"
@@ -31,7 +31,7 @@ NO_WEIGHTS = (
 
 
 def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
-    """Key and text of the rules that weights and covariates break with other sections."""
+    """Yield key and text of the rules that weights and covariates break with other sections."""
     yield from problems_of_weights(config, own)
     yield from _problems_of_covariates(config, own, methods)
     yield from problems_of_ties(config, own, methods)
@@ -39,10 +39,10 @@ def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> 
 
 
 def takes_extras(config: Sections, facts: MethodFacts) -> bool:
-    """Whether a method can do what a job asks beside a ranking of all rows.
+    """Whether a method supports what a job asks beside a ranking of all rows.
 
-    That is: a ranking of each group, weights and covariates of rows, ties that are outcomes, a
-    stream of nights.
+    These are: a ranking of each group, weights and covariates of rows, ties as an outcome, a stream
+    of nights.
     """
     rows, uses = config.input, facts.uses
     tied = isinstance(rows, InputConfig) and rows.ties is Ties.MODEL
@@ -57,7 +57,7 @@ def takes_extras(config: Sections, facts: MethodFacts) -> bool:
 
 
 def problems_of_weights(config: Sections, own: MethodFacts) -> Problems:
-    """Weights of rows that the method does not take, or that have no bound or no column."""
+    """Refuse weights of rows that the method does not take, or that have no bound or no column."""
     privacy, rows = config.privacy, config.input
     column = rows.columns.weight if isinstance(rows, InputConfig) else None
     if privacy.bounding is Bounding.WEIGHTS and not own.uses("privacy.bounding"):
@@ -81,7 +81,7 @@ def problems_of_weights(config: Sections, own: MethodFacts) -> Problems:
 
 
 def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
-    """Covariates that the method does not look at."""
+    """Refuse covariates that the method does not use."""
     if not isinstance(config.input, InputConfig) or own.uses("input.features"):
         return
     users = " or ".join(name for name, each in methods.items() if each.uses("input.features"))
@@ -94,7 +94,8 @@ def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods
 
 
 def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
-    """Ties as outcomes where the method has no count for them, or the job asks what it cannot."""
+    """Refuse ties as an outcome if the method cannot count them, or cannot do the rest of the
+    job."""
     if not isinstance(config.input, InputConfig) or config.input.ties is not Ties.MODEL:
         return
     users = " or ".join(name for name, each in methods.items() if each.uses(TIE_MODEL))
@@ -119,7 +120,7 @@ def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Pr
 
 
 def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
-    """Pairs that were asked about, where the method takes all pairs or the list is none."""
+    """Refuse a list of asked pairs if the method takes all pairs, or the list is invalid."""
     if not isinstance(config.input, InputConfig) or (design := config.input.asked()) is None:
         return
     if not own.uses(ASKED):
@@ -150,7 +151,7 @@ def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> P
 
 
 def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
-    """Words and columns of the input that do not go with the names of the items."""
+    """Refuse words and columns of the input that contradict the names of the items."""
     if isinstance(rows, InputConfig) and rows.columns.winner is not None:
         yield from _problems_of_winners(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "wide":
@@ -158,7 +159,7 @@ def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
 
 
 def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
-    """Columns of ranks whose item is not in the catalogue, and items without one column."""
+    """Refuse columns of ranks whose item is not in the catalogue, and items without one column."""
     told = list((rows.columns.items or {}).values())
     for name in sorted({name for name in told if name not in catalogue.names}):
         yield "input.columns.items", f"{name} is not one of items; correct one of the two"
@@ -169,7 +170,7 @@ def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
 
 
 def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:
-    """Words of the column `winner` that name an item, or that its position names."""
+    """Refuse words of the column `winner` that name an item, or the position of an item."""
     if rows.columns.loser is None and TIE_WORD in map(str.lower, catalogue.names):
         yield (
             "items",
@@ -192,7 +193,7 @@ def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:
 
 
 def problems_of_stream(config: Sections, methods: Methods) -> Problems:
-    """Key and text of the rules that a stream and other sections break together."""
+    """Yield key and text of the rules that a stream and other sections break together."""
     own = methods[config.method]
     if config.schedule.stream is None:
         return
@@ -254,7 +255,7 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
 
 
 def problems_of_groups(config: Sections, methods: Methods) -> Problems:
-    """Jobs in which rows cannot be ranked by group."""
+    """Refuse jobs whose rows cannot be ranked by group."""
     groups = config.groups
     if groups is None:
         return

@@ -1,4 +1,4 @@
-"""The rules between the sections of a job. Each rule yields the key, from the root, and a text."""
+"""Rules between the sections of a job. Each rule yields the key, from the root, and a text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NO_PERSONAL_EPSILON = (
 
 
 def problems_of_job(config: Sections, methods: Methods, survey: Path | None = None) -> Problems:
-    """Key and text of the rules that sections break together. Keys start at the file's root.
+    """Yield key and text of the rules that sections break together, with keys from the file's root.
 
     Args:
         config: the sections.
@@ -107,7 +107,7 @@ def _problems_of_method(config: Sections, methods: Methods) -> Problems:
 
 
 def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
-    """Keys that the method does not use, and keys that it needs but lacks."""
+    """Refuse keys that the method does not use, and require those that it needs."""
     if config.spectral is not None and not own.uses("spectral"):
         users = [name for name, each in methods.items() if each.uses("spectral")]
         yield "spectral", f"is for method: {' or '.join(users)}; remove it"
@@ -131,7 +131,7 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
 
 
 def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:
-    """Inputs in which one changed unit moves the statistic by more than its sensitivity."""
+    """Refuse inputs in which one changed unit moves the statistic by more than its sensitivity."""
     privacy = config.privacy
     public = privacy.public_graph and own.uses("privacy.public_graph")
     if public and rows.ties is Ties.DROP:
@@ -146,8 +146,8 @@ def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts
             "not with public_graph: true: which events contradict themselves, and so who"
             " compared what, depends on the outcomes; remove copies from the input",
         )
-    # The row that is removed may have caused its event to be set aside. The event then counts, and
-    # so does the new row: one item gains two wins, but the sensitivity allows one win to move.
+    # Not allowed: the removed row may have excluded its event. Then the event and the new row both
+    # count: one item gains two wins, and the calibration assumes one.
     replaced = privacy.adjacency is Adjacency.REPLACE_ONE
     if privacy.unit is Unit.COMPARISON and replaced and rows.columns.event is not None:
         yield (
@@ -158,7 +158,7 @@ def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts
 
 
 def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
-    """Keys that no input of that kind uses, or that do not go with unit `local`."""
+    """Refuse keys that no input of that kind uses, or that contradict unit `local`."""
     local = config.privacy.unit is Unit.LOCAL
     if config.input.kind == "rankings":
         yield from _problems_of_rankings(config, methods[config.method])
@@ -197,7 +197,7 @@ def _wrong_unit(config: Sections, suits: Sequence[MethodFacts]) -> str:
 
 
 def _problems_of_sources(privacy: PrivacyConfig, column: str | None, rows: str) -> Problems:
-    """Epsilons that have no source, or two sources."""
+    """Refuse epsilons that have no source, or two sources."""
     sources = (privacy.epsilon, privacy.epsilon_table, column)
     if sum(source is not None for source in sources) != 1:
         yield "privacy", _ONE_EPSILON.format(rows)
@@ -222,7 +222,7 @@ def _problems_of_answers(config: Sections) -> Problems:
 
 
 def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
-    """Key and text of the rules that the sections of a job on rankings break together."""
+    """Yield key and text of the rules that the sections of a job on rankings break together."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
     if privacy.unit is Unit.COMPARISON:
         yield (
@@ -259,7 +259,7 @@ def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
 
 
 def _problems_of_pairs(config: Sections) -> Problems:
-    """Rules of private answers to random pairs."""
+    """Yield the broken rules of private answers to random pairs."""
     privacy, layout = config.privacy, config.rankings.layout
     answered = privacy.already_private and privacy.mechanism is RankingChoice.RANDOM_PAIRS
     if answered and layout != "pairs":
@@ -286,7 +286,7 @@ def _problems_of_pairs(config: Sections) -> Problems:
 
 
 def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
-    """Rules of ballots under unit `local`, whose mechanisms are about the items that are listed."""
+    """Yield the broken rules of ballots under unit `local`, whose mechanisms need listed items."""
     if rankings.unlisted is Unlisted.BELOW:
         yield (
             "input.unlisted",
@@ -307,7 +307,7 @@ def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
 
 
 def _problems_of_trusted_rankings(config: Sections) -> Problems:
-    """Rules of rankings that are counted before noise is added."""
+    """Yield the broken rules of rankings that are counted before noise is added."""
     privacy, rankings = config.privacy, config.rankings
     if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
@@ -340,7 +340,7 @@ def _problems_of_epsilon(config: Sections) -> Problems:
 
 
 def _problems_of_runner(config: Sections) -> Problems:
-    """Rules between the engine and the rest of a job, broken by `config`."""
+    """Yield the broken rules between the engine and the rest of a job."""
     runner = config.runner
     spills = isinstance(runner, LocalRunner) and runner.spill is not None
     if spills and not is_cloud(str(config.confidential)):

@@ -1,4 +1,4 @@
-"""How a run is carried out and watched: `runner`, `memory_limit` and `observability`.
+"""Sections `runner`, `memory_limit` and `observability`: how a run is executed and monitored.
 
 `runner: local` is short for `runner: {kind: local}`. The same job gives the same release on every
 engine, so nothing here enters the job's hash. Workers get the hushrank package from an image, a
@@ -21,7 +21,7 @@ from hushrank.flows.config.yaml_file import refuse
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MOST_MEMORY
 from hushrank.pipelines.engine.runner import Engine, Runner
 
-WORKER_REST_MILLISECONDS = 60_000  # how long an idle worker stays, because a start takes seconds
+WORKER_REST_MILLISECONDS = 60_000  # time that an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[^\s@]*)?")
 BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
@@ -89,14 +89,15 @@ def _url(value: object) -> object:
     return value
 
 
-Hours = Annotated[float, Field(gt=0, le=8784, allow_inf_nan=False, examples=["24"])]  # a year
+# at most a year
+Hours = Annotated[float, Field(gt=0, le=8784, allow_inf_nan=False, examples=["24"])]
 Url = Annotated[Text, BeforeValidator(_url)]
 Address = Annotated[Text, BeforeValidator(_address)]
 Bucket = Annotated[Text, BeforeValidator(_bucket)]
 
 
 class Environment(StrEnum):
-    """The source of the Python that an engine's workers run."""
+    """Source of the Python that an engine's workers run."""
 
     LOOPBACK = "loopback"  # the process that submits the job; for an engine on this machine
     EXTERNAL = "external"  # a pool of workers that runs beside each of the engine's own
@@ -119,7 +120,7 @@ class LocalRunner(Section):
     beam: bool = False
 
     def engine(self) -> Engine:
-        """The engine that this section names."""
+        """Engine that this section names."""
         return Engine(spill=None if self.spill is None else str(self.spill), beam=self.beam)
 
 
@@ -192,12 +193,12 @@ class FlinkRunner(_PortableRunner):
 
     @property
     def asked(self) -> str | None:
-        """Whom to ask for the cluster's settings; None: nobody is known."""
+        """Address to ask for the cluster's settings; None: none is known."""
         known = self.rest or self.master
         return known if known is not None and ADDRESS.fullmatch(known) else None
 
     def engine(self) -> Engine:
-        """The engine that this section names."""
+        """Engine that this section names."""
         given = {
             "flink_master": self.master,
             "flink_version": self.version,
@@ -224,7 +225,7 @@ class SparkRunner(_PortableRunner):
     master: Text | None = Field(default=None, examples=["spark://localhost:7077"])
 
     def engine(self) -> Engine:
-        """The engine that this section names."""
+        """Engine that this section names."""
         given = {"spark_master_url": self.master, "spark_job_server_jar": self.job_server_jar}
         arguments = (*self._arguments(), *_options(given))
         return Engine(Runner.SPARK, arguments, _seconds(self.max_hours))
@@ -271,7 +272,7 @@ class DataflowRunner(Section):
             yield "wheel", f"no such wheel: {self.wheel}; build one with: uv build"
 
     def engine(self) -> Engine:
-        """The engine that this section names."""
+        """Engine that this section names."""
         given = {
             "project": self.project,
             "region": self.region,
@@ -294,7 +295,7 @@ RunnerConfig = LocalRunner | FlinkRunner | SparkRunner | DataflowRunner
 
 
 def spelled_out(value: Any) -> Any:
-    """The section that a single word, such as `local`, stands for."""
+    """Return the section that a single word, such as `local`, stands for."""
     return {"kind": value} if isinstance(value, str) else value
 
 
@@ -307,7 +308,7 @@ def _options(given: Mapping[str, str | int | Path | None]) -> Iterator[str]:
 
 
 class LineageConfig(Section):
-    """Where OpenLineage events of runs go: to a file, to an endpoint, or to both.
+    """Destination of OpenLineage events of runs: a file, an endpoint, or both.
 
     Attributes:
         file: file that gets one JSON object a line.
@@ -328,7 +329,7 @@ class LineageConfig(Section):
 
 
 class ObservabilityConfig(Section):
-    """Where runs are reported to; nothing here enters the release key.
+    """Destinations of logs, metrics and traces of runs; nothing here enters the release key.
 
     Attributes:
         log: file that gets lines for every run; None: no file.

@@ -1,4 +1,4 @@
-"""The `schedule` section: which rows a night ranks, which nights are due, how the budget is split.
+"""Section `schedule`: the rows of a night, the nights that are due, and the split of the budget.
 
 A configuration selects nights where an input path holds `{date}`, or where `schedule.partition` or
 `schedule.window` is set; every night is then a release of its own. Otherwise a run ranks all there
@@ -27,11 +27,11 @@ from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.storage.window import Epoch, Window
 
 SHOWN_BY_NAME: dict[str, dict[str, int]] = {"night": {"window": 1}, "cumulative": {}}
-FIRST_YEARS = range(1900, 2900)  # a stream lasts 90 years at most
+FIRST_YEARS = range(1900, 2900)  # a stream lasts at most 90 years
 
 
 def _date_of(value: object) -> object:
-    """A date as text, which YAML 1.2 knows no other form of."""
+    """Convert a date written as text, its only form in YAML 1.2."""
     found = None
     if isinstance(value, str):
         try:
@@ -44,7 +44,7 @@ def _date_of(value: object) -> object:
 
 
 class ShowConfig(Section):
-    """What each night of a stream shows.
+    """Content of each night of a stream.
 
     `show: night` is short for `{window: 1}`, `show: cumulative` for all nights so far.
 
@@ -106,12 +106,12 @@ class StreamConfig(Section):
 
     @property
     def terms(self) -> Terms:
-        """When a person's rows count."""
+        """Terms under which a person's rows count."""
         return Terms(nights=self.nights, participations=self.participations, gap=self.gap)
 
     @property
     def workload(self) -> Workload:
-        """What is shown."""
+        """Windows that the nights show."""
         return Workload(self.show.window)
 
     @property
@@ -120,49 +120,50 @@ class StreamConfig(Section):
         return self.first + timedelta(days=self.nights - 1)
 
     def number_of(self, night: date) -> int:
-        """The number of a night, from 0; of no night of the stream below 0, or beyond its end."""
+        """Number of a night, from 0; outside the stream it is below 0 or beyond the end."""
         return (night - self.first).days
 
     def night(self, number: int) -> date:
-        """The date of a night."""
+        """Date of a night."""
         return self.first + timedelta(days=number)
 
 
-YEARS = range(1900, 3000)  # outside, clocks of some time zones cannot tell the day
-MOST_NIGHTS = 31  # of a month
+YEARS = range(1900, 3000)  # outside these years, clocks of some time zones cannot tell the day
+MOST_NIGHTS = 31  # most nights of a month
 TELLING_DAYS = tuple(date(2026, 1, 1) + timedelta(days) for days in range(3 * 365))
 ONE_YEAR = TELLING_DAYS[:365]
 
 _DATE = re.compile(r"\{date(?::([^{}]+))?\}")
 _WILD = re.compile(r"\*\*|\*|\?|\[[^]]*\]")
-_ANY = {"**": ".*", "*": "[^/]*"}  # of one character: all others
+# wildcards of more than one character; others match one character
+_ANY = {"**": ".*", "*": "[^/]*"}
 
 Partition = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
 
 
 class EmptyNights(StrEnum):
-    """What becomes of a night without files."""
+    """Treatment of a night without files."""
 
     SKIP = "skip"
     FAIL = "fail"
 
 
 class CatchUp(StrEnum):
-    """Which of several missed nights is ranked first; it matters where the budget runs out."""
+    """Order in which missed nights are ranked; it matters if the budget runs out."""
 
     OLDEST_FIRST = "oldest-first"
     NEWEST_FIRST = "newest-first"
 
 
 class NightlyBudget(StrEnum):
-    """Who says what a night costs."""
+    """Source of a night's cost."""
 
-    PER_NIGHT = "per-night"  # section privacy
+    PER_NIGHT = "per-night"  # section privacy states it
     PER_MONTH = "per-month"  # the ledger's total, shared by the nights of a month
 
 
 class ScheduleConfig(Section):
-    """Which rows a night ranks, and when.
+    """Schedule of nights: the rows that a night ranks, and the time of its run.
 
     Attributes:
         cron: when `hushrank serve` and `hushrank deploy` run, in `timezone`.
@@ -225,15 +226,15 @@ class ScheduleConfig(Section):
 
     @property
     def zone(self) -> ZoneInfo:
-        """The time zone of the nights' dates."""
+        """Time zone of the nights' dates."""
         return ZoneInfo(self.timezone)
 
     def selects_rows(self) -> bool:
-        """Whether this section alone makes a night's rows others than all rows."""
+        """Whether this section alone makes a night select some rows out of all."""
         return self.partition is not None or self.window is not None
 
     def last_night(self, now: datetime) -> date:
-        """The latest night that may be ranked at the moment `now`, which has a time zone."""
+        """Latest night that may be ranked at the moment `now`, which has a time zone."""
         return now.astimezone(self.zone).date() - timedelta(days=self.lag_days)
 
     @property
@@ -248,17 +249,17 @@ class ScheduleConfig(Section):
         )
 
     def window_on(self, night: date) -> Window | None:
-        """The rows of `night`; None: all rows of its files."""
+        """Rows of `night`; None: all rows of its files."""
         if self.window is None:
             return None
         return Window.of(self.window, night, self.zone, self.epoch)
 
     def partition_on(self, night: date) -> str | None:
-        """The folder that holds the files of `night`; None: any."""
+        """Folder that holds the files of `night`; None: any folder."""
         return None if self.partition is None else f"{self.partition}={night.isoformat()}"
 
     def identity(self) -> dict[str, Any]:
-        """Everything here that can change a released result."""
+        """All settings here that can change a released result."""
         chosen: dict[str, Any] = {
             "partition": self.partition,
             "window": self.window,
@@ -276,19 +277,19 @@ def selects_nights(paths: Sequence[str], schedule: ScheduleConfig) -> bool:
 
 
 def path_on(path: str, night: date) -> str:
-    """`path` with `{date}` as 2026-11-20, and `{date:%Y/%m/%d}` by its own format."""
+    """Fill a night into `path`: `{date}` as 2026-11-20, and `{date:%Y/%m/%d}` by its own format."""
     return _DATE.sub(
         lambda found: night.strftime(found[1]) if found[1] else night.isoformat(), path
     )
 
 
 def date_formats(paths: Sequence[str]) -> list[str]:
-    """The formats of `strftime` in which the paths write a night, such as %Y/%m/%d."""
+    """Formats of `strftime` in which the paths write a night, such as %Y/%m/%d."""
     return [form for path in paths for form in _DATE.findall(path) if form]
 
 
 def reads(paths: Sequence[str], file: str, night: date) -> bool:
-    """Whether one of the paths names `file` on `night`: it, a folder above it, or a pattern."""
+    """Whether one of the paths names `file` on `night`: itself, a folder above it, or a pattern."""
     parts = file.split("/")
     above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
     patterns = [_pattern(path_on(path, night)) for path in paths]
@@ -296,7 +297,7 @@ def reads(paths: Sequence[str], file: str, night: date) -> bool:
 
 
 def problems_of_paths(paths: Sequence[str]) -> Iterable[tuple[str, str]]:
-    """Key and rule of what is wrong with the dates in input paths."""
+    """Yield key and rule of each problem with the dates in input paths."""
     for path in paths:
         if not _DATE.search(path):
             if "{date" in path:
@@ -333,7 +334,7 @@ def _overlap(path: str) -> bool:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """What a path with wildcards matches."""
+    """Pattern that a path with wildcards matches."""
     wilds = [_ANY.get(wild, "[^/]") for wild in _WILD.findall(path)]
     literals = map(re.escape, _WILD.split(path))
     return re.compile("".join(chain.from_iterable(zip_longest(literals, wilds, fillvalue=""))))
@@ -343,7 +344,8 @@ _COMPUTED = "is computed under schedule.budget: per-month; remove it, or write b
 
 
 def with_nightly_share(content: Any) -> Any:
-    """The content of a YAML file, with the privacy of a night where the file leaves that to us.
+    """Return the content of a YAML file with a night's privacy filled in, if the file leaves it
+    open.
 
     Content that is wrong otherwise is returned as it is, to be refused in the usual words.
 
@@ -399,7 +401,7 @@ def _problems(privacy: Mapping[str, Any], ledger: Mapping[str, Any]) -> Iterable
 
 
 def day_of(text: str, option: str) -> date:
-    """The date that an option gives.
+    """Parse the date that an option gives.
 
     Raises:
         ConfigError: it is none.

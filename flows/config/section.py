@@ -51,15 +51,15 @@ from hushrank.transforms.tables.objects import object_place
 ROOM_IN_A_NAME = 55  # bytes that an unfinished file adds to its name
 MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
 MOST_PATH_BYTES = 3500  # below 4096, because paths of files inside are longer
-GIT_PREFIX = "git:"  # before a folder of a git repository
-FOLDER = "folder"  # key of the validation context: where relative paths start
-BASE = "base"  # another: from where paths count that were moved along; None: from that folder
-COUNTED = "counted"  # another: takes each absolute path that does not count as it is
+GIT_PREFIX = "git:"  # prefix of a folder in a git repository
+FOLDER = "folder"  # key of the validation context: folder where relative paths start
+BASE = "base"  # another: folder that replaces it in the identity of moved files; None: that folder
+COUNTED = "counted"  # another: function that gets each absolute path whose text enters the identity
 SURVEY = "survey"  # another: the YAML file itself
 
 
 def local_path(value: object, info: ValidationInfo) -> object:
-    """Absolute path of a text, which starts at the folder of the YAML file; others as they are."""
+    """Make a text an absolute path, starting at the folder of the YAML file; keep other values."""
     if not isinstance(value, str):
         return value
     if not value:
@@ -71,7 +71,7 @@ def local_path(value: object, info: ValidationInfo) -> object:
         path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
         path.resolve()
         _count(str(path), value, str(path), info)
-    except (OSError, RuntimeError):  # RuntimeError: links in a circle, or ~ of an unknown user
+    except (OSError, RuntimeError):  # RuntimeError: circular links, or ~ of an unknown user
         refuse(("", f"{value}: its links go round in a circle; name another place"))
     return path
 
@@ -101,12 +101,12 @@ def _anchor(value: object, info: ValidationInfo) -> object:
 
 
 def anchor_place(anchor: str) -> Place:
-    """The folder, file or objects that an `AnchorPlace` names."""
+    """Return the folder, file or objects that an `AnchorPlace` names."""
     return CloudPath.parse(anchor) if is_cloud(anchor) else Path(anchor.removeprefix(GIT_PREFIX))
 
 
 def place_argument(text: str, name: str) -> Place:
-    """The place that a command line names; a relative path starts at the working directory.
+    """Return the place that a command line names; a relative path starts at the working directory.
 
     Raises:
         ConfigError: it is neither a local path nor a gs:// folder; `name` is that of the argument.
@@ -124,14 +124,14 @@ def place_argument(text: str, name: str) -> Place:
 
 
 def contains(outer: Place, inner: Place) -> bool:
-    """Whether `inner` is `outer` or is in it, links followed."""
+    """Whether `inner` is `outer` or is in it, with links followed."""
     if isinstance(outer, CloudPath):
         return isinstance(inner, CloudPath) and outer.contains(inner)
     return isinstance(inner, Path) and real_path(inner).is_relative_to(real_path(outer))
 
 
 def real_path(path: Path) -> Path:
-    """The path with its links followed, as far as they lead anywhere."""
+    """Return the path with its links followed, as far as they lead to a file."""
     return Path(os.path.realpath(path))
 
 
@@ -151,14 +151,14 @@ def _input_path(value: object, info: ValidationInfo) -> object:
     _check_text(value)
     folder, path = str(_folder(info).absolute()), os.path.expanduser(value)
     if re.search(r"[*?\[]", path):
-        folder = glob.escape(folder)  # only what the user wrote is a pattern
+        folder = glob.escape(folder)  # only the part that the user wrote is a pattern
     named = os.path.normpath(os.path.join(folder, path))
     _count(named, value, os.path.join(_folder(info).absolute(), path), info)
     return named
 
 
 def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
-    """Note how a path enters the identity of the job, which stays where all is moved along.
+    """Record how a path enters the identity of the job, which stays if all files move together.
 
     A path counts relative to the folder of the YAML file if it is written so, or lies in there, be
     it through links. Without a YAML file a folder `BASE` takes its place; a path that is written
@@ -187,14 +187,15 @@ def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
 
 
 def _with_links_followed(path: str) -> str:
-    """An absolute path whose links are followed as far as no part of it is a pattern or a date."""
+    """Return an absolute path with links followed, up to the first part with a pattern or a
+    date."""
     parts = path.split("/")
     plain = next((at for at, part in enumerate(parts) if re.search(r"[*?\[{]", part)), len(parts))
     return "/".join([os.path.realpath("/".join(parts[:plain]) or "/"), *parts[plain:]])
 
 
 def _elsewhere(value: str, info: ValidationInfo) -> str:
-    """The name of a table or of objects, checked; of a local table with an absolute path."""
+    """Check the name of a table or of objects; make the path of a local table absolute."""
     _check_text(value)
     try:
         if is_object(value):
@@ -210,7 +211,7 @@ def _elsewhere(value: str, info: ValidationInfo) -> str:
 
 
 def _check_text(path: str) -> None:
-    """Refuse a path that no file can have, or that nobody could read in a message."""
+    """Refuse a path that no file can have, or that is unreadable in a message."""
     if hidden := hidden_character(path):
         refuse(("", f"holds the character {hidden}, which nobody sees; rename it"))
     try:
@@ -267,7 +268,7 @@ def check_can_be_made(key: str, place: Path) -> None:
 
 
 def check_can_be_written(key: str, file: Path) -> None:
-    """Refuse a place for a file at which something else is; whether it exists does not matter.
+    """Refuse a place for a file if something else is there; the file itself may exist.
 
     Raises:
         ConfigError: it is a folder, a FIFO, a device or a socket.
@@ -301,14 +302,15 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 # Beyond these bounds, floating-point results become zero or infinity, so no guarantee could be
 # kept. Values far inside the bounds are already meaningless in practice.
-LEAST_LOSS, MOST_LOSS = 1e-9, 1e6  # nats
+LEAST_LOSS, MOST_LOSS = 1e-9, 1e6  # in nats
 LEAST_RHO = LEAST_LOSS**2
 LEAST_DELTA = 1e-50
 LEAST_SETTING, MOST_SETTING = 1e-9, 1e9  # bounds of numbers in section `model`
 MOST_ROWS = 10**9  # most rows of one person
 
 Delimiter = Literal[",", ";", "tab"]
-FORM = ("multiline", "delimiter", "encoding", "decimal", "header_rows")  # attributes of a file too
+# attributes that a file has too
+FORM = ("multiline", "delimiter", "encoding", "decimal", "header_rows")
 
 
 def _computable(delta: float) -> float:
@@ -321,7 +323,7 @@ Delta = Annotated[float, Field(ge=0, lt=1), AfterValidator(_computable)]
 
 
 class Section(BaseModel):
-    """Keys and values of one section: frozen, strict about types, closed to unknown keys."""
+    """Base of the sections: frozen, strict about types, closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="strings")
 
@@ -333,12 +335,12 @@ class Section(BaseModel):
         return self
 
     def _problems(self) -> Iterable[tuple[str, str]]:
-        """Key and text of the rules that keys of the section break together."""
+        """Yield key and text of the rules that keys of the section break together."""
         return ()
 
 
 class ColumnRoles(Section):
-    """The role of each input column; no column plays two roles, but for roles of `second`."""
+    """Role of each input column; no column plays two roles, except roles of `second`."""
 
     second: ClassVar[frozenset[str]] = frozenset()
 
@@ -350,7 +352,7 @@ class ColumnRoles(Section):
 
 
 def _as_text(value: object) -> object:
-    """A word that YAML reads as a number or a truth value, as text again."""
+    """Turn a word that YAML reads as a number or a truth value back into text."""
     return str(value).lower() if isinstance(value, bool | int) else value
 
 
@@ -363,7 +365,7 @@ WordList = Annotated[
     BeforeValidator(_as_list),
     Field(strict=False, max_length=100),
 ]
-WordsOrEmpty = Annotated[  # the same, of which one may be the text of an empty cell
+WordsOrEmpty = Annotated[  # the same, but one word may be the empty text of an empty cell
     tuple[Annotated[str, StringConstraints(max_length=1000), BeforeValidator(_as_text)], ...],
     BeforeValidator(_as_list),
     Field(strict=False, max_length=100),
@@ -371,9 +373,9 @@ WordsOrEmpty = Annotated[  # the same, of which one may be the text of an empty 
 
 
 class WordsSection(Section):
-    """The meaning of each word of a column; each key is a word or a list of words."""
+    """Meaning of each word of a column; each key is a word or a list of words."""
 
-    meanings: ClassVar[dict[str, int]]  # the value that the words of a key stand for
+    meanings: ClassVar[dict[str, int]]  # value that the words of a key stand for
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         seen: dict[str, str] = {}
@@ -385,7 +387,7 @@ class WordsSection(Section):
             yield "", f"needs at least one word for {' or '.join(self.meanings)}; or remove it"
 
     def words(self) -> Words:
-        """The words in the form that rows are read with."""
+        """Return the words in the form that readers of rows take."""
         return Words(
             tuple(
                 {
@@ -398,7 +400,7 @@ class WordsSection(Section):
 
 
 class BadRows(StrEnum):
-    """What becomes of rows that break a rule of the input."""
+    """Treatment of rows that break a rule of the input."""
 
     SET_ASIDE = "set-aside"
     FAIL = "fail"

@@ -69,7 +69,7 @@ from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 
 
 class RetentionConfig(Section):
-    """What `hushrank clean` deletes; nothing here enters the release key.
+    """Time after which `hushrank clean` deletes files; nothing here enters the release key.
 
     Attributes:
         rejects_days: days until rejected rows, exact row counts and error texts are deleted.
@@ -189,17 +189,17 @@ class SurveyConfig(Section):
 
     @property
     def comparisons(self) -> InputConfig:
-        """The `input` section of a job on comparisons; ConfigError on another job."""
+        """Section `input` of a job on comparisons; ConfigError on another job."""
         return self._input_of(InputConfig, "comparisons")
 
     @property
     def responses(self) -> ResponsesConfig:
-        """The `input` section of a job on test answers; ConfigError on another job."""
+        """Section `input` of a job on test answers; ConfigError on another job."""
         return self._input_of(ResponsesConfig, "responses")
 
     @property
     def rankings(self) -> RankingsConfig:
-        """The `input` section of a job on rankings; ConfigError on another job."""
+        """Section `input` of a job on rankings; ConfigError on another job."""
         return self._input_of(RankingsConfig, "rankings")
 
     def _input_of(self, section: type[_Input], kind: str) -> _Input:
@@ -208,11 +208,11 @@ class SurveyConfig(Section):
         return self.input
 
     def asked_design(self) -> PublicDesign | None:
-        """The public pairs that people were asked about; None: all of them, or no comparisons."""
+        """Public pairs that people were asked about; None: all of them, or no comparisons."""
         return self.input.asked() if isinstance(self.input, InputConfig) else None
 
     def asked_pairs(self) -> tuple[int, ...] | None:
-        """Keys of these pairs, as of `encode.pair_keys`, in rising order."""
+        """Keys of the asked pairs, as from `encode.pair_keys`, ascending."""
         if (design := self.asked_design()) is None:
             return None
         names = self.items.catalogue().names
@@ -220,7 +220,7 @@ class SurveyConfig(Section):
         return tuple((left * len(names) + right).tolist())
 
     def columns(self) -> Columns:
-        """The columns to read, for every kind of input."""
+        """Columns to read, for every kind of input."""
         if isinstance(self.input, RankingsConfig):
             return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
@@ -230,17 +230,17 @@ class SurveyConfig(Section):
         return self.comparison_columns()
 
     def ranking_columns(self) -> RankingColumns:
-        """The columns to read of a job on rankings."""
+        """Columns to read in a job on rankings."""
         privacy = self.privacy
         if self.rankings.layout != "pairs":
             return self.rankings.ranking_columns(self.items.catalogue().names)
-        if privacy.epsilon is None or privacy.pairs is None:  # the rules demand both
+        if privacy.epsilon is None or privacy.pairs is None:  # the rules require both
             raise ConfigError("privacy.pairs: missing; input.layout: pairs needs it")
         law = law_of_epsilon(privacy.epsilon, privacy.pairs, privacy.hide)
         return self.rankings.pair_columns(law)
 
     def comparison_columns(self) -> ComparisonColumns:
-        """The columns to read; without the user if neither bounds nor events need it."""
+        """Columns to read in comparisons; without the user if neither bounds nor events need it."""
         columns = self.comparisons.columns
         left, right = columns.sides()
         needs_user = self.privacy.unit is Unit.USER or columns.event is not None
@@ -260,7 +260,8 @@ class SurveyConfig(Section):
         )
 
     def answer_columns(self) -> AnswerColumns:
-        """The columns to read under `unit: local`; the user only if answers must meet."""
+        """Columns to read under `unit: local`; the user only if answers of a person must be
+        grouped."""
         columns, privacy = self.comparisons.columns, self.privacy
         left, right = columns.sides()
         needs_user = privacy.answer_budget().meet or privacy.epsilon_table is not None
@@ -276,7 +277,7 @@ class SurveyConfig(Section):
         )
 
     def takes_even_graph(self) -> bool:
-        """Whether `spectral.graph: auto` takes an even graph; decided by public numbers alone."""
+        """Whether `spectral.graph: auto` takes an even graph; public numbers alone decide."""
         if self.privacy.unit is not Unit.USER or self.privacy.max_contributions is None:
             return False
         return even_graph_pays(self.privacy.params(), len(self.items.catalogue()))
@@ -288,12 +289,12 @@ class SurveyConfig(Section):
 
     @property
     def deltas(self) -> dict[str, float]:
-        """Each delta by its key: of a release, and of the totals of the ledger."""
+        """Deltas by their key: of a release, and of the totals of the ledger."""
         return {"privacy.delta": self.privacy.delta, "ledger.delta": self.ledger.delta}
 
     @property
     def stated_people(self) -> int | None:
-        """How many people were asked, a public number; None: the file does not say."""
+        """Public number of people who were asked; None: the file does not state it."""
         look = self.privacy.look
         return None if look is None else look.people
 
@@ -303,14 +304,14 @@ class SurveyConfig(Section):
 
     @cached_property
     def hashes(self) -> tuple[str, ...]:
-        """What `job_hashes` returns, computed once."""
+        """Result of `job_hashes`, computed once."""
         forms = itertools.product((False, True), repeat=2)
         return tuple(
             dict.fromkeys(self.job_hash(by_place=place, by_words=words) for words, place in forms)
         )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As of pydantic; what follows from the old values is computed anew."""
+        """Copy as pydantic does, but recompute all derived values."""
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("hashes", None)
         return copied
@@ -371,7 +372,7 @@ class SurveyConfig(Section):
 
 
 def _without_new_privacy(content: dict[str, Any]) -> None:
-    """Write `privacy` as versions without its new keys did, where these have no effect."""
+    """Write `privacy` as versions without its new keys did, if these have no effect."""
     look = content["look"]
     if look is not None and look["people"] is None:  # it was a number
         content["look"] = look["share"]
@@ -449,7 +450,7 @@ def check_config(
     methods: Methods,
     base: Path | None = None,
 ) -> SurveyConfig:
-    """The job that `content`, read from the YAML file at `path`, describes.
+    """Check the job that `content`, read from the YAML file at `path`, describes.
 
     Args:
         path: path of the file, for messages and relative paths.

@@ -1,4 +1,4 @@
-"""Read a YAML file as a person means it, and remember the line of every key.
+"""Reader of YAML files as a person means them, which remembers the line of every key.
 
 Plain scalars have their meaning in YAML 1.2, not in the library's YAML 1.1: `yes`, `no`, `12:30`
 and `2026-11-20` are text (here `007` is too), `1e-6` is a number. So an item called `No` stays an
@@ -64,7 +64,7 @@ def refuse(*problems: tuple[str, str]) -> NoReturn:
 
 
 def problem_of_key(path: Path, key: str, text: str, line: int | None = None) -> Problem:
-    """What breaks a rule at a key of a YAML file.
+    """Build the problem of a rule that is broken at a key of a YAML file.
 
     Args:
         path: the file.
@@ -83,7 +83,7 @@ def problem_of_key(path: Path, key: str, text: str, line: int | None = None) -> 
 def config_error(
     path: Path, error: ValidationError, model: type[BaseModel], lines: Mapping[str, int]
 ) -> ConfigError:
-    """All problems that `error` holds, in the words of this module.
+    """Collect all problems that `error` holds, in the words of this module.
 
     Args:
         path: the YAML file, as the person named it.
@@ -175,7 +175,7 @@ def _shown(value: object) -> str:
 
 
 def _advice_on_key(location: Location, model: type[BaseModel]) -> str:
-    """The key that was meant: a similar one beside it, or the same one in another place."""
+    """Suggest the key that was meant: a similar one beside it, or the same one in another place."""
     key = str(location[-1])
     siblings = list(_model_at(location[:-1], model).model_fields)
     close = difflib.get_close_matches(key, siblings, n=1)
@@ -198,7 +198,7 @@ def _dotted_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
 
 
 def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
-    """The model that a location leads to; the tag decides in a section that has kinds."""
+    """Return the model that a location leads to; in a section with kinds, the tag decides."""
     parts = iter(location)
     for part in parts:
         if isinstance(part, int):  # an entry of a list of sections
@@ -214,7 +214,7 @@ def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
 
 
 def _without_tags(location: Location, model: type[BaseModel]) -> Location:
-    """The location as in the file, without the tag that pydantic adds in sections with kinds."""
+    """Return the location as in the file, without pydantic's tag of sections with kinds."""
     for place, part in enumerate(location[:-1]):
         nested = nested_models(_annotation((part,), model)) if isinstance(part, str) else []
         if not nested:
@@ -226,7 +226,7 @@ def _without_tags(location: Location, model: type[BaseModel]) -> Location:
 
 
 def _without_alternative(location: Location, model: type[BaseModel]) -> Location:
-    """The location of the key, without the type that pydantic adds for a key of several types."""
+    """Return the location without the type that pydantic adds for a key of several types."""
     try:
         if isinstance(location[-1], str):
             _model_at(location[:-1], model)
@@ -241,7 +241,7 @@ def _annotation(location: Location, model: type[BaseModel]) -> Any:
 
 
 def nested_models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a key may hold; several where their `kind` tells them apart.
+    """List the models that a key may hold; there are several if their `kind` distinguishes them.
 
     A dataclass of pydantic, which documents have, counts as a model.
     """
@@ -255,13 +255,13 @@ def nested_models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def kind_of(model: type[BaseModel]) -> str:
-    """The value of `kind` that selects `model` among the kinds of a section."""
+    """Value of `kind` that selects `model` among the kinds of a section."""
     (tag,) = get_args(model.model_fields[TAG].annotation)
     return str(tag)
 
 
 def _example(location: Location, model: type[BaseModel]) -> str | None:
-    """`key: value` as it may stand in the file; None for an entry of a list."""
+    """Example `key: value` as it may stand in the file; None for an entry of a list."""
     if not location or isinstance(location[-1], int):
         return None
     examples = _model_at(location[:-1], model).model_fields[location[-1]].examples
@@ -294,14 +294,14 @@ _SCALARS = {
 
 
 class _Refused(Exception):  # noqa: N818 - it never leaves this module
-    """A valid YAML node that no configuration needs: what is wrong, and its line."""
+    """Error for a valid YAML node that no configuration needs, with its line."""
 
     def __init__(self, problem: str, mark: yaml.Mark) -> None:
         super().__init__(f"line {mark.line + 1}: {problem}")
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, with the scalars above instead of its own."""
+    """Safe loader of YAML with the scalars above."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML reads its table from the class
 
@@ -362,7 +362,7 @@ def _check_scalar(node: yaml.ScalarNode) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One `key: value` of the file."""
+    """Pair `key: value` of the file."""
 
     name: str  # dotted
     line: int  # from 1
@@ -370,7 +370,7 @@ class _Key:
 
 
 def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, object]:
-    """The mapping that `path` holds.
+    """Read the mapping in the file at `path`.
 
     Args:
         path: path of the file.
@@ -402,7 +402,7 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
 
 
 def lines_of_keys(path: Path) -> dict[str, int]:
-    """The line of each dotted key, for a message; empty where the file cannot be read (again)."""
+    """Line of each dotted key, for a message; empty if the file cannot be read (again)."""
     try:
         root = _Loader(_read_text(path)).get_single_node()
     except (ConfigError, _Refused, yaml.YAMLError):
@@ -441,7 +441,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _keys(node: yaml.MappingNode, prefix: str, seen: set[int]) -> Iterator[_Key]:
-    """Every key of `node` and of mappings inside it; `seen` stops at a cyclic alias."""
+    """Yield every key of `node` and of mappings inside it; `seen` stops at a cyclic alias."""
     if id(node) in seen:
         return
     seen.add(id(node))

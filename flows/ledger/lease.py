@@ -129,9 +129,13 @@ class Lease:
             OSError: the store does not answer.
         """
         beat = uuid.uuid4().hex
+        holder = {"host": socket.gethostname(), "process": os.getpid()}  # for people
         try:
             written = self.path.write(
-                _myself(), replaces=replaces, metadata={_BEAT: beat}, patience=self._patience
+                json.dumps(holder).encode(),
+                replaces=replaces,
+                metadata={_BEAT: beat},
+                patience=self._patience,
             )
         except ObjectChanged:  # this write itself may have changed it, if its answer was lost
             found = self.path.read(self._patience)
@@ -146,11 +150,6 @@ class Lease:
         now = probe.write(b"", patience=self._patience).updated
         probe.delete()
         return now
-
-
-def _myself() -> bytes:
-    """Who holds the lease, for people; the store does not use it."""
-    return json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode()
 
 
 def _holder(found: StoredObject) -> str:

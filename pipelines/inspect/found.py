@@ -1,4 +1,4 @@
-"""What an exact look at a log finds. Without the engine: whoever shows it need not load it."""
+"""Result of an exact inspection of a log, in a module that does not load the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Counts = NDArray[np.int64]
 
 @dataclass(slots=True)
 class Look:
-    """What a run would meet. Exact, so confidential: no release may follow from it.
+    """Counts of the rows that a run would read. Exact, so confidential: no release may follow from
+    it.
 
     Attributes:
         noun: what a person contributes, in the plural.
@@ -55,16 +56,16 @@ class Look:
 
     @property
     def encoded(self) -> int:
-        """Rows that were not set aside as they were read; ties are among them."""
+        """Number of rows that were not excluded as they were read, ties included."""
         return self.rows - self.rejected.total()
 
     @property
     def set_aside(self) -> Counter[str]:
-        """Reason -> rows that were set aside, as they were read or later."""
+        """Number of rows that were excluded, by reason, as they were read or later."""
         return self.rejected + self.refused if self.refuses_rows else self.rejected
 
     def quantiles(self, shares: list[float]) -> list[int]:
-        """For each share, the least number of contributions that it of the people do not exceed.
+        """Least number of contributions that each share of the people does not exceed.
 
         Raises:
             ValueError: no people are known.

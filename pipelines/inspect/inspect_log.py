@@ -1,4 +1,4 @@
-"""Count exactly what a run would read, set aside, bound and count of a log. Confidential.
+"""Count exactly which rows of a log a run would read, exclude, bound and count. Confidential.
 
 Everything here stays in the memory of this process: nothing is written, logged, released or sent.
 Rows are read, encoded, set aside, put together by person and bounded by what the reduction has for
@@ -55,7 +55,7 @@ PARCEL_BYTES = 200  # that Python needs for a parcel besides its content, about
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which items some valid rows showed.
+    """Items that some valid rows show.
 
     Attributes:
         appearances: shape (n,), rows in which each item stood.
@@ -70,7 +70,7 @@ class Shown:
 
 
 class View(ABC, Generic[K]):
-    """How to look at the rows of one kind.
+    """Way to inspect the rows of one kind.
 
     Attributes:
         noun: what a person contributes, in the plural.
@@ -92,39 +92,40 @@ class View(ABC, Generic[K]):
     @property
     @abstractmethod
     def most(self) -> int | None:
-        """The contributions of one person that count; None: all."""
+        """Most contributions of one person that count; None: all."""
 
     @property
     def knows_people(self) -> bool:
-        """Whether the run reads whose row it is, and has the rows of a person meet."""
+        """Whether the run reads whose row it is, and groups the rows of a person."""
         return self.kind.meets_owners and self.kind.job.columns.user is not None
 
     @property
     def refuses_rows(self) -> bool:
-        """Whether what is set aside where people's rows have met is rows, as they were read."""
+        """Whether rows are excluded as they were read even after people's rows were grouped."""
         return True
 
     @abstractmethod
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
-        """Items in the valid rows of a batch; `found` is what the kind made of it."""
+        """Return the items in the valid rows of a batch; `found` is the kind's result for it."""
 
     @abstractmethod
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
-        """First words of the pseudonyms behind each contribution, all of a person's together."""
+        """Yield the first words of the pseudonyms of contributions, all of a person's together."""
 
     def lengths_met(self, parcels: list[Any]) -> Counts | None:
-        """Lengths of the rankings of one partition, where only there a ranking is whole."""
+        """Lengths of the rankings of one partition, for layouts in which only there a ranking is
+        whole."""
         return None
 
     def unowned(self, found: Sifted[Any]) -> int:
-        """How many contributions would be counted of rows whose owners need not meet."""
+        """Number of contributions that would be counted, of rows that need no grouping."""
         return len(found.rows.epsilon)
 
     def _counted(self, items: NDArray[Any]) -> Counts:
         return np.bincount(items, minlength=len(self.kind.job.catalogue)).astype(np.int64)
 
     def _compared(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
-        """Items and ties of a comparison log, before ties are dropped or decided."""
+        """Return items and ties of a comparison log, before ties are dropped or decided."""
         if found.valid is not None:
             batch = batch.filter(pa.array(found.valid))
         job = self.kind.job
@@ -173,7 +174,8 @@ class AnswersView(View[AnswersKind]):
 
 
 class ResponsesView(View[ResponsesKind]):
-    """View of answers to test items; what is set aside where answers met comes as rows."""
+    """View of answers to test items; rows are excluded after the answers of a person were
+    grouped."""
 
     noun, merged, kept = "answers", "repeated_answers", "answers_kept"
 
@@ -195,7 +197,7 @@ class ResponsesView(View[ResponsesKind]):
 
 
 class RankingsView(View[RankingsKind]):
-    """View of rankings; rows of pieces that are set aside come one for each ranked item."""
+    """View of rankings; excluded rows of pieces come one for each ranked item."""
 
     noun, kept, whole = "rankings", "rankings_kept", "rankings_with_owner"
 
@@ -242,7 +244,7 @@ VIEWS: dict[type[Kind[Any]], type[View[Any]]] = {
 
 
 def view_of(job: Job) -> View[Any]:
-    """How to look at the rows of `job`.
+    """Choose the view for the rows of `job`.
 
     Comparisons and rankings are taken as they stand there, for nothing of them leaves. Test answers
     that a run randomises are randomised here too, and what comes of it is thrown away: which of
@@ -285,7 +287,7 @@ def look(job: Job) -> Look:
 
 
 class _Reading:
-    """Passes over the input; the first one counts what is seen as rows are read."""
+    """Passes over the input; the first one counts rows as they are read."""
 
     def __init__(self, view: View[Any]) -> None:
         self._view, self._kind = view, view.kind
@@ -301,7 +303,8 @@ class _Reading:
             self.found.people = Counter()
 
     def pass_over(self, share: range) -> tuple[dict[int, list[Any]], list[range]]:
-        """Parcels of as many partitions of `share` as memory holds, and the others, for later."""
+        """Return parcels of as many partitions of `share` as memory holds, and the others, for
+        later."""
         self.found.passes += 1
         waiting: dict[int, list[Any]] = defaultdict(list)
         size, later = 0, list[range]()
@@ -320,7 +323,7 @@ class _Reading:
         return waiting, later
 
     def _chunks(self) -> Iterator[list[Any]]:
-        """Encoded rows whose owners must meet, some at a time; of the others only their number."""
+        """Yield encoded rows that must be grouped by user, in chunks; count the others only."""
         held: list[Any] = []
         for number, split in enumerate(self._splits):
             for rows in self._encoded(number, split):
@@ -362,7 +365,7 @@ class _Reading:
 
 
 def _meet(view: View[Any], parcels: list[Any], found: Look) -> None:
-    """Count what becomes of the contributions of one partition."""
+    """Count the contributions of one partition by what a run would do with them."""
     met, tally, refused = 0, Counter[str](), Counter[str]()
     _count_lengths(found, view.lengths_met(parcels))
     for words in view.owner_words(parcels):

@@ -25,7 +25,7 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def orc_head(path: str, stream: IO[bytes]) -> tuple[pa.Schema, list[int]]:
-    """Schema of an ORC file, and about how many rows each stripe has.
+    """Return the schema of an ORC file, and the approximate number of rows of each stripe.
 
     Raises:
         InputError: the file is not a readable ORC file.
@@ -41,7 +41,7 @@ def orc_head(path: str, stream: IO[bytes]) -> tuple[pa.Schema, list[int]]:
 def read_orc(
     stream: IO[bytes], schema: pa.Schema, stripes: Sequence[int], most_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of some stripes, in order; `most_rows` at a time.
+    """Yield rows of some stripes, in order; `most_rows` at a time.
 
     Raises:
         pa.ArrowException, OSError: the file is damaged. The text may quote it.
@@ -52,7 +52,7 @@ def read_orc(
 
 
 def arrow_schema(path: str, stream: IO[bytes]) -> pa.Schema:
-    """Names and types of the columns of an Arrow file.
+    """Return names and types of the columns of an Arrow file.
 
     Raises:
         InputError: the file is not a readable Arrow file.
@@ -68,7 +68,7 @@ def arrow_schema(path: str, stream: IO[bytes]) -> pa.Schema:
 
 
 def read_arrow(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Rows of an Arrow file or stream, in order; `most_rows` at a time.
+    """Yield rows of an Arrow file or stream, in order; `most_rows` at a time.
 
     Raises:
         pa.ArrowException, OSError: the file is damaged. The text may quote it.
@@ -88,7 +88,7 @@ def read_arrow(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator
 
 
 def count_orc_rows(stream: IO[bytes]) -> int:
-    """How many rows an ORC file has.
+    """Count the rows of an ORC file.
 
     Raises:
         pa.ArrowException, OSError: the file is damaged. The text may quote it.
@@ -97,7 +97,7 @@ def count_orc_rows(stream: IO[bytes]) -> int:
 
 
 def count_arrow_rows(stream: IO[bytes]) -> int:
-    """How many rows an Arrow file or stream has.
+    """Count the rows of an Arrow file or stream.
 
     Raises:
         pa.ArrowException, OSError: the file is damaged. The text may quote it.
@@ -131,7 +131,7 @@ def _slices(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """The column with texts as bytes, also inside dictionaries and lists; nothing is copied."""
+    """Return the column with texts as bytes, also inside dictionaries and lists, without a copy."""
     if pa.types.is_dictionary(column.type):
         # With validated indices: those of the file are not.
         return pa.DictionaryArray.from_arrays(column.indices, _as_bytes(column.dictionary))
@@ -151,7 +151,7 @@ def _as_bytes(column: pa.Array) -> pa.Array:
 
 
 def _validate(column: pa.Array) -> None:
-    """Check all that Arrow would trust: offsets, indices and sizes.
+    """Check everything that Arrow would trust: offsets, indices and sizes.
 
     The values themselves are matters of their rows, such as a date64 between two days. So the
     full check, which refuses these, is for texts and lists alone.
@@ -165,7 +165,7 @@ def _validate(column: pa.Array) -> None:
 
 
 def _with_null_rows(column: pa.Array) -> pa.Array:
-    """The column with null in each row whose value in a dictionary is null."""
+    """Return the column with null in each row whose value in a dictionary is null."""
     if not pa.types.is_dictionary(column.type) or not column.dictionary.null_count:
         return column
     null = pc.is_null(column.dictionary).take(column.indices)

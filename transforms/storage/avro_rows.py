@@ -1,4 +1,4 @@
-"""Rows of Avro files: every value as its bytes say, whatever other rows hold.
+"""Rows of Avro files: each value follows from its own bytes, whatever other rows hold.
 
 fastavro decodes records. It reads a changed header, in which texts are bytes and times are
 integers: Avro stores both in the same way, but a text that is not UTF-8, or a time in no calendar,
@@ -67,11 +67,12 @@ Schema = Any  # of Avro, as JSON
 
 
 class BrokenAvroError(OSError):
-    """A file that is no Avro, or is damaged; it has no text, which would quote the file."""
+    """Error for a file that is no Avro, or is damaged; it has no text, which would quote the
+    file."""
 
 
 def avro_schema(path: str, stream: IO[bytes]) -> pa.Schema:
-    """Names and types of the columns, from the header.
+    """Return names and types of the columns, from the header.
 
     A column whose type has no counterpart has a struct type, which no role accepts.
 
@@ -101,7 +102,7 @@ def avro_schema(path: str, stream: IO[bytes]) -> pa.Schema:
 
 
 def read_avro(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Rows of the file, in order; at most `most_rows` at a time.
+    """Yield rows of the file, in order; at most `most_rows` at a time.
 
     Raises:
         BrokenAvroError: the file is damaged.
@@ -118,7 +119,7 @@ def read_avro(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator[
 
 
 def count_avro_rows(stream: IO[bytes]) -> int:
-    """How many rows the file has, from the heads of its blocks.
+    """Count the rows of the file, from the heads of its blocks.
 
     Raises:
         BrokenAvroError: the file is damaged.
@@ -131,7 +132,7 @@ def count_avro_rows(stream: IO[bytes]) -> int:
 
 
 def _header(stream: IO[bytes]) -> dict[str, Any]:
-    """The header; the stream is then at the first block.
+    """Read the header; the stream is then at the first block.
 
     Raises:
         BrokenAvroError: there is no whole header.
@@ -193,7 +194,7 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _type(schema: Schema, named: dict[str, Schema]) -> pa.DataType:
-    """The Arrow type of a column."""
+    """Return the Arrow type of a column."""
     if isinstance(schema, str):
         if schema in _TYPES:
             return _TYPES[schema]
@@ -238,5 +239,5 @@ def _column(rows: list[dict[str, Any]], field: pa.Field) -> pa.Array:
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:
-    """A text as bytes: an enum's symbol comes as text."""
+    """Return a text as bytes: the symbol of an enum comes as text."""
     return value.encode() if isinstance(value, str) else value

@@ -31,12 +31,12 @@ _URL = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/(?P<nam
 
 
 class ObjectChanged(OSError):  # noqa: N818 - the expected answer to a late writer
-    """The object does not have the requested generation; nothing was written."""
+    """Error if the object does not have the requested generation; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object at one moment.
+    """Object at one moment.
 
     Attributes:
         content: its bytes.
@@ -53,7 +53,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a listing says about one object.
+    """Entry of a listing about one object.
 
     Attributes:
         md5: of its bytes, as the store states it; empty: an object of joined parts has none.
@@ -67,7 +67,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, order=True)
 class CloudPath:
-    """An object in a bucket, or the folder of the objects whose names begin with `name/`.
+    """Object in a bucket, or the folder of the objects whose names begin with `name/`.
 
     `/` joins it as it joins a `pathlib.Path`. Methods that ask the store raise PermissionError,
     FileNotFoundError, or another OSError if the store does not answer.
@@ -99,12 +99,12 @@ class CloudPath:
 
     @property
     def name(self) -> str:
-        """The part after the last slash."""
+        """Part after the last slash."""
         return self.key.rpartition("/")[2]
 
     @property
     def parent(self) -> CloudPath:
-        """The folder that contains it."""
+        """Folder that contains the object."""
         return CloudPath(self.bucket, self.key.rpartition("/")[0])
 
     def contains(self, other: CloudPath) -> bool:
@@ -113,7 +113,7 @@ class CloudPath:
         return self.bucket == other.bucket and inside
 
     def read(self, patience: float = PATIENCE) -> StoredObject | None:
-        """The present content with its generation; None: the object does not exist."""
+        """Return the present content with its generation; None: the object does not exist."""
         for _ in range(MAX_REPEATS):
             with contextlib.suppress(FileNotFoundError, ObjectChanged), _explained(self):
                 how = _how(patience)
@@ -126,7 +126,7 @@ class CloudPath:
         raise OSError(errno.EBUSY, "it is replaced all the time", str(self))
 
     def read_bytes(self) -> bytes:
-        """The content of the object.
+        """Return the content of the object.
 
         Raises:
             FileNotFoundError: the object does not exist.
@@ -137,7 +137,7 @@ class CloudPath:
         return found.content
 
     def read_part(self, start: int, size: int) -> bytes:
-        """Bytes of the object from `start` on, in one request; fewer where it ends.
+        """Return bytes of the object from `start` on, in one request; fewer at its end.
 
         Raises:
             FileNotFoundError: the object does not exist.
@@ -150,7 +150,7 @@ class CloudPath:
             return content
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """The content of the object as text.
+        """Return the content of the object as text.
 
         Raises:
             FileNotFoundError: the object does not exist.
@@ -158,13 +158,13 @@ class CloudPath:
         return self.read_bytes().decode(encoding)
 
     def generation(self) -> int:
-        """The generation of the object, or `ABSENT`."""
+        """Return the generation of the object, or `ABSENT`."""
         with _explained(self):
             blob = _bucket(self).get_blob(self.key, **_how(PATIENCE))
         return ABSENT if blob is None else int(blob.generation)
 
     def exists(self) -> bool:
-        """Whether the object is there."""
+        """Whether the object exists."""
         return self.generation() != ABSENT
 
     def write(
@@ -221,7 +221,7 @@ class CloudPath:
             blob.delete(if_generation_match=generation, **_how(PATIENCE))
 
     def objects(self, prefix: str = "") -> Iterator[Listed]:
-        """All objects in this folder whose name below it begins with `prefix`, by name."""
+        """Yield all objects in this folder whose name below it begins with `prefix`, by name."""
         start = f"{self.key}/{prefix}" if self.key else prefix
         with _explained(self):
             for blob in _client().list_blobs(self.bucket, prefix=start, **_how(PATIENCE)):
@@ -231,7 +231,7 @@ class CloudPath:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """A readable, seekable stream of the object."""
+        """Open a readable, seekable stream of the object."""
         with _explained(self):
             blob = _bucket(self).get_blob(self.key, **_how(PATIENCE))
         if blob is None:

@@ -52,7 +52,7 @@ Partitions = tuple[tuple[str, str | None], ...]  # name and value of each column
 
 
 def partitions_of(path: str, names: Sequence[str]) -> Partitions:
-    """The value of each column that folders of a path tell.
+    """Return the value of each column that folders of a path state.
 
     Raises:
         InputError: a column has no such folder, or two.
@@ -71,14 +71,14 @@ def partitions_of(path: str, names: Sequence[str]) -> Partitions:
 
 
 def with_fields(schema: pa.Schema, partitions: Partitions) -> pa.Schema:
-    """The schema of a file with the columns that its path tells, which are text."""
+    """Return the schema of a file with the columns that its path states, which are text."""
     for name, _ in partitions:
         schema = schema.append(pa.field(name, pa.string()))
     return schema
 
 
 def with_columns(rows: pa.RecordBatch, partitions: Partitions) -> pa.RecordBatch:
-    """Rows of a file with the columns that its path tells, as dictionaries of one text."""
+    """Return rows of a file with the columns that its path states, as dictionaries of one text."""
     for name, value in partitions:
         codes = pa.array(np.zeros(len(rows), np.int32))
         values = pa.array([value], pa.string())
@@ -87,7 +87,7 @@ def with_columns(rows: pa.RecordBatch, partitions: Partitions) -> pa.RecordBatch
 
 
 class FileFormat(StrEnum):
-    """How rows are stored."""
+    """Format in which rows are stored."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -99,7 +99,7 @@ class FileFormat(StrEnum):
 
 
 class Service(StrEnum):
-    """Who sends rows that no file holds."""
+    """Service that sends rows that no file holds."""
 
     BIGQUERY = "BigQuery"
 
@@ -123,12 +123,12 @@ ENDINGS = {
 
 
 class NoFilesError(InputError):
-    """A path names no file at all."""
+    """Error if a path names no file at all."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputFile:
-    """One file of a job. `version` shows whether it changed since it was listed.
+    """File of a job. `version` shows whether it changed since it was listed.
 
     By its content it is identified in `flows.identity`.
 
@@ -153,12 +153,12 @@ class InputFile:
 
     @property
     def name(self) -> str:
-        """The file in messages."""
+        """Name of the file in messages."""
         return self.table.name if isinstance(self.table, DataFile) else self.path
 
     @property
     def most_bytes(self) -> int:
-        """The most bytes that its content has, unpacked."""
+        """Most bytes of the unpacked content."""
         packing = packing_of(self.path)
         return self.size * (1 if packing is None else packing.ratio)
 
@@ -169,7 +169,7 @@ def list_files(
     partition: str | None = None,
     times: str | None = None,
 ) -> list[InputFile]:
-    """The files that `paths` (files, folders, globs, tables) name, sorted, each once.
+    """List the files that `paths` (files, folders, globs, tables) name, sorted, each once.
 
     A folder stands for every file in or below it with a known ending and no leading `.` or `_`.
 
@@ -221,7 +221,7 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
 def check_files(
     files: Sequence[InputFile], columns: Columns, schemas: Iterable[pa.Schema] | None = None
 ) -> dict[str, pa.Schema]:
-    """Schemas of `files` by path, after a check that all of them can be read.
+    """Check that all of `files` can be read; return their schemas by path.
 
     Args:
         files: to check.
@@ -249,7 +249,7 @@ def check_files(
 
 
 def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
-    """Names and types of the columns of `file`, from its footer or its header.
+    """Read names and types of the columns of `file`, from its footer or its header.
 
     JSON Lines have neither, and no row may decide how other rows are read. So the columns in
     `columns` exist by declaration, as text (rankings as lists of text). A row without one has null.
@@ -263,7 +263,7 @@ def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
 
 
 def _stated(file: InputFile) -> pa.Schema:
-    """The schema in a footer or a header; of a table as the table states it."""
+    """Return the schema in a footer or a header, or a table's own schema."""
     if isinstance(file.table, DataFile):
         return file.table.layout.schema
     if isinstance(file.table, ServedTable):
@@ -321,7 +321,7 @@ def _declared(file: InputFile, columns: Columns) -> pa.Schema:
 
 
 def parquet_footer(file: InputFile) -> pq.FileMetaData:
-    """Footer of a Parquet file.
+    """Read the footer of a Parquet file.
 
     Raises:
         InputError: the file is not a readable Parquet file.
@@ -346,7 +346,7 @@ def check_unchanged(file: InputFile) -> None:
 
 @contextlib.contextmanager
 def open_file(file: InputFile) -> Iterator[IO[bytes]]:
-    """A readable, seekable stream of a file; an empty one of a table whose rows a service sends.
+    """Open a stream of a file; an empty one for a table whose rows a service sends.
 
     Raises:
         InputError: as `open_bytes`; or what reads the stream in the block lacks memory.
@@ -365,7 +365,7 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
-    """A readable, seekable stream of a local file or an object, unpacked if it is packed.
+    """Open a stream of a local file or an object, unpacked if it is packed.
 
     Args:
         path: the path or URL.
@@ -395,7 +395,7 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
 
 
 def ending_of(path: str | PurePath) -> str:
-    """The ending that tells the format, in small letters: of `a.csv.gz` it is `.csv.gz`."""
+    """Extension that decides the format, in lower case: of `a.csv.gz` it is `.csv.gz`."""
     *_, last, ending = ("", "", *PurePath(path).suffixes)
     both = f"{last}{ending}".lower()
     return both if both in ENDINGS else ending.lower()
@@ -404,7 +404,7 @@ def ending_of(path: str | PurePath) -> str:
 def reads_only_text(
     paths: Iterable[str], format_: FileFormat | None, files: Iterable[InputFile]
 ) -> bool:
-    """Whether `list_files` finds nothing but files whose columns are all text, today and always.
+    """Whether `list_files` finds only files whose columns are all text, today and always.
 
     Args:
         paths, format_: as in `list_files`.
@@ -416,17 +416,17 @@ def reads_only_text(
 
 
 def is_remote(path: str) -> bool:
-    """Whether `path` is not on this machine."""
+    """Whether `path` is on another machine."""
     return "://" in path
 
 
 def any_remote(files: Iterable[InputFile]) -> bool:
-    """Whether one of them is not on this machine."""
+    """Whether one of the files is on another machine."""
     return any(is_remote(file.path) for file in files)
 
 
 def is_input_name(relative: PurePath) -> bool:
-    """Whether a folder of the input stands for the file at this path below it."""
+    """Whether a file at this path below an input folder belongs to the input."""
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
     return not hidden and ending_of(relative) in ENDINGS
 

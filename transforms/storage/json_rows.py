@@ -54,11 +54,11 @@ Kinds = dict[str, pa.DataType]
 
 
 class _NotARowError(Exception):
-    """A line that is not a row; the error has no text, because it would quote the line."""
+    """Error for a line that is not a row; it has no text, because that would quote the line."""
 
 
 class _UnfitError(Exception):
-    """Lines that cannot be parsed at once; `row` is where Arrow stopped, if Arrow says so."""
+    """Error for lines that cannot be parsed at once; `row` is where Arrow stopped, if known."""
 
     def __init__(self, row: int | None = None) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ _DECODER = json.JSONDecoder(
 def read_json_rows(
     stream: Readable, schema: pa.Schema, truths: frozenset[str], block_bytes: int
 ) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
-    """Rows of `stream`, in order, and the lines that are not rows.
+    """Yield rows of `stream`, in order, and the lines that are not rows.
 
     Args:
         stream: JSON Lines after the byte order mark.
@@ -105,7 +105,7 @@ def read_json_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The result for some lines.
+    """Result for some lines.
 
     Attributes:
         numbers: numbers of the lines that are rows, ascending.
@@ -125,7 +125,7 @@ class _Reader:
     _guesses: Kinds = field(default_factory=dict)  # the last guesses: only what to try first
 
     def read(self, lines: Records) -> tuple[pa.Table, tuple[str, ...]]:
-        """The rows of a block, and its lines that are not rows."""
+        """Return the rows of a block, and its lines that are not rows."""
         broken = lines.no_text() | _many_brackets(lines)
         together = _for_arrow(lines) & ~broken
         apart = ~together & ~broken & ~lines.blank()
@@ -140,7 +140,7 @@ class _Reader:
         return rows, lines.texts(broken)
 
     def _together(self, lines: Records, numbers: Places) -> Iterator[_Part]:
-        """Results for lines that Arrow may parse, as many at once as Arrow accepts."""
+        """Yield results for lines that Arrow may parse, as many at once as Arrow accepts."""
         while len(numbers):
             try:
                 yield _Part(numbers, self._at_once(lines, numbers))
@@ -157,7 +157,7 @@ class _Reader:
                 numbers = numbers[row:]
 
     def _at_once(self, lines: Records, numbers: Places) -> pa.Table:
-        """The rows, if every line is a row with values of the guessed types.
+        """Return the rows, if every line is a row with values of the guessed types.
 
         Raises:
             _UnfitError: some line is not.
@@ -214,7 +214,7 @@ class _Reader:
         return _Part(np.array(kept, np.int64), table, tuple(refused))
 
     def _values(self, text: str) -> dict[str, object]:
-        """The values of the columns that the line has.
+        """Return the values of the columns that the line has.
 
         Raises:
             _NotARowError: the line is no JSON object, or has one of the columns twice.
@@ -234,7 +234,7 @@ class _Reader:
         return values
 
     def _row(self, text: str) -> dict[str, object]:
-        """The line as a row.
+        """Return the line as a row.
 
         Raises:
             _NotARowError: the line is not a row, or a value does not suit its column.
@@ -279,7 +279,7 @@ def _text(value: object, *, truth: bool) -> str | None:
 
 
 def _kind(value: object) -> pa.DataType | None:
-    """The type in which Arrow can read the value; None if any type will do."""
+    """Return the type in which Arrow can read the value; None if any type will do."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -311,7 +311,7 @@ def _parsed(text: bytes, kinds: Kinds) -> pa.Table:
 
 
 def _as_text(column: pa.Array) -> pa.Array | None:
-    """Values as `_text` writes them; None if Arrow may have rounded them."""
+    """Convert values as `_text` writes them; None if Arrow may have rounded them."""
     if pa.types.is_list(column.type):
         values = _as_text(column.values)
         if values is None:
@@ -324,7 +324,7 @@ def _as_text(column: pa.Array) -> pa.Array | None:
 
 
 def _text_of_floats(values: pa.Array) -> pa.Array:
-    """Floats below `MOST_EXACT` as text; whole numbers look like integers."""
+    """Write floats below `MOST_EXACT` as text; whole numbers look like integers."""
     whole = pc.equal(values, pc.trunc(values))
     integers = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string())
     return pc.if_else(whole, integers, values.cast(pa.string()))
@@ -337,7 +337,7 @@ def _in_floats(kind: pa.DataType) -> pa.DataType:
 
 
 def _many_brackets(lines: Records) -> Mask:
-    """Lines in which more than `MOST_BRACKETS` brackets open."""
+    """Mark lines in which more than `MOST_BRACKETS` brackets open."""
     if lines.lengths.max(initial=0) <= MOST_BRACKETS:
         return np.zeros(len(lines), np.bool_)
     places = np.flatnonzero((lines.octets == _OPEN_BRACE) | (lines.octets == _OPEN_BRACKET))
@@ -345,7 +345,7 @@ def _many_brackets(lines: Records) -> Mask:
 
 
 def _for_arrow(lines: Records) -> Mask:
-    """Lines that start with {, end with }, and hold nothing on which the parsers differ."""
+    """Mark lines that start with {, end with }, and hold nothing on which the parsers differ."""
     first = lines.octets[lines.offsets[:-1]]
     last = lines.offsets[1:] - 2
     last = last - (lines.octets[last] == CARRIAGE_RETURN)
@@ -358,7 +358,7 @@ def _for_arrow(lines: Records) -> Mask:
 
 
 def json_names(path: str, head: bytes, most: int) -> list[str]:
-    """The keys of the rows in the first bytes of a file.
+    """Collect the keys of the rows in the first bytes of a file.
 
     Args:
         path: for the message.

@@ -1,4 +1,4 @@
-"""What a path of the input names: local files, objects of a store, or the parts of a table."""
+"""Files that a path of the input names: local files, objects of a store, or parts of a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IsInput = Callable[[PurePath], bool]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A file, or a table whose rows a service sends.
+    """File, or a table whose rows a service sends.
 
     Attributes:
         path, size, version: together they identify the content.
@@ -44,7 +44,7 @@ class Match:
 
 
 def matches(path: str, is_input: IsInput, times: str | None) -> list[Match]:
-    """What `path` names; empty if it names nothing.
+    """List the files that `path` names; empty if it names none.
 
     Args:
         path: a file, a folder, a pattern or a table.
@@ -85,7 +85,7 @@ def check_table(path: str, *, stated: bool, partition: str | None) -> None:
 
 
 def version_now(path: str) -> str:
-    """The present version of a file that is its own; of an object that is gone, no real one."""
+    """Return the present version of a file of its own; for a missing object, an impossible one."""
     if is_object(path):
         return object_tag(path)
     if is_cloud(path):
@@ -94,12 +94,12 @@ def version_now(path: str) -> str:
 
 
 def stated_id(id_: str) -> dict[str, str]:
-    """The Parquet metadata of a part with this id, which has 16 hexadecimal digits."""
+    """Build the Parquet metadata of a part with this id, which has 16 hexadecimal digits."""
     return {_PART: f"{_PART} {id_}"}
 
 
 def part_id(path: str) -> str:
-    """The id that a local Parquet file states; empty if it states none or cannot be read.
+    """Read the id that a local Parquet file states; empty if it states none or cannot be read.
 
     The end of the file is searched as bytes: nothing is parsed, so a damaged file does no harm.
     """
@@ -125,7 +125,7 @@ def _match(path: str, part: DataFile | ServedTable) -> Match:
 
 
 def _local_matches(path: str, is_input: IsInput) -> Iterator[tuple[str, int, str]]:
-    """Path, size and modification time of local files."""
+    """Yield path, size and modification time of local files."""
     start = Path(path)
     try:
         if start.exists():
@@ -168,7 +168,7 @@ def _files_in(folder: Path, is_input: IsInput) -> Iterator[Path]:
 
 
 def _cloud_matches(url: str, is_input: Callable[[PurePosixPath], bool]) -> Iterator[Match]:
-    """The objects that `url` names; their generation is the version.
+    """Yield the objects that `url` names; their generation is the version.
 
     Args:
         url: an object; or a folder, with or without a slash at its end, which stands for the

@@ -1,4 +1,4 @@
-"""Packed files: which there are, by their names, and their content as a stream.
+"""Packed files: the packings, by file name, and the content as a stream.
 
 A stream of a packed file can be read from its start again, but not from its end.
 """
@@ -21,15 +21,15 @@ MOST_HEADER = 1 << 16  # bytes of a name or a comment in a gzip header; names of
 
 
 class _NotWholeError(Exception):
-    """Packed content that cannot be unpacked."""
+    """Error for packed content that cannot be unpacked."""
 
 
 class _LongHeaderError(Exception):
-    """A gzip header with a name or a comment of more than `MOST_HEADER` bytes."""
+    """Error for a gzip header with a name or a comment of more than `MOST_HEADER` bytes."""
 
 
 class _WithShortHeaders:
-    """A gzip file as `gzip` reads it: names and comments byte by byte, everything else in parts.
+    """Stream of a gzip file that bounds names and comments, which `gzip` reads byte by byte.
 
     So many single bytes are a long name. It says nothing of the rows, and each opening of the file
     would read it again.
@@ -50,7 +50,7 @@ class _WithShortHeaders:
 
 
 class _KeptOpen(io.RawIOBase):
-    """A file that stays open when Arrow drops what unpacks it, and closes what it read from."""
+    """File that stays open when Arrow drops the unpacker, which would close it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -65,7 +65,7 @@ class _KeptOpen(io.RawIOBase):
 
 
 class _Rewindable(io.RawIOBase):
-    """Bytes that a zstd file unpacks to; they can be read from the start again."""
+    """Unpacked bytes of a zstd file, which can be read from the start again."""
 
     def __init__(self, packed: IO[bytes]) -> None:
         self._packed = packed
@@ -113,7 +113,7 @@ def _gzip(packed: IO[bytes]) -> io.RawIOBase:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """One way to pack a file.
+    """Packing of a file.
 
     Attributes:
         title: its name, for messages.
@@ -136,17 +136,17 @@ PACKINGS = {
 
 
 def packing_of(path: str) -> Packing | None:
-    """How a file is packed, by its name; None: it is not."""
+    """Return the packing of a file, by its name; None: it is not packed."""
     return next((each for end, each in PACKINGS.items() if path.lower().endswith(end)), None)
 
 
 def is_packed(path: str) -> bool:
-    """Whether the content is packed, by the name."""
+    """Whether the content is packed, judged by the name."""
     return packing_of(path) is not None
 
 
 def without_packing(path: str) -> str:
-    """The name that the file has once it is unpacked."""
+    """Name of the file once it is unpacked."""
     for end in PACKINGS:
         if path.lower().endswith(end):
             return path[: -len(end)]
@@ -155,7 +155,7 @@ def without_packing(path: str) -> str:
 
 @contextlib.contextmanager
 def unpacked(path: str, stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The content of a file, unpacked if its name says that it is packed.
+    """Open the content of a file, unpacked if its name says that it is packed.
 
     Raises:
         InputError: it is not a whole packed file. What the caller raises meanwhile passes.

@@ -48,7 +48,7 @@ _TYPE, _SIZE, _STORED, _TEXTS = (1,), (2,), (3,), (7, 1)  # fields of [Parquet],
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of texts, or the items of a column of lists.
+    """Column of texts, or the items of a column of lists.
 
     Attributes:
         name: name of the column.
@@ -64,7 +64,7 @@ class _Leaf:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are texts of any length."""
+        """Whether the values are texts of any length."""
         return bool(self.chunks[0].physical_type == "BYTE_ARRAY")
 
     @property
@@ -74,7 +74,7 @@ class _Leaf:
 
     @property
     def is_tiny(self) -> bool:
-        """Whether every chunk has so few values and bytes that its dictionary saves nothing."""
+        """Whether every chunk has so few values and bytes that a dictionary saves nothing."""
         return all(
             chunk.num_values <= LEAST_ROWS and chunk.total_uncompressed_size <= _SHORT
             for chunk in self.chunks
@@ -82,13 +82,13 @@ class _Leaf:
 
     @property
     def has_dictionary(self) -> bool:
-        """Whether it may store one text for many rows."""
+        """Whether the column may store one text for many rows."""
         return any(chunk.has_dictionary_page for chunk in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Dictionary:
-    """The dictionary of one chunk: number of texts, their bytes, and the longest text's bytes."""
+    """Dictionary of one chunk: number of texts, their bytes, and the longest text's bytes."""
 
     texts: int
     n_bytes: int
@@ -105,7 +105,7 @@ def read_parquet(
     remote: bool,
     threads: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of some row groups, in order.
+    """Yield rows of some row groups, in order.
 
     Args:
         stream: the file.
@@ -142,7 +142,7 @@ def read_parquet(
 
 
 def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:
-    """The footer; without Arrow's own notes on types, if these make lists that it cannot read.
+    """Read the footer, without Arrow's own notes on types if these make unreadable lists.
 
     It reads no null among lists of a fixed size, and neither views nor, of several row groups,
     dictionaries in lists; without notes they are lists of any size, of plain texts.
@@ -159,7 +159,8 @@ def _is_hard(lists: pa.ListType) -> bool:
 def _without_dictionaries(
     stream: IO[bytes], metadata: pq.FileMetaData, schema: pa.Schema
 ) -> pq.FileMetaData:
-    """The footer without Arrow's notes, if they say of `schema` only what is a dictionary.
+    """Return the footer without Arrow's notes, if they only mark columns of `schema` as
+    dictionaries.
 
     By these notes Arrow makes dictionaries even of texts that are faster without.
     """
@@ -170,7 +171,7 @@ def _without_dictionaries(
 
 
 def _is_same(noted: pa.DataType, stored: pa.DataType | None) -> bool:
-    """Whether a column has one type with Arrow's notes and without, but for a dictionary."""
+    """Whether a column has the same type with Arrow's notes and without, dictionaries aside."""
     if pa.types.is_dictionary(noted):
         noted = noted.value_type
     return bool(noted == stored)
@@ -206,7 +207,7 @@ def _how(
     row_groups: Sequence[int],
     is_item: bool,
 ) -> tuple[bool, int]:
-    """Whether to read a leaf as a dictionary, and the most rows of a batch."""
+    """Decide whether to read a leaf as a dictionary, and the most rows of a batch."""
     plenty = 1 << 62
     if leaf.is_delta:
         return False, DELTA_ROWS
@@ -242,7 +243,7 @@ def _dictionary(
     group: int,
     chunk: pq.ColumnChunkMetaData,
 ) -> _Dictionary:
-    """The dictionary of one chunk, which Arrow decodes whole with the first row."""
+    """Read the dictionary of one chunk, which Arrow decodes whole with the first row."""
     even = None if leaf.in_list else even_texts(stream, chunk)
     if even is not None:
         texts, n_bytes = even
@@ -261,7 +262,7 @@ def _dictionary(
 
 
 def even_texts(stream: IO[bytes], chunk: pq.ColumnChunkMetaData) -> tuple[int, int] | None:
-    """How many texts the dictionary of a chunk holds, and how many bytes each has.
+    """Count the texts in a chunk's dictionary, and the bytes of each, if all have one length.
 
     For texts of one length, in a tenth of the time in which Arrow makes a table of them.
 
@@ -287,7 +288,7 @@ def even_texts(stream: IO[bytes], chunk: pq.ColumnChunkMetaData) -> tuple[int, i
 
 
 def _unpacked(stored: bytes, compression: str, size: int) -> pa.Buffer | None:
-    """The content of a page; None if it cannot be unpacked."""
+    """Return the content of a page; None if it cannot be unpacked."""
     if compression == "UNCOMPRESSED":
         return pa.py_buffer(stored)
     codec = _CODECS.get(compression)
@@ -300,7 +301,7 @@ def _unpacked(stored: bytes, compression: str, size: int) -> pa.Buffer | None:
 
 
 def _header(content: bytes) -> tuple[dict[tuple[int, ...], int], int]:
-    """The numbers of a page header by their path of field numbers, and the bytes it takes.
+    """Return the numbers of a page header by their path of field numbers, and the bytes it takes.
 
     Empty if it is longer than `content`, or holds a type that such headers do not have.
     """
@@ -332,7 +333,7 @@ def _header(content: bytes) -> tuple[dict[tuple[int, ...], int], int]:
 
 
 def _varint(content: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte from `place` on, and the place after it."""
+    """Read a number of seven bits a byte from `place` on; return the place after it too."""
     value = shift = 0
     while content[place] & 128:
         value |= (content[place] & 127) << shift
@@ -341,7 +342,7 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 
 def _is_many(dictionary: _Dictionary, chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether most texts of a chunk occur a few times only.
+    """Whether most texts of a chunk occur only a few times.
 
     Then it holds more than its dictionary and the positions of its values, or the dictionary has
     about as many texts. As a dictionary a chunk of the first kind would take ten times as long.
@@ -359,7 +360,7 @@ def _rows_of_fixed(type_: pa.DataType) -> int:
 def _rows_of_bytes(
     metadata: pq.FileMetaData, leaves: Sequence[_Leaf], row_groups: Sequence[int], most_rows: int
 ) -> int:
-    """The most rows of a batch, given the bytes of texts and lists in the row groups.
+    """Most rows of a batch, given the bytes of texts and lists in the row groups.
 
     Large row groups get a smaller share than equally long texts would allow, because long texts may
     stand together.
@@ -379,7 +380,8 @@ def _rows_of_bytes(
 
 
 def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows in types that Arrow can compute with; dictionaries only of text, without nulls."""
+    """Return the rows in types that Arrow can compute with; dictionaries only of text, without
+    nulls."""
     for place, column in enumerate(rows.columns):
         if pa.types.is_dictionary(column.type) and (
             column.dictionary.null_count or not is_text(column.type)

@@ -57,7 +57,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a file states before its ballots.
+    """Header of a file, before its ballots.
 
     Attributes:
         kind: one of `KINDS`.
@@ -75,13 +75,13 @@ class Header:
 
     @property
     def most_line_bytes(self) -> int:
-        """The most bytes of a valid line; of a longer line only so many are kept."""
+        """Most bytes of a valid line; a longer line is cut off there."""
         return max(_LEAST_LINE, _ITEM_BYTES * len(self.names))
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A line that is not a ballot: its number, the rule that it breaks, and its content.
+    """Line that is not a ballot: its number, the rule that it breaks, and its content.
 
     Without a number the whole file breaks the rule, not one of its lines.
     """
@@ -152,7 +152,8 @@ def read_header(path: str, head: bytes) -> Header:
 
 
 def _header_lines(head: bytes) -> tuple[list[bytes], bool]:
-    """The lines with # up to the last name, and whether the number of names was stated before.
+    """Return the lines with # up to the last name, and whether the number of names was stated
+    before.
 
     If it was, a later ballot that begins with # is still a ballot and changes nothing for others.
     """
@@ -172,7 +173,7 @@ def _header_lines(head: bytes) -> tuple[list[bytes], bool]:
 def read_rows(
     path: str, stream: IO[bytes]
 ) -> Iterator[tuple[pa.RecordBatch, tuple[RefusedLine, ...]]]:
-    """One row for each item that a person ranks, in batches of about `BATCH_ROWS` rows.
+    """Yield one row for each item that a person ranks, in batches of about `BATCH_ROWS` rows.
 
     Rows of one person stand together, best first; tied items share a rank. A person who ranked
     nothing has no row.
@@ -223,7 +224,7 @@ def check_ballots(path: str, stream: IO[bytes]) -> None:
 
 
 def refusal(path: str, line: RefusedLine) -> InputError:
-    """The error about an invalid line, for the holder of the ballots."""
+    """Build the error about an invalid line, for the holder of the ballots."""
     where = "" if line.number is None else f"line {line.number}: "
     return _error(path, f"{where}{line.rule}")
 
@@ -243,7 +244,7 @@ def _ballots(stream: IO[bytes], header: Header) -> Iterator[Ballots]:
 
 
 def _lines(content: bytes) -> list[str]:
-    """Lines of a file; a line that is not UTF-8 gets a character that no ballot has."""
+    """Split a file into lines; a line that is not UTF-8 gets a character that no ballot has."""
     return content.decode(errors="replace").split("\n")
 
 
@@ -310,7 +311,7 @@ def _parsed(texts: pa.Array, header: Header) -> Ballots:
 
 
 def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
-    """Which ballots break each rule."""
+    """Yield the ballots that break each rule."""
     n_items, kind = len(header.names), header.kind
     ballot = np.repeat(np.arange(len(ballots.lengths)), ballots.lengths)
     yield np.flatnonzero(ballots.people < 1), "the count of people must be at least 1"
@@ -333,7 +334,7 @@ def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
 def _rows(
     path: str, header: Header, ballots: Ballots, before: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Rows of some people, and how many people they are; `before` people came earlier."""
+    """Yield rows of some people, and their number; `before` people came earlier."""
     names = pa.array(header.names, pa.string())
     last = np.cumsum(ballots.people)
     total = int(last[-1]) if len(last) else 0
@@ -362,7 +363,7 @@ def _dictionary(codes: Integers, values: pa.Array) -> pa.DictionaryArray:
 
 
 def _broken_rule(kind: str, ending: str, names: dict[int, str], alternatives: int) -> str | None:
-    """The first rule that a header breaks."""
+    """Return the first rule that a header breaks."""
     if not names:
         return f"it does not begin with lines `{_KNOWN}`; download it again"
     if kind not in KINDS or (ending in KINDS and kind != ending):

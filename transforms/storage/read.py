@@ -160,7 +160,7 @@ def is_string(type_: pa.DataType) -> bool:
 
 
 def _is_binary(type_: pa.DataType) -> bool:
-    """Whether values have to be converted to become strings."""
+    """Whether values must be converted to become strings."""
     if pa.types.is_dictionary(type_):
         return _is_binary(type_.value_type)
     return not (pa.types.is_string(type_) or pa.types.is_large_string(type_))
@@ -173,7 +173,7 @@ def _is_plain_string(type_: pa.DataType) -> bool:
 
 
 def _flaws_of_cells(column: pa.Array, *, utf8: bool) -> Flaws:
-    """The flaw of each cell; for a list, the worst flaw of its items."""
+    """Find the flaw of each cell; for a list, the worst flaw of its items."""
     if not is_list(column.type):
         return by_distinct(column, lambda values: _flaws(values, utf8=utf8), np.int8(_FINE))
     worst = np.zeros(len(column), np.int8)
@@ -200,7 +200,7 @@ def _flaws(values: pa.Array, *, utf8: bool) -> Flaws:
 
 
 def _on_values(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A column with its texts changed, also inside dictionaries and lists."""
+    """Return a column with its texts changed, also inside dictionaries and lists."""
     if is_list(column.type):
         if not is_text(column.type.value_type):
             return column
@@ -235,7 +235,7 @@ def _shown(values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """How files of one format are read.
+    """Functions that read files of one format.
 
     Attributes:
         read: the rows of a split, from the open file.
@@ -252,7 +252,7 @@ class Reader:
 
 
 def read_heads(files: Sequence[InputFile], columns: Columns) -> tuple[Head, ...]:
-    """What the footers and headers of `files` say, each read once, those of a store side by side.
+    """Read the footers and headers of `files`, each once, those of a store in parallel.
 
     Raises:
         InputError: as `check_files`.
@@ -265,7 +265,7 @@ def read_heads(files: Sequence[InputFile], columns: Columns) -> tuple[Head, ...]
 def _schemas_of(
     files: Sequence[InputFile], columns: Columns, heads: list[Head]
 ) -> Iterator[pa.Schema]:
-    """The schema of each file, in order; `heads` gets the heads."""
+    """Yield the schema of each file, in order; `heads` gets the heads."""
     known: dict[pa.Schema, pa.Schema] = {}  # heads that are sent together hold an equal one once
     for head in in_order(partial(_head_of, columns=columns), files, remote=any_remote(files)):
         schema = known.setdefault(head.schema, head.schema)
@@ -276,7 +276,7 @@ def _schemas_of(
 def plan_files(
     files: Sequence[InputFile], columns: Columns, heads: Sequence[Head] | None = None
 ) -> list[Split]:
-    """The splits of all `files`, from footers and headers only.
+    """Plan the splits of all `files`, from footers and headers only.
 
     Args:
         files: to cut.
@@ -307,7 +307,7 @@ def _misses_night(file: InputFile) -> bool:
 
 
 def _head_of(file: InputFile, columns: Columns) -> Head:
-    """Schema and row groups of a file, in one reading of its footer; none if it is not needed."""
+    """Read schema and row groups of a file in one pass over its footer; none if not needed."""
     reader = READERS[file.format]
     if reader.head is None or _misses_night(file):
         return Head(read_schema(file, columns))
@@ -398,18 +398,19 @@ def plan_splits(
 
 
 def _rows_of_text(file: InputFile) -> int:
-    """About how many rows a text file has."""
+    """Approximate number of rows of a text file."""
     packed = USUALLY_UNPACKED if is_packed(file.path) else 1
     return packed * file.size // CSV_BYTES_PER_ROW
 
 
 def _rows_served(file: InputFile) -> int:
-    """About how many rows a table has by the word of its service."""
+    """Approximate number of rows of a table, as its service states it."""
     return file.table.rows if isinstance(file.table, ServedTable) else 0
 
 
 def _head_of_ballots(file: InputFile) -> Head:
-    """How many rows a PrefLib file has by its header; a line may stand for any number of people."""
+    """Read the number of rows of a PrefLib file from its header; a line may stand for many
+    people."""
     with open_file(file) as stream:
         header = read_header(file.path, stream.read(HEADER_BYTES))
     voters = header.voters
@@ -424,7 +425,7 @@ def _head_of_orc(file: InputFile) -> Head:
 
 
 def read_batches(split: Split) -> Iterator[ReadBatch]:
-    """Rows of `split`, in batches of at most about `BATCH_ROWS` rows.
+    """Yield rows of `split`, in batches of at most about `BATCH_ROWS` rows.
 
     Raises:
         InputError: the file is damaged, or changed since it was listed. Arrow's own text is
@@ -451,7 +452,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
 
 
 def _of_partitions(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
-    """The rows of `batches` with the columns that the path of the file tells."""
+    """Yield the rows of `batches` with the columns that the path of the file states."""
     names = split.columns
     told = tuple(each for each in split.file.partitions if each[0] in names)
     for batch in batches:
@@ -459,7 +460,8 @@ def _of_partitions(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadB
 
 
 def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
-    """The rows of `batches` whose time lies in the file's window; all rows if it has none."""
+    """Yield the rows of `batches` whose time lies in the file's window; all rows without a
+    window."""
     window = split.file.window
     if window is None:
         yield from batches
@@ -493,7 +495,7 @@ def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 def _parquet(
     stream: IO[bytes], split: Split, schema: pa.Schema, items: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the split's row groups, with the columns `schema`, as the file stores them."""
+    """Yield rows of the split's row groups, with the columns `schema`, as the file stores them."""
     batches = read_parquet(
         stream,
         schema,
@@ -514,7 +516,7 @@ def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 
 def _cut_into_streams(whole: Split) -> list[Split]:
-    """The streams of a table whose rows a service sends; it sends the rows of the window alone."""
+    """List the streams of a table whose rows a service sends; it sends only rows of the window."""
     table, window = _served(whole), whole.file.window
     condition = ""
     if window is not None:

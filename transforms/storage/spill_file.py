@@ -35,7 +35,7 @@ _APPENDING = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class SpillFile:
-    """Some memory, and beyond it an open file without a name; both vanish with the process.
+    """Memory, and beyond it an open file without a name; both vanish with the process.
 
     If the file system cannot make a file without a name, the file has a name that starts with
     `SPILL_PREFIX` until it is open. A crash at that moment leaves an empty file for the next run to
@@ -81,7 +81,7 @@ class SpillFile:
         return self.memory_bytes + start
 
     def _behind(self, place: int) -> tuple[int, int]:
-        """The descriptor that holds `place`, and the offset in it."""
+        """Return the descriptor that holds `place`, and the offset in it."""
         if self.memory is not None and (place < self.memory_bytes or self.descriptor is None):
             return self.memory, place
         if self.descriptor is None:
@@ -97,7 +97,7 @@ class SpillFile:
 
 @dataclass(frozen=True, slots=True)
 class SpillFolder:
-    """Files that all workers of an engine reach: in the confidential folder, for its owner alone.
+    """Files in the confidential folder, for its owner alone, that all workers of an engine reach.
 
     Every file has a name of its own, so an engine may repeat whatever it likes. They have the form
     of temporary files, and are deleted with them, once the job's noise is drawn or it is given up.
@@ -148,7 +148,7 @@ Parcel = bytes | tuple[Place, int]  # a blob, or its place and number of words
 
 
 def further(place: Place, n_bytes: int) -> Place:
-    """The place that many bytes behind `place`."""
+    """Return the place that many bytes behind `place`."""
     return place + n_bytes if isinstance(place, int) else (place[0], place[1] + n_bytes)
 
 

@@ -1,4 +1,4 @@
-"""A part of the input that is read as one piece of work, and the batches that it is read in."""
+"""Part of the input that is read as one piece of work, and its batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of one file.
+    """Part of one file.
 
     Attributes:
         file: the file.
@@ -44,14 +44,14 @@ class Split:
 
     @property
     def to_read(self) -> pa.Schema:
-        """Names and types of all columns to read, but for those that the path tells."""
+        """Names and types of all columns to read, except those that the path states."""
         told = dict(self.file.partitions)
         whole = self.schema if self.times is None else self.schema.append(self.times)
         return pa.schema([field for field in whole if field.name not in told])
 
     @property
     def columns(self) -> list[str]:
-        """Names of all columns of its rows."""
+        """Names of all columns of the split's rows."""
         return [*self.schema.names, *(() if self.times is None else (self.times.name,))]
 
     @property
@@ -82,7 +82,7 @@ class ReadBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """What a footer says of a row group: its rows, and that none of them is in the window."""
+    """Statement of a footer about a row group: its rows, and that none of them is in the window."""
 
     rows: int
     misses: bool
@@ -90,7 +90,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the footer or the header of a file says: enough to cut it, without another look.
+    """Content of a file's footer or header: enough to cut the file without another read.
 
     How many rows a file has is private: a head stays in memory, and goes only to where rows go.
 
@@ -104,13 +104,13 @@ class Head:
 
 
 def batch_rows(schema: pa.Schema) -> int:
-    """Rows of a batch: `BATCH_ROWS`, or fewer if rows have many columns."""
+    """Number of rows of a batch: `BATCH_ROWS`, or fewer if rows have many columns."""
     cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
     return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
 
 
 def batch_of(rows: pa.Table, malformed: tuple[str, ...] = ()) -> ReadBatch:
-    """The rows in one batch, with the text of lines that are none."""
+    """Return the rows in one batch, with the text of lines that are not rows."""
     batches = rows.combine_chunks().to_batches()
     return ReadBatch(
         batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema), malformed
@@ -140,7 +140,7 @@ def joined(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Rec
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One batch; the batches as they are where Arrow cannot join them, as dictionaries of nulls."""
+    """Return one batch, or the batches unchanged if Arrow cannot join them."""
     if len(batches) < 2:
         return batches
     try:
@@ -150,7 +150,7 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def with_codes(rows: pa.Table, items: Sequence[str]) -> pa.Table:
-    """The rows with a dictionary for each column of items."""
+    """Return the rows with a dictionary for each column of items."""
     for name in items:
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, name, rows[name].dictionary_encode())

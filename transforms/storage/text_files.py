@@ -60,7 +60,7 @@ def read_csv_rows(
     multiline: bool,
     delimiter: str = ",",
 ) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
-    """Rows of `stream`, in order, and the records that are not rows.
+    """Yield rows of `stream`, in order, and the records that are not rows.
 
     Args:
         stream: CSV after its header.
@@ -84,7 +84,7 @@ class _Reader:
     delimiter: str
 
     def read(self, records: Records) -> tuple[pa.Table, tuple[str, ...]]:
-        """The rows of a block, and its records that are not rows."""
+        """Return the rows of a block, and its records that are not rows."""
         if (plain := self._plain_rows(records)) is not None:
             return plain
         broken = records.no_text() | self._odd_quotes(records)
@@ -105,7 +105,8 @@ class _Reader:
         return (rows, tuple(refused)) if whole else None
 
     def _odd_quotes(self, records: Records) -> Mask:
-        """Records with a quote that neither surrounds a whole field nor is doubled inside one."""
+        """Mark records with a quote that neither surrounds a whole field nor is doubled inside
+        one."""
         if QUOTE not in records.content:
             return np.zeros(len(records), np.bool_)
         inside = r'[^"]' if self.multiline else r'[^"\r\n]'
@@ -137,7 +138,7 @@ class _Reader:
             yield from self._parse(records, numbers[half:], blank)
 
     def _parsed(self, text: bytes) -> tuple[pa.Table | None, list[str]]:
-        """The rows, None where Arrow gives up, and lines of too few or too many fields."""
+        """Return the rows, None if Arrow gives up, and lines of too few or too many fields."""
         refused: list[str] = []
 
         def set_aside(row: pyarrow.csv.InvalidRow) -> str:
@@ -174,7 +175,7 @@ class _Reader:
 
 
 def with_points(rows: pa.Table, numbers: Iterable[str]) -> pa.Table:
-    """Rows with a decimal point instead of a comma in the columns `numbers`.
+    """Return rows with a decimal point instead of a comma in the columns `numbers`.
 
     A point becomes a comma, so that 1.000, which may be meant as a thousand, is no number.
     """
@@ -187,7 +188,8 @@ def with_points(rows: pa.Table, numbers: Iterable[str]) -> pa.Table:
 
 
 def cut_into_spans(whole: Split) -> list[Split]:
-    """Parts of a text file, if line ends alone end its records and it can be read from anywhere."""
+    """Cut a text file into parts, if line ends alone end its records and it can be read from
+    anywhere."""
     file = whole.file
     span_bytes = min(SPAN_BYTES, max(LEAST_SPAN_BYTES, -(-file.size // PARTS)))
     if is_packed(file.path) or file.multiline or file.size <= span_bytes:
@@ -197,7 +199,7 @@ def cut_into_spans(whole: Split) -> list[Split]:
 
 
 def read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    """Rows of the records of a CSV file that begin in the split."""
+    """Yield rows of the records of a CSV file that begin in the split."""
     file = split.file
     header, body = _csv_parts(stream, split)
     numbers = split.numbers if file.decimal == "," else ()
@@ -211,7 +213,7 @@ def read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 
 def _csv_parts(stream: IO[bytes], split: Split) -> tuple[list[str], Readable]:
-    """Names of the columns, and the text of the split's records."""
+    """Return names of the columns, and the text of the split's records."""
     file = split.file
     whole: Readable = stream
     begin = end = 0
@@ -227,7 +229,7 @@ def _csv_parts(stream: IO[bytes], split: Split) -> tuple[list[str], Readable]:
 
 
 def read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    """Rows of the lines of a JSON Lines file that begin in the split."""
+    """Yield rows of the lines of a JSON Lines file that begin in the split."""
     text: Readable = stream
     mark = _after_mark(stream)
     if split.span is not None:
@@ -238,7 +240,7 @@ def read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 
 def _after_mark(stream: IO[bytes]) -> int:
-    """Move to the first byte of the text, after a byte order mark; where that is."""
+    """Move to the first byte of the text, after a byte order mark; return its place."""
     stream.seek(0)
     if stream.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
         return stream.seek(0)
@@ -246,7 +248,7 @@ def _after_mark(stream: IO[bytes]) -> int:
 
 
 class Bounded:
-    """The bytes of a stream from one place to another."""
+    """Bytes of a stream from one place to another."""
 
     def __init__(self, stream: IO[bytes], start: int, end: int) -> None:
         stream.seek(start)
@@ -254,14 +256,14 @@ class Bounded:
         self._left = max(0, end - start)
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
         found = self._stream.read(min(size, self._left))
         self._left -= len(found)
         return found
 
 
 def spans_of(size: int, span_bytes: int) -> list[tuple[int, int]]:
-    """Parts of a file of `size` bytes, in order: where each begins, and where the next one does."""
+    """Cut a file of `size` bytes into spans, in order: each begins where the one before it ends."""
     starts = range(0, max(size, 1), span_bytes)
     return [(start, min(start + span_bytes, size)) for start in starts]
 
@@ -269,7 +271,7 @@ def spans_of(size: int, span_bytes: int) -> list[tuple[int, int]]:
 def records_in(
     stream: IO[bytes], span: tuple[int, int], size: int, *, carriage_returns: bool
 ) -> tuple[int, int]:
-    """Where the first record of a span begins, and where its last one ends.
+    """Find the beginning of a span's first record, and the end of its last one.
 
     Args:
         stream: the file, seekable.
@@ -282,7 +284,7 @@ def records_in(
 
 
 def _record_start(stream: IO[bytes], at: int, size: int, carriage_returns: bool) -> int:
-    """The first place, from `at` on, where a record begins; the file's end if none does."""
+    """Find the first place, from `at` on, where a record begins; the file's end if none does."""
     if at in (0, size):
         return at
     ends = _ANY_END if carriage_returns else _LINE_FEED

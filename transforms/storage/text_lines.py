@@ -41,10 +41,10 @@ Mask = NDArray[np.bool_]
 
 
 class Readable(Protocol):
-    """Bytes in order."""
+    """Source of bytes in order."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most about `size`; none at the end."""
+        """Return the next bytes, at most about `size`; none at the end."""
         ...
 
 
@@ -56,7 +56,7 @@ class Joined:
         self._rest = rest
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most about `size`; none at the end."""
+        """Return the next bytes, at most about `size`; none at the end."""
         if not self._head:
             return self._rest.read(size)
         found, self._head = self._head[:size], self._head[size:]
@@ -64,7 +64,7 @@ class Joined:
 
 
 class Recoded:
-    """Text of one byte a character as UTF-8.
+    """Text with one byte per character, read as UTF-8.
 
     A byte that stands for no character stays as it is: it makes its record no UTF-8, and only that.
     """
@@ -80,7 +80,7 @@ class Recoded:
 
 
 def as_utf8(stream: Readable, encoding: str) -> Readable:
-    """The text of a CSV file as UTF-8.
+    """Return the text of a CSV file as UTF-8.
 
     Args:
         stream: the file from its beginning, or from that of a record.
@@ -91,7 +91,7 @@ def as_utf8(stream: Readable, encoding: str) -> Readable:
 
 
 def after_header(path: str, head: bytes, header_rows: int) -> bytes:
-    """What follows the header of a CSV file.
+    """Return the bytes after the header of a CSV file.
 
     The names are one line. Rows below it may be texts of questions, with line ends inside quotes.
 
@@ -139,7 +139,7 @@ def check_first_line(path: str, head: bytes) -> None:
 
 
 def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
-    """Names of the columns, from the first line of a CSV file.
+    """Read the names of the columns from the first line of a CSV file.
 
     Args:
         path: for the message.
@@ -188,12 +188,12 @@ class Records:
 
     @cached_property
     def offsets(self) -> Places:
-        """Shape (n + 1,): record k is content[offsets[k]:offsets[k + 1]]."""
+        """Places of the records, shape (n + 1,): record k is content[offsets[k]:offsets[k + 1]]."""
         ends = _line_ends(self.content, False) if self.ends is None else self.ends
         return np.append(0, ends)
 
     def plain_lines(self) -> int | None:
-        """How many records there are, if all are lines of ASCII without quotes or NULs, none long.
+        """Number of records, if all are lines of ASCII without quotes or NULs, none long.
 
         None: some are not, or may not be. It does not look for where each record ends.
         """
@@ -215,32 +215,33 @@ class Records:
 
     @cached_property
     def octets(self) -> NDArray[np.uint8]:
-        """The content, byte by byte."""
+        """Content, byte by byte."""
         return np.frombuffer(self.content, np.uint8)
 
     @cached_property
     def lengths(self) -> Places:
-        """Bytes of each record, its line end included."""
+        """Number of bytes of each record, its line end included."""
         return np.diff(self.offsets)
 
     def text(self, number: int) -> str:
-        """One record for the confidential area, without its line end."""
+        """Return one record for the confidential area, without its line end."""
         start, end = self.offsets[number], self.offsets[number + 1]
         if end - start > MOST_RECORD_BYTES:
             end = start + HEAD_BYTES
         return self.content[start:end].decode(errors="replace").rstrip("\r\n")
 
     def texts(self, chosen: Mask) -> tuple[str, ...]:
-        """The chosen records as text, and the beginnings of all records that were too long."""
+        """Return the chosen records as text, and the beginnings of all records that were too
+        long."""
         return (*map(self.text, np.flatnonzero(chosen).tolist()), *self.too_long)
 
     def values(self) -> pa.Array:
-        """The records as binary values, without a copy."""
+        """Return the records as binary values, without a copy."""
         buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.content)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
 
     def joined(self, numbers: Places, before: bytes = b"") -> bytes:
-        """`before` and the chosen records in one piece; `numbers` are ascending and not empty."""
+        """Join `before` and the chosen records; `numbers` are ascending and not empty."""
         if len(numbers) == len(self) and not before:
             return self.content
         breaks = np.flatnonzero(np.diff(numbers) != 1)
@@ -250,19 +251,19 @@ class Records:
         return b"".join([before, *(content[a:b] for a, b in zip(starts, ends, strict=True))])
 
     def where(self, places: Places) -> Mask:
-        """Which records hold a byte at one of `places`."""
+        """Mark the records that hold a byte at one of `places`."""
         found = np.zeros(len(self), np.bool_)
         found[np.searchsorted(self.offsets, places, side="right") - 1] = True
         return found
 
     def holding(self, byte: int) -> Mask:
-        """Which records hold `byte`."""
+        """Mark the records that hold `byte`."""
         if byte not in self.content:
             return np.zeros(len(self), np.bool_)
         return self.where(np.flatnonzero(self.octets == byte))
 
     def blank(self) -> Mask:
-        """Which records are only a line end."""
+        """Mark the records that are only a line end."""
         if len(self) and self.lengths.min() > 2:
             return np.zeros(len(self), np.bool_)
         first = self.octets[self.offsets[:-1]]
@@ -272,7 +273,7 @@ class Records:
         return bare
 
     def no_text(self) -> Mask:
-        """Which records are too long, hold a NUL, or are not UTF-8."""
+        """Mark the records that are too long, hold a NUL, or are not UTF-8."""
         broken = self.lengths > MOST_RECORD_BYTES
         broken |= self.holding(0)
         if self.content.isascii():
@@ -290,7 +291,7 @@ class Records:
 def read_records(
     stream: Readable, block_bytes: int, *, carriage_returns: bool, quoted: bool = False
 ) -> Iterator[Records]:
-    """The records of `stream`, about `block_bytes` at a time; block borders change nothing.
+    """Yield the records of `stream`, about `block_bytes` at a time; block borders change nothing.
 
     Args:
         stream: text after its byte order mark.
@@ -336,7 +337,8 @@ def read_records(
 
 
 def _line_ends(content: bytes, carriage_returns: bool) -> Places:
-    """Places after line ends; a final carriage return does not count, it may be half a line end."""
+    """Find the places after line ends; skip a final carriage return, which may be half a line
+    end."""
     values = np.frombuffer(content, np.uint8)
     is_end = values == LINE_FEED
     if carriage_returns and CARRIAGE_RETURN in content:
@@ -345,12 +347,12 @@ def _line_ends(content: bytes, carriage_returns: bool) -> Places:
 
 
 def _half_an_end(content: bytes, carriage_returns: bool) -> bytes:
-    """The carriage return at the end of `content`, if the line may end there."""
+    """Return the carriage return at the end of `content`, if the line may end there."""
     return b"\r" if carriage_returns and content.endswith(b"\r") else b""
 
 
 def _outside_quotes(content: bytes, ends: Places) -> Places:
-    """The line ends that end a record.
+    """Find the line ends that end a record.
 
     A record that becomes too long ends at the next line end, inside quotes or not.
     """

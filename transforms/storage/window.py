@@ -1,4 +1,4 @@
-"""The rows of one day: the rows whose own time lies between two public moments.
+"""Rows of one day: those whose own time lies between two public moments.
 
 Whether a row is kept follows from that row and the configuration alone. So the day's rows of two
 adjacent inputs differ by no more than the inputs do, and a guarantee for the kept rows is a
@@ -53,7 +53,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The day `night` in a time zone, as a condition on the column `column`.
+    """Day `night` in a time zone, as a condition on the column `column`.
 
     Times with an offset are compared with the moments `start` and `end`. Times without an offset
     are compared with local clock time, midnight to midnight.
@@ -72,7 +72,8 @@ class Window:
 
     @classmethod
     def of(cls, column: str, night: date, zone: ZoneInfo, epoch: Epoch | None = None) -> Self:
-        """From midnight of `night` to midnight of the day after, on the clocks of `zone`."""
+        """Build the window from midnight of `night` to the next midnight, on the clocks of
+        `zone`."""
         start, end = (
             datetime.combine(day, time(), zone).astimezone(UTC) for day in (night, night + _DAY)
         )
@@ -114,7 +115,7 @@ class Window:
             )
 
     def select(self, times: pa.Array) -> tuple[Flags, Flags]:
-        """Which of `times` lie in the window, and which of them are not times.
+        """Mark the `times` that lie in the window, and those that are not times.
 
         Args:
             times: values of a type that `check` accepts.
@@ -152,7 +153,7 @@ class Window:
         return highest < first or lowest >= end
 
     def _bounds(self, kind: pa.DataType) -> tuple[int, int]:
-        """The first integer that a column of dates or timestamps stores of the window, and its end.
+        """Integers that a column of dates or timestamps stores for the window's start and end.
 
         The bounds are half-open, as the window is.
         """
@@ -216,13 +217,13 @@ class Window:
         return (count >= start) & (count < end), ~np.isfinite(count)
 
     def _counts(self) -> tuple[int, int]:
-        """The window in units of `epoch` since 1970, half-open."""
+        """Window in units of `epoch` since 1970, half-open."""
         scale = _PER_SECOND[self.epoch or "s"]
         return int(self.start.timestamp()) * scale, int(self.end.timestamp()) * scale
 
 
 def _whole(digits: pa.Array) -> NDArray[np.int64]:
-    """The integers that `digits` spell; 0 for an empty text."""
+    """Read the integers that `digits` spell; 0 for an empty text."""
     empty = pc.fill_null(pc.equal(digits, ""), True)
     spelt: NDArray[np.int64] = to_numpy(pc.if_else(empty, "0", digits).cast(pa.int64()))
     return spelt
@@ -257,7 +258,7 @@ def misses_night(footer: pq.FileMetaData, group: int, window: Window, times: pa.
 
 
 def _stored_times(logical: Mapping[str, Any], read: pa.DataType) -> pa.DataType | None:
-    """The type of stored times or dates, by their logical type in [Parquet]; None: another one.
+    """Return the type of stored times or dates, by their logical type in [Parquet]; None: another.
 
     A file may be written with a note that times are to be read in another unit than it stores.
     """

@@ -1,4 +1,5 @@
-"""Write whole files: first under a temporary name, then renamed, readable by their owner only."""
+"""Writer of whole files: first under a temporary name, then renamed, readable by their owner
+only."""
 
 from __future__ import annotations
 
@@ -94,13 +95,13 @@ def write_once(path: str, content: bytes, most: int = MostBytes.ARRAYS) -> bytes
 
 
 def temporary_name(name: str) -> str:
-    """A name that nothing else has, of the form that `TEMPORARY_NAME` matches."""
+    """Make a unique name, of the form that `TEMPORARY_NAME` matches."""
     return f".{name}.{uuid.uuid4().hex}"
 
 
 @contextmanager
 def nothing_half_written(target: Path) -> Iterator[None]:
-    """Delete the temporary files of `target` that the block leaves, where an error ends it.
+    """Delete the temporary files of `target` that the block leaves, if an error ends it.
 
     For a block that has another process write: one that is killed deletes nothing.
     """
@@ -141,7 +142,7 @@ def _link_once(temporary: Path, place: Path) -> None:
 
 
 def is_for_want_of_links(error: OSError) -> bool:
-    """Whether a hard link that could not be made may be one that cannot exist there.
+    """Whether a hard link may have failed because the file system has none.
 
     File systems say so with many numbers: EPERM, ENOTSUP, ENOSYS, EINVAL, EXDEV, EMLINK. Without a
     number nothing is known.
@@ -195,7 +196,7 @@ def _write_new(path: Path, content: bytes) -> None:
 
 
 def read_whole(place: str | Place, most: int = MostBytes.ARRAYS) -> bytes:
-    """The content of a local or gs:// file.
+    """Read the content of a local or gs:// file.
 
     Args:
         place: where it is.
@@ -210,14 +211,14 @@ def read_whole(place: str | Place, most: int = MostBytes.ARRAYS) -> bytes:
 
 
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:
-    """Arrays in numpy's `.npz` form."""
+    """Return arrays in numpy's `.npz` form."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 
 def npz_arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays in the content of an `.npz` file, by name.
+    """Return the arrays in the content of an `.npz` file, by name.
 
     Raises:
         ValueError: it is damaged, or no such file.
@@ -230,7 +231,7 @@ def npz_arrays(content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def parquet_bytes(table: pa.Table, stated: Mapping[str, str] | None = None) -> bytes:
-    """A table in Parquet form, in plain types that hide how Arrow stored a column.
+    """Return a table in Parquet form, in plain types that hide how Arrow stored a column.
 
     Times in whole seconds, which Parquet does not have, become integers: as milliseconds, a time in
     the far future would overflow.

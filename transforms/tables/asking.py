@@ -1,4 +1,4 @@
-"""Ask a service: in bounded time, many places at once, with errors in our own words.
+"""Requests to a service: in bounded time, many at once, with errors in our own words.
 
 Texts of those libraries may hold a URL with a password, a signed request or a row. So no message
 here quotes them: it names the kind of error, and what the user can do.
@@ -23,11 +23,11 @@ Answer = TypeVar("Answer")
 
 
 class ServiceError(InputError):
-    """A service or a library that failed, in a sentence."""
+    """Error of a service or a library, in a sentence."""
 
 
 def ask(question: Callable[[], Answer], where: str, advice: str) -> Answer:
-    """The answer to `question`, asked in a thread, so that a silent service cannot hold us.
+    """Return the answer to `question`, asked in a thread, so that a silent service cannot block us.
 
     Args:
         question: what to call.
@@ -62,7 +62,7 @@ def ask(question: Callable[[], Answer], where: str, advice: str) -> Answer:
 def in_order(
     ask: Callable[[Place], Answer], places: Sequence[Place], *, remote: bool
 ) -> Iterator[Answer]:
-    """The answer of each place, in order; the first place in order whose question raises ends it.
+    """Yield the answer of each place, in order; stop at the first place whose question raises.
 
     Args:
         ask: the question; where places are remote it is asked in threads.
@@ -81,7 +81,7 @@ def in_order(
 
 @contextlib.contextmanager
 def explained(where: str, advice: str) -> Iterator[None]:
-    """Raise what a library raises as `InputError`, without its text.
+    """Raise a library's errors as `InputError`, without their text.
 
     Args:
         where: the table or object.
@@ -99,18 +99,18 @@ def explained(where: str, advice: str) -> Iterator[None]:
 
 
 class Answering(io.RawIOBase):
-    """A file of a library, whose errors are told apart from those of a damaged file."""
+    """File of a library whose errors are told apart from those of a damaged file."""
 
     def __init__(self, file: Any, where: str, advice: str) -> None:
         super().__init__()
         self._file, self._where, self._advice = file, where, advice
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -120,7 +120,7 @@ class Answering(io.RawIOBase):
             return int(self._file.tell())
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return int(self._file.tell())
 
     def readinto(self, buffer: Any) -> int:
@@ -131,7 +131,7 @@ class Answering(io.RawIOBase):
         return len(content)
 
     def close(self) -> None:
-        """Close the file of the library too."""
+        """Close the library's file too."""
         if not self.closed:
             with contextlib.suppress(OSError):
                 self._file.close()

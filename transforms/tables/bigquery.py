@@ -52,7 +52,7 @@ _TYPES = {
 
 
 def served_table(name: BigQueryName) -> ServedTable:
-    """The table in the state to read.
+    """Return the table in the state to read.
 
     Raises:
         InputError: BigQuery cannot be asked, there is no such table, or it is a view.
@@ -79,7 +79,7 @@ def served_table(name: BigQueryName) -> ServedTable:
 
 
 def check_unchanged(table: ServedTable) -> None:
-    """Raise `InputError` if the table has changed where its state could not be asked for."""
+    """Raise `InputError` if the table has changed and its earlier state cannot be read."""
     if table.at is None and served_table(_name(table)).version != table.version:
         raise InputError(f"{table.table}: changed during the run. Run again.")
 
@@ -87,7 +87,7 @@ def check_unchanged(table: ServedTable) -> None:
 def streams_of(
     table: ServedTable, columns: Sequence[str], condition: str, most: int
 ) -> list[tuple[str, int]]:
-    """Streams that together hold the rows, with about how many rows each has.
+    """List streams that together hold the rows, each with its approximate number of rows.
 
     Args:
         table: the table.
@@ -122,8 +122,8 @@ def streams_of(
             )
         except InvalidArgument:
             raise InputError(
-                f"{name.url}: BigQuery refuses to read the table. If it is asked for an older"
-                " state, that may be gone: datasets keep 2 to 7 days. Nothing was spent."
+                f"{name.url}: BigQuery refuses to read the table. If an older state is requested,"
+                " it may be gone: datasets keep 2 to 7 days. Nothing was spent."
             ) from None
 
     session = ask(create, name.url, ADVICE)
@@ -132,7 +132,7 @@ def streams_of(
 
 
 def read_stream(table: ServedTable, stream: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a stream; where the connection breaks, it goes on behind the last row.
+    """Yield the rows of a stream; after a broken connection, continue behind the last row.
 
     Raises:
         InputError: BigQuery stopped answering.
@@ -147,7 +147,7 @@ def read_stream(table: ServedTable, stream: str) -> Iterator[pa.RecordBatch]:
 
 
 def night_condition(column: pa.Field, start: datetime, end: datetime, night: str) -> str:
-    """SQL for the rows of a night and those without a time; empty if the type has no times.
+    """Write SQL for the rows of a night and those without a time; empty if the type has no times.
 
     Args:
         column: the column of times.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 ADVICE = (
-    "deltalake finds address and credentials of the store in the environment (AWS_…, AZURE_…,"
+    "deltalake finds the store's address and credentials in the environment (AWS_…, AZURE_…,"
     " GOOGLE_…): check them there."
 )
 # Of what a reader must understand: what changes neither rows nor where columns stand.
@@ -37,7 +37,7 @@ OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "max_retries": "3", "retr
 
 
 def files_of(name: DeltaName, times: str | None) -> list[DataFile]:
-    """The data files of the table's newest or named version; a table without rows may have none.
+    """List the data files of the table's newest or named version; an empty table may have none.
 
     Args:
         name: the table.
@@ -116,14 +116,14 @@ def _check_protocol(table: DeltaTable, name: DeltaName) -> None:
 
 
 def _physical(column: pa.Field) -> str:
-    """The name of a column in the files, which stays when the column is renamed."""
+    """Name of a column in the files, which stays when the column is renamed."""
     metadata: Mapping[bytes, bytes] = column.metadata or {}
     kept = metadata.get(PHYSICAL_NAME)
     return str(column.name) if kept is None else kept.decode()
 
 
 def _constants(added: pa.Table, layout: Layout) -> list[dict[str, Any]]:
-    """The values of each file's partition, by the names of columns in the table."""
+    """Values of each file's partition, by the names of columns in the table."""
     found: list[dict[str, Any]] = [{} for _ in range(len(added))]
     for column, stored in layout.stored.items():
         for kept in (column, *stored.names):
@@ -135,14 +135,15 @@ def _constants(added: pa.Table, layout: Layout) -> list[dict[str, Any]]:
 
 
 def _part(added: pa.Table, struct: str, name: str) -> pa.ChunkedArray | None:
-    """What the log says of one column in each file; None: nothing."""
+    """Column of the log's statistics for each file; None: the log has none."""
     if struct not in added.column_names or added[struct].type.get_field_index(name) < 0:
         return None
     return pc.struct_field(added[struct], name)
 
 
 def _as_stored(values: pa.ChunkedArray) -> list[Any]:
-    """Python's values, but integers for dates and times: Python has no years beyond 1 to 9999."""
+    """Return Python's values, with integers for dates and times: Python has only years 1 to
+    9999."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):
@@ -152,7 +153,7 @@ def _as_stored(values: pa.ChunkedArray) -> list[Any]:
 
 
 def _location(path: str, name: DeltaName) -> str:
-    """The path or URL of a data file; that of a shallow clone may lie outside the folder."""
+    """Path or URL of a data file; a shallow clone's file may lie outside the folder."""
     if path.startswith("/") or path.startswith("file:"):
         return local_path(path) or path
     if "://" not in path:
@@ -167,7 +168,7 @@ def _location(path: str, name: DeltaName) -> str:
 
 
 def _spans(added: pa.Table, layout: Layout, times: str | None) -> list[tuple[int, int] | None]:
-    """Lowest and highest time of each file by the log, None if it is unknown or a row lacks a time.
+    """Lowest and highest time of each file by the log; None if unknown, or if a row lacks a time.
 
     The log cuts times to whole milliseconds. Both ends of a night are whole seconds, so a cut time
     lies before such an end if and only if the whole time does.

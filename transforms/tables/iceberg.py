@@ -34,7 +34,7 @@ _lock = threading.Lock()
 
 
 def files_of(name: IcebergName, times: str | None) -> list[DataFile]:
-    """The data files of the table's newest or named snapshot; a table without rows may have none.
+    """List the data files of the table's newest or named snapshot; an empty table may have none.
 
     Args:
         name: the table.
@@ -49,7 +49,7 @@ def files_of(name: IcebergName, times: str | None) -> list[DataFile]:
 
 
 def open_file(file: DataFile, name: IcebergName) -> IO[bytes]:
-    """A data file that is not local, opened as the table's catalog says.
+    """Open a data file that is not local, through the table's catalog.
 
     Raises:
         InputError: it cannot be opened.
@@ -125,7 +125,7 @@ def _kept(name: IcebergName, _process: int, _age: int) -> Table:
 
 
 def _snapshot(table: Table, name: IcebergName) -> int | None:
-    """The id of the snapshot to read; None: nothing was ever written to the table."""
+    """Return the id of the snapshot to read; None: nothing was ever written to the table."""
     if name.snapshot is not None:
         found = table.metadata.snapshot_by_id(name.snapshot)
     elif name.ref is not None:
@@ -178,7 +178,7 @@ def _data_file(
 
 
 def _partition(task: FileScanTask, table: Table, schema: Schema) -> dict[str, Any]:
-    """Values of columns by which the table is partitioned as they are.
+    """Values of the columns that partition the table without a transform.
 
     Files that were moved into a table from Hive do not hold them.
     """
@@ -195,7 +195,7 @@ def _partition(task: FileScanTask, table: Table, schema: Schema) -> dict[str, An
 
 
 def _span(task: FileScanTask, schema: Schema, times: str) -> tuple[int, int] | None:
-    """Lowest and highest time of a file by the statistics of the table, if no row lacks a time."""
+    """Lowest and highest time of a file by the table's statistics, if no row lacks a time."""
     from pyiceberg.conversions import from_bytes
     from pyiceberg.types import DateType, TimestampType, TimestamptzType
 

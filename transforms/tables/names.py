@@ -37,7 +37,7 @@ _BIGQUERY = re.compile(
 
 
 def as_regex(pattern: str) -> str:
-    """The regular expression of the names that `pattern` matches whole."""
+    """Return the regular expression of the names that `pattern` matches as a whole."""
     parts, end = [], 0
     for token in _TOKEN.finditer(pattern):
         parts.append(re.escape(pattern[end : token.start()]))
@@ -53,7 +53,7 @@ def as_regex(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IcebergName:
-    """A table of an Iceberg catalog, at its newest snapshot unless one is named."""
+    """Table of an Iceberg catalog, at its newest snapshot unless one is named."""
 
     url: str
     catalog: str
@@ -64,7 +64,7 @@ class IcebergName:
 
 @dataclass(frozen=True, slots=True)
 class DeltaName:
-    """A Delta table, at its newest version unless one is named; `folder` is a path or a URL."""
+    """Delta table, at its newest version unless one is named; `folder` is a path or a URL."""
 
     url: str
     folder: str
@@ -73,7 +73,7 @@ class DeltaName:
 
 @dataclass(frozen=True, slots=True)
 class BigQueryName:
-    """A table of BigQuery, as it was at `time`; None: as it is."""
+    """Table of BigQuery, as it was at `time`; None: as it is."""
 
     url: str
     project: str
@@ -83,7 +83,7 @@ class BigQueryName:
 
     @property
     def path(self) -> str:
-        """The name that the Storage Read API uses."""
+        """Name that the Storage Read API uses."""
         return f"projects/{self.project}/datasets/{self.dataset}/tables/{self.table}"
 
 
@@ -157,7 +157,7 @@ def _moment(text: str, url: str) -> datetime:
 
 
 def absolute(url: str, folder: str) -> str:
-    """`url`; of a Delta table in a local folder with an absolute path, from `folder`."""
+    """Return `url`; for a Delta table in a local folder, with an absolute path from `folder`."""
     if not url.startswith(DELTA) or "://" in url:
         return url
     path = os.path.expanduser(url.removeprefix(DELTA))
@@ -165,7 +165,8 @@ def absolute(url: str, folder: str) -> str:
 
 
 def local_path(location: str) -> str | None:
-    """The local path of a data file; None: it is elsewhere. A % in it is a letter as any other."""
+    """Return the local path of a data file; None: it is elsewhere. A % in it is an ordinary
+    character."""
     if location.startswith("file:"):
         return re.sub(r"^file:(//[^/]*)?(?=/)", "", location)
     return None if "://" in location else location

@@ -39,7 +39,7 @@ _lock = threading.Lock()
 
 
 def object_place(url: str) -> re.Match[str]:
-    """The parts of a URL: `start`, `container`, `key`, and of Azure `account`.
+    """Parse a URL: `start`, `container`, `key`, and for Azure `account`.
 
     Raises:
         ValueError: it does not have the form of its kind. The text does not quote it, because it
@@ -62,7 +62,7 @@ def object_place(url: str) -> re.Match[str]:
 def object_matches(
     url: str, is_input: Callable[[PurePosixPath], bool]
 ) -> Iterator[tuple[str, int, str]]:
-    """Path, size and ETag of the objects that `url` names.
+    """Yield path, size and ETag of the objects that `url` names.
 
     Args:
         url: an object; a folder, which stands for the objects in and below it that `is_input`
@@ -98,7 +98,7 @@ def object_matches(
 
 
 def object_tag(url: str) -> str:
-    """The present ETag of an object, or an empty text if it is gone.
+    """Return the present ETag of an object, or an empty text if it is gone.
 
     Raises:
         InputError: the store cannot be asked.
@@ -117,7 +117,7 @@ def object_tag(url: str) -> str:
 
 
 def open_object(url: str, name: str) -> IO[bytes]:
-    """A readable, seekable stream of an object.
+    """Open a readable, seekable stream of an object.
 
     Args:
         url: the object.

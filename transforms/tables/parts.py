@@ -1,4 +1,4 @@
-"""A data file of a table, and where it keeps each column of the table.
+"""Data file of a table, and the places of the table's columns in it.
 
 A table may rename, add and drop columns without writing its files again. So a file is asked for
 columns by the numbers that the table gave them, never by the names that they have today.
@@ -20,7 +20,7 @@ _FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True)
 class StoredAs:
-    """How files keep a column.
+    """Storage of a column in files.
 
     Attributes:
         number: its field id; None: this table finds columns by their names in the files.
@@ -33,7 +33,7 @@ class StoredAs:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What all data files of a snapshot share.
+    """Properties that all data files of a snapshot share.
 
     Attributes:
         table: the table as the user names it.
@@ -50,7 +50,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file of a table's snapshot.
+    """Parquet file of a table's snapshot.
 
     Attributes:
         layout: what it shares with the other files.
@@ -70,11 +70,13 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """The file in messages: its table and its last name, because folders may hold values."""
+        """Name of the file in messages: its table and its last name, because folders may hold
+        values."""
         return f"{self.layout.table}: data file {self.location.rpartition('/')[2]}"
 
     def columns_of(self, stored: pa.Schema, wanted: Sequence[str]) -> dict[str, str | None]:
-        """The name in the file of each column of the table in `wanted`; None: not in the file.
+        """Return the name in the file of each column of the table in `wanted`; None: not in the
+        file.
 
         Args:
             stored: schema of the file.
@@ -99,7 +101,7 @@ class DataFile:
             else:
                 raise InputError(
                     f"{self.name}: its columns have no field ids, and the table has no name mapping"
-                    " (schema.name-mapping.default), so nothing says which is which. Write the file"
+                    " (schema.name-mapping.default), so columns cannot be matched. Write the file"
                     " again, or add the mapping."
                 )
             here = found[name]
@@ -115,7 +117,7 @@ class DataFile:
     def as_in_table(
         self, rows: pa.RecordBatch, wanted: pa.Schema, found: Mapping[str, str | None]
     ) -> pa.RecordBatch:
-        """The rows of the file with the columns `wanted`, named as in the table."""
+        """Return the rows of the file with the columns `wanted`, named as in the table."""
         columns = [
             self._constant(each, len(rows)) if found[each.name] is None else rows[found[each.name]]
             for each in wanted
@@ -143,7 +145,7 @@ def _alike(stored: pa.DataType, declared: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServedTable:
-    """A table whose rows a service sends.
+    """Table whose rows a service sends.
 
     Attributes:
         table: the table as the user names it.

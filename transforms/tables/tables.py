@@ -1,4 +1,4 @@
-"""What a table consists of, whatever its kind."""
+"""Parts of a table, whatever its kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hushrank.transforms.tables.parts import DataFile, ServedTable
 
 
 def parts_of(url: str, times: str | None) -> list[DataFile] | list[ServedTable]:
-    """The data files of the snapshot that `url` names, or the table whose rows a service sends.
+    """List the data files of the snapshot that `url` names, or the table whose rows a service
+    sends.
 
     Args:
         url: see `names`.
@@ -32,7 +33,7 @@ def parts_of(url: str, times: str | None) -> list[DataFile] | list[ServedTable]:
 
 
 def open_data_file(file: DataFile) -> IO[bytes] | None:
-    """A data file that is not local, opened by its catalog; None: open it as any other file.
+    """Open a data file that is not local through its catalog; None: open it as any other file.
 
     Raises:
         InputError: it cannot be opened.

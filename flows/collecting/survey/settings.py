@@ -45,7 +45,7 @@ _VALUE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTexts:
-    """What the page says in one language.
+    """Texts of the page in one language.
 
     Attributes:
         texts: by key; `{name}` in a text stands for a value.
@@ -58,14 +58,14 @@ class PageTexts:
 
 @cache
 def built_in(language: str) -> Mapping[str, str]:
-    """The texts of hushrank in `language`, one of `BUILT_IN`."""
+    """Texts of hushrank in `language`, one of `BUILT_IN`."""
     file = files("hushrank.flows.collecting.survey").joinpath("files", f"texts.{language}.yaml")
     found: dict[str, str] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return found
 
 
 def texts_of(config: SurveyConfig) -> dict[str, PageTexts]:
-    """The texts of every language of the page, in the order of `collect.languages`.
+    """Read the texts of every language of the page, in the order of `collect.languages`.
 
     Raises:
         ConfigError: the file of texts cannot be read or breaks a rule, or lacks a text; one line
@@ -127,7 +127,7 @@ def _problems_of_items(language: str, labels: object, names: frozenset[str]) -> 
         return
     for name, label in labels.items():
         if name not in names:
-            yield f"{language}.{ITEMS}.{name}: is no item of the catalogue; correct or remove it"
+            yield f"{language}.{ITEMS}.{name}: is not in the catalogue; correct or remove it"
         yield from _problems_of_text(f"{language}.{ITEMS}.{name}", label, "")
 
 
@@ -162,7 +162,7 @@ _DIRECTIVES = (
 
 
 def page_policy(url: str) -> str:
-    """The content-security policy of the page, as its meta element states it.
+    """Build the content-security policy of the page, as its meta element states it.
 
     Args:
         url: `collect.url`; its origin is the only one besides the page's own.
@@ -173,7 +173,7 @@ def page_policy(url: str) -> str:
 
 
 def page_headers(url: str) -> dict[str, str]:
-    """The headers with which the page's files are served best.
+    """Build the recommended headers of the page's files.
 
     They repeat the policy and add what a meta element cannot say: that no page may frame this one.
     """
@@ -194,7 +194,7 @@ USUAL_EPSILON = 1.0
 
 
 def collect_of(config: SurveyConfig) -> CollectConfig:
-    """The section `collect`; ConfigError where the file has none."""
+    """Return the section `collect`; ConfigError if the file has none."""
     if config.collect is None:
         raise ConfigError(
             "collect: missing; it says how people are asked. Add for example"
@@ -204,7 +204,7 @@ def collect_of(config: SurveyConfig) -> CollectConfig:
 
 
 def mode_of(config: SurveyConfig) -> str:
-    """How people are asked, and how what they say is privatised."""
+    """Mode of the page: how people are asked, and how their answers are privatised."""
     if isinstance(config.input, ResponsesConfig):
         return "test"
     if isinstance(config.input, RankingsConfig):
@@ -214,7 +214,7 @@ def mode_of(config: SurveyConfig) -> str:
 
 
 def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
-    """The text of `survey.json`.
+    """Build the text of `survey.json`.
 
     Args:
         config: the checked configuration, with a section `collect`.
@@ -248,7 +248,7 @@ def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
 
 
 def _questions(config: SurveyConfig, n_items: int) -> int:
-    """Questions of a respondent; of private answers out of a ranking, how many."""
+    """Number of questions for a respondent; for private rankings, the number of pairs."""
     collect, privacy = collect_of(config), config.privacy
     if isinstance(config.input, InputConfig | ResponsesConfig):
         return collect.answers_of_a_person(config.input, n_items)

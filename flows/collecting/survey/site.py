@@ -30,7 +30,7 @@ COPIED = ("hushrank.js", "page.js", "survey.css")
 
 
 def build_site(config: SurveyConfig) -> dict[str, bytes]:
-    """The files of the page by name, `index.html` last.
+    """Build the files of the page by name, `index.html` last.
 
     Raises:
         ConfigError: there is no section `collect`, or a text is missing or wrong.

@@ -1,4 +1,4 @@
-"""How accurate a planned release is: its measures over replicates, and targets for them."""
+"""Accuracy of a planned release: its measures over replicates, and targets for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEASURES = (*SHARES, *ERRORS, "equal", "largest_equal", "informative")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """What one setting reaches: means over replicates. NaN where a method says nothing of it.
+    """Accuracy of one setting: means over replicates. NaN where a method does not give the measure.
 
     Attributes:
         top: share of replicates in which the best item is ranked first.
@@ -51,19 +51,19 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An accuracy that is wanted: at least `value` of a share, at most `value` of an error."""
+    """Wanted accuracy: at least `value` of a share, or at most `value` of an error."""
 
     name: str
     value: float
 
     def met(self, accuracy: Accuracy) -> bool:
-        """Whether a setting reaches it."""
+        """Whether a setting reaches the target."""
         reached = float(getattr(accuracy, self.name))
         return reached >= self.value if self.name in SHARES else reached <= self.value
 
 
 def mean_accuracy(found: Sequence[Mapping[str, float]], scale: Scale) -> Accuracy:
-    """Means and their standard errors over replicates, of which each has all `MEASURES`."""
+    """Compute means and their standard errors over replicates, each of which has all `MEASURES`."""
     table = np.array([[measured[name] for name in MEASURES] for measured in found])
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
     return Accuracy(
@@ -74,7 +74,7 @@ def mean_accuracy(found: Sequence[Mapping[str, float]], scale: Scale) -> Accurac
 
 
 def measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, float]:
-    """What the order and the ranks of an estimate reach; see `scores_measured` for `n_top`."""
+    """Measure the order and the ranks of an estimate; see `scores_measured` for `n_top`."""
     k = min(n_top or 3, len(truth) - 1)
     return {
         "top": float(estimate.order[0] == truth.argmax()),
@@ -86,7 +86,7 @@ def measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, 
 
 
 def scores_measured(scores: Floats, truth: Floats, n_top: int | None) -> dict[str, float]:
-    """What scores without intervals reach, by `MEASURES`: no rank has a width.
+    """Measure scores without intervals by `MEASURES`; no rank has a width.
 
     Args:
         scores: shape (n,), larger is better.

@@ -1,4 +1,4 @@
-"""Which methods a plan compares, and which one it says to take.
+"""Methods that a plan compares, and the method that it recommends.
 
 A method that is not right for the design of the invented surveys is never taken, however it fares:
 its errors there are not those of a survey with other scores.
@@ -28,7 +28,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The method to take.
+    """Recommended method.
 
     Attributes:
         setting: with it.
@@ -40,7 +40,7 @@ class Verdict:
 
 
 def methods_to_compare(config: SurveyConfig, own: str | None = None) -> tuple[str, ...]:
-    """The methods that could do this job, and are right for its design; the job's own one first.
+    """List the methods that suit the job and its design, the job's own one first.
 
     Args:
         config: the job.
@@ -62,7 +62,7 @@ def methods_to_compare(config: SurveyConfig, own: str | None = None) -> tuple[st
 def verdict(
     config: SurveyConfig, tried: Sequence[tuple[Setting, Accuracy]], target: Target
 ) -> Verdict | None:
-    """The method to take, and why; None: there is no choice.
+    """Choose the method to recommend, and say why; None: there is no choice.
 
     The one that is best at what is wanted; of several that two standard errors of the difference do
     not tell apart, the one that the job names or `method: auto` takes, or else the one with the
@@ -79,7 +79,7 @@ def verdict(
     known = [(each, found) for each, found in right if math.isfinite(getattr(found, target.name))]
     if config.top_k is None:
         known = [each for each in known if not needs_list(each[0].method)]
-    if target.name in ("error", "largest") and known:  # other scales cannot be compared
+    if target.name in ("error", "largest") and known:  # errors on other scales cannot be compared
         known = [(each, found) for each, found in known if found.scale is known[0][1].scale]
     if len(tried) < 2 or not known:
         return None
@@ -92,23 +92,24 @@ def verdict(
 
 
 def _is_close(one: Accuracy, other: Accuracy, name: str) -> bool:
-    """Whether two standard errors of the difference explain it."""
+    """Whether two standard errors of the difference explain the difference."""
     apart = abs(getattr(one, name) - getattr(other, name))
     return bool(apart <= 2 * math.hypot(one.spread[name], other.spread[name]))
 
 
 def _why(config: SurveyConfig, chosen: Setting, best: Setting, known: int, close: int) -> str:
     if known == 1:
-        return "no other method that is right for this design is measured by that"
+        return "no other method that suits this design has that measure"
     if chosen.method == best.method:
-        return "best at what is wanted" if close == 1 else "as good as any here"
+        return "best at the target" if close == 1 else "as good as any method here"
     if config.method in (AUTO, chosen.method):
-        return f"{best.method} is not better than chance explains"
-    return f"{best.method} is not better than chance explains, and assumes more"
+        return f"{best.method} is not significantly better"
+    return f"{best.method} is not significantly better, and assumes more"
 
 
 def _plan_order(name: str) -> float:
-    """Smaller: the method assumes less; infinite: no plan compares it unasked."""
+    """Sort key of a method; smaller: it assumes less; infinite: a plan compares it only on
+    request."""
     order = getattr(METHODS[name], "plan_order", None)
     return math.inf if order is None else order
 

@@ -1,4 +1,4 @@
-"""The plan of a job as a person reads it: what each setting reaches, and what to take."""
+"""Text of a job's plan: the accuracy of each setting, and the recommendation."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from hushrank.flows.terminal import Console
 from hushrank.privacy.units import Bounding
 
 RECOMMENDED = "<- recommended"
-NOT_RIGHT = "<- not right for this design"
-UNKNOWN = "unknown"  # scores that are further off than if nothing was said
-SELDOM = 0.9  # a share of surveys that learn something, below which it is said how many do not
+NOT_RIGHT = "<- not suited to this design"
+UNKNOWN = "unknown"  # shown for scores with larger errors than equal scores would have
+SELDOM = 0.9  # below this share of informative surveys, the plan says how many learn nothing
 TARGET_WORDS = {
     "top": "the best item comes out first in {} of such surveys",
     "best": "{} of the best items are among the first",
@@ -41,12 +41,12 @@ LEGEND = (
     " rank width: how many ranks an item's 95 % interval spans"
 )
 LEGEND_OF_FORMULA = "and by formula, "
-LEGEND_OF_UNKNOWN = "; unknown: scores are off by more than if all items were called equal"
+LEGEND_OF_UNKNOWN = "; unknown: errors are larger than if all items were called equal"
 LEGEND_OF_NOTHING = "; nothing learned: in so many of such surveys the release says just that"
 
 
 def show_plan(console: Console, plan: SurveyPlan) -> None:
-    """Print what each setting reaches and what to take."""
+    """Print the accuracy of each setting and the recommendation."""
     if plan.target.name == "best" and plan.config.top_k is None:
         console.print("best: of the 3 best items; set top_k for another number.", highlight=False)
     if plan.design:
@@ -155,7 +155,7 @@ def _guarantees_table(plan: SurveyPlan) -> Table:
 
 
 def _boards_table(plan: SurveyPlan) -> Table | None:
-    """What a release says of each group; None where there are no groups."""
+    """Build the table of the accuracy for each group; None if there are no groups."""
     scale, groups = plan.compared[0][1].scale, plan.config.groups
     if groups is None:
         return None
@@ -171,8 +171,8 @@ def _boards_table(plan: SurveyPlan) -> Table | None:
 
 def _boards_legend(plan: SurveyPlan) -> str:
     return (
-        "share: of all answers, supposed (--group-share); scores of groups are drawn towards the"
-        " whole and differ from it by a standard deviation of"
+        "share: assumed share of all answers (--group-share); scores of groups are shrunk towards"
+        " the whole and differ from it by a standard deviation of"
         f" {plan.world.group_spread:g} (--group-spread)"
     )
 
@@ -216,7 +216,7 @@ def _formula(value: float | None, found: Accuracy) -> str:
 
 
 def _off_by(value: float, equal: float, scale: Scale) -> str:
-    """An error in words where calling all items equal is no worse."""
+    """Text of an error; it says unknown where calling all items equal is no worse."""
     if math.isnan(value):
         return "–"
     if value >= equal:
@@ -225,7 +225,7 @@ def _off_by(value: float, equal: float, scale: Scale) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Two significant digits, and all of them before the point; never an exponent."""
+    """Format two significant digits, and all digits before the point; never an exponent."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     decimals = max(0, 1 - math.floor(math.log10(abs(value))))
@@ -241,16 +241,16 @@ def _needed_text(plan: SurveyPlan) -> str:
     target, base = plan.target, plan.base
     if not plan.right:
         return (
-            f"No epsilon helps: {plan.config.method} is not right for this design, so that its"
-            " ranking is wrong however little noise there is."
+            f"No epsilon helps: {plan.config.method} does not suit this design, so its"
+            " ranking is wrong even without noise."
         )
     shown = f"{100 * target.value:.0f} %" if target.name in SHARES else f"{target.value:g}"
     wanted = TARGET_WORDS[target.name].format(shown)
     whom = f" with {base.people:,} people" if len(plan.request.people) > 1 else ""
     if math.isinf(plan.needed):
         return (
-            f"No epsilon is enough{whom} so that {wanted}: chance in who answers is too large."
-            " More people or more answers of each would help."
+            f"No epsilon is enough{whom} so that {wanted}: sampling error is too large."
+            " More people, or more answers per person, would help."
         )
     return f"Epsilon {plan.needed:g} is enough{whom} so that {wanted}."
 
@@ -265,9 +265,9 @@ def _verdict_text(plan: SurveyPlan, best: Verdict) -> str:
 
 def _loss_text(loss: Loss) -> str:
     return (
-        f"{loss.method} loses to a naive way here: {loss.naive.removeprefix('naive: ')} has"
+        f"{loss.method} is worse than a naive method here: {loss.naive.removeprefix('naive: ')} has"
         f" {_share(loss.theirs)} of the pairs in the right order, {loss.method} has"
-        f" {_share(loss.ours)}. No naive way has intervals, and nothing here runs one."
+        f" {_share(loss.ours)}. Naive methods have no intervals, and hushrank does not run them."
     )
 
 
@@ -281,7 +281,7 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
         weights = config.privacy.bounding is Bounding.WEIGHTS
         counted = f"which count as {answers}" if weights else f"of which {answers} count"
         return (
-            f"(simulated from {people} invented people who give {given} answers, {counted} at most,"
+            f"(simulated: {people} people who give {given} answers, {counted} at most,"
             f" and true scores of standard deviation {world.spread:g}; your data was not read;"
             " nothing was spent)"
         )
@@ -290,6 +290,6 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
     covariates = isinstance(config.input, InputConfig) and config.input.covariates
     effects = ", without effects of covariates" if covariates else ""
     return (
-        f"(simulated from {people} invented people with {answers} {nouns} each and true scores of"
+        f"(simulated: {people} people with {answers} {nouns} each and true scores of"
         f" standard deviation {world.spread:g}{effects}; your data was not read; nothing was spent)"
     )

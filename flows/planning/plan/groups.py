@@ -1,4 +1,4 @@
-"""What a release would say of each group of rows, on invented surveys."""
+"""Predicted accuracy of each group's ranking, from simulated surveys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hushrank.flows.planning.plan.world import World
 
 
 def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[tuple[float, float]]:
-    """Of each group, error of a typical score, drawn towards the whole, and `order`.
+    """Compute for each group the error of a typical score, shrunk towards the whole, and `order`.
 
     Empty where there are no groups.
 

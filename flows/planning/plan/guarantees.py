@@ -1,4 +1,4 @@
-"""The same survey under other guarantees: Laplace or Gaussian noise, trusted or local.
+"""Comparison of a survey under other guarantees: Laplace or Gaussian noise, trusted or local.
 
 No verdict follows from this. Which guarantee people were promised is not a question of accuracy.
 """
@@ -28,12 +28,12 @@ from hushrank.transforms.common.schema import Ties
 
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
 TRUSTED = {"comparisons": "auto", "responses": "spectral"}
-BY_PAIRS = "kemeny"  # of rankings, in place of a method that has no local form
+BY_PAIRS = "kemeny"  # replaces ranking methods that have no local form
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """The job under another guarantee.
+    """Job under another guarantee.
 
     Attributes:
         words: which.
@@ -51,7 +51,7 @@ class Alternative:
 def tried_guarantees(
     config: SurveyConfig, base: Setting, world: World
 ) -> list[tuple[Alternative, Accuracy]]:
-    """What the survey reaches under each other guarantee that some method of ours can give."""
+    """Compute the accuracy of the survey under each other guarantee that some method gives."""
     found = []
     delta = usual_delta(base.people)
     if config.ledger.delta:
@@ -63,7 +63,7 @@ def tried_guarantees(
         try:
             name = chosen_method(other, setting).method.facts.name
             accuracy = accuracy_of(other, setting, world)
-        except ConfigError:  # the method does not give that guarantee
+        except ConfigError:  # no method gives that guarantee
             continue
         words = guarantee_words(other) + _epsilon_words(config, other, setting)
         found.append((Alternative(words, name, other, setting), accuracy))
@@ -71,7 +71,7 @@ def tried_guarantees(
 
 
 def _same_loss(config: SurveyConfig, other: SurveyConfig, base: Setting) -> float:
-    """Epsilon of the job under another guarantee at which a person loses as much in all.
+    """Epsilon under another guarantee at which a person's total loss is the same.
 
     Under unit `local` the epsilon of rankings is that of one moved item, or of one whole ranking;
     a person loses a multiple of it.
@@ -100,7 +100,8 @@ def _epsilon_words(config: SurveyConfig, other: SurveyConfig, setting: Setting) 
 
 
 def guarantee_words(config: SurveyConfig) -> str:
-    """The guarantee of a job: of which law noise is, or that answers are privatised one by one."""
+    """Text of a job's guarantee: the law of its noise, or that answers are privatised one by
+    one."""
     if config.privacy.unit is not Unit.LOCAL:
         return _noise_words(config)
     mechanism = config.privacy.mechanism
@@ -110,7 +111,7 @@ def guarantee_words(config: SurveyConfig) -> str:
 def _alternatives(
     config: SurveyConfig, own: str, delta: float
 ) -> Iterator[tuple[SurveyConfig, str]]:
-    """The job under other guarantees, with the method that it then names.
+    """Yield the job under other guarantees, each with the method that it then names.
 
     Args:
         config: the job.
@@ -141,13 +142,13 @@ def _alternatives(
 def _other_mechanisms(privacy: PrivacyConfig) -> tuple[RankingChoice, ...]:
     """Local mechanisms of rankings to compare with the job's own, at the same loss of a person."""
     mallows, pairs = RankingChoice.MALLOWS, RankingChoice.RANDOM_PAIRS
-    if privacy.hide is Hide.ITEMS:  # no other hides them
+    if privacy.hide is Hide.ITEMS:  # no other mechanism hides the items
         return ()
     return tuple(each for each in (mallows, pairs) if each is not privacy.mechanism)
 
 
 def _local(config: SurveyConfig) -> SurveyConfig:
-    """Each person privatises, and epsilon is for as much as where the operator does."""
+    """Return the job with local privacy, and epsilon for the same unit as before."""
     one = config.privacy.unit is Unit.COMPARISON
     other = _with(
         config,
@@ -161,7 +162,7 @@ def _local(config: SurveyConfig) -> SurveyConfig:
         return _with(other, mechanism=RankingChoice.AUTO)
     if config.input.kind != "comparisons":
         return other
-    ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # as that unit demands
+    ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # unit local requires this
     return other.model_copy(update={"input": ties})
 
 

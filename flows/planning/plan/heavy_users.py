@@ -1,4 +1,4 @@
-"""What weights for people with many answers would gain (`privacy.bounding: weights`).
+"""Gain from weights for people with many answers (`privacy.bounding: weights`).
 
 From a guess of how much people answer alone. A person with m answers adds m f(m) to the counts with
 weights (`privacy.row_weights`), and min(m, L) where the others are left out; the noise is the same.
@@ -20,13 +20,13 @@ from hushrank.pipelines.simulate.planned_survey import Activity
 from hushrank.privacy.row_weights import FACTOR_BITS, RowFactors
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 
-WORTH_SAYING = 1.05  # a smaller gain is none
-OF_LEAVE_OUT = "times the signal to noise of leave-out"
+WORTH_SAYING = 1.05  # a smaller gain is not reported
+OF_LEAVE_OUT = "times the signal-to-noise ratio of leave-out"
 NEEDED = "unit: user, noise: gaussian, distinct_pairs: true"
 
 
 def activity_of(levels: Sequence[str]) -> Activity:
-    """How much people answer, from texts such as 5:0.9 and 60:0.1; shares are relative.
+    """Parse texts such as 5:0.9 and 60:0.1 into how much people answer; shares are relative.
 
     Raises:
         ConfigError: a text is something else.
@@ -50,7 +50,7 @@ def activity_of(levels: Sequence[str]) -> Activity:
 def gain_of_weights(
     config: SurveyConfig, method: str, most: int, activity: Activity
 ) -> float | None:
-    """Signal to noise with weights over that without; None: the method takes no weights.
+    """Signal to noise with weights divided by that without; None: the method takes no weights.
 
     Args:
         config: the job; its noise and distinct pairs are taken as weights need them.
@@ -81,7 +81,7 @@ def gain_of_weights(
 
 
 def weights_text(config: SurveyConfig, method: str, most: int, activity: Activity) -> str:
-    """What a plan says of weights; empty: nothing."""
+    """Text on the gain from weights; empty: there is nothing to say."""
     gain = gain_of_weights(config, method, most, activity)
     if gain is None:
         return ""
@@ -91,6 +91,6 @@ def weights_text(config: SurveyConfig, method: str, most: int, activity: Activit
         return f"Heavy users: privacy.bounding: weights has {gain:.2f} {OF_LEAVE_OUT}; {advice}."
     said = f"Heavy users: privacy.bounding: weights has {gain:.2f} {OF_LEAVE_OUT}"
     if chosen:
-        return f"{said}, and the job has it."
+        return f"{said}, and the job uses it."
     ready = privacy.noise is NoiseKind.GAUSSIAN and privacy.distinct_pairs
     return f"{said}, at the same guarantee; add it." if ready else f"{said}; it needs {NEEDED}."

@@ -1,4 +1,4 @@
-"""Naive ways beside the methods of a plan: what a hand-made script would release.
+"""Naive methods beside the methods of a plan: those that a hand-made script would use.
 
 They are measured on the same invented surveys, with the same privacy, and are no methods: nothing
 runs them. Where the method of a job orders items worse than one of them, the plan says so.
@@ -38,14 +38,14 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
-NEARLY_NO_RIDGE = 0.01  # items that lost every comparison stay finite
-MOST_ITEMS = 2_000  # of a matrix of wins with noise in every entry, as in `noisy-pairs`
+NEARLY_NO_RIDGE = 0.01  # it keeps the scores of items that lost every comparison finite
+MOST_ITEMS = 2_000  # largest matrix of wins with noise in every entry, as in `noisy-pairs`
 CLEARLY_BETTER = 2.0  # standard errors by which a naive way must be better
 Way = Callable[[PairCounts, PrivacyParams, RandomBits], Floats]
 
 
 def clipped_fit(counts: PairCounts) -> Floats:
-    """Bradley-Terry scores of wins of any sign, shape (n,): what is below zero counts as zero.
+    """Fit Bradley-Terry scores to noisy wins, shape (n,); negative wins count as zero.
 
     Of exact counts that is the fit without privacy.
 
@@ -58,7 +58,7 @@ def clipped_fit(counts: PairCounts) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A method of ours that a naive way beats.
+    """Method of hushrank that a naive method beats.
 
     Attributes:
         method: ours.
@@ -75,7 +75,7 @@ class Loss:
 def naive_ways(
     config: SurveyConfig, setting: Setting, world: World
 ) -> list[tuple[Setting, Accuracy]]:
-    """What naive ways reach; none where answers are no comparisons, or are privatised one by one.
+    """Measure naive methods; none if answers are not comparisons, or are privatised one by one.
 
     Args:
         config: the job.
@@ -100,7 +100,7 @@ def naive_ways(
 def loss_of(
     own: tuple[Setting, Accuracy], naive: Sequence[tuple[Setting, Accuracy]]
 ) -> Loss | None:
-    """The naive way that orders items better than a method, beyond chance; the best of them."""
+    """Return the best naive method that orders items significantly better than a method, if any."""
     setting, found = own
     if math.isnan(found.order) or not naive:
         return None
@@ -117,13 +117,13 @@ def _accuracy(config: SurveyConfig, setting: Setting, world: World, way: Way) ->
     found = []
     for replicate in range(repetitions(survey, world)):
         wins = survey.pair_wins(replicate)
-        if survey.ties > 0:  # a coin decides, as for a method that knows no ties
+        if survey.ties > 0:  # a coin decides ties, as for a method without a model of ties
             cells = survey.with_ties(wins, replicate)
             wins = counts_of(cells, Ties.RANDOM, (survey.seed, replicate))
         counts = PairCounts(wins * weight, weight)
         scores = way(counts, params, noise_bits(survey, replicate))
         found.append(scores_measured(scores, survey.truth(replicate), config.top_k))
-    if way is _noisy_wins:  # an order, and no scores
+    if way is _noisy_wins:  # it gives an order, but no scores
         found = [each | dict.fromkeys(("error", "largest"), math.nan) for each in found]
     return mean_accuracy(found, SCALE_OF_LINK["logistic"])
 

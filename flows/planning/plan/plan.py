@@ -1,4 +1,4 @@
-"""The plan of a job: every setting that is asked for, tried on invented surveys."""
+"""Plan of a job: every requested setting, tried on simulated surveys."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Tried = list[tuple[Setting, Accuracy]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What is asked: empty lists mean what the job says, or usual values.
+    """Request for a plan; empty lists mean the job's own values, or usual ones.
 
     Attributes:
         people: how many may answer, one or several numbers.
@@ -84,7 +84,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyPlan:
-    """What was tried on invented surveys, and what to take.
+    """Result of a plan: all settings tried on simulated surveys, and a recommendation.
 
     Attributes:
         config: of the job, whose own epsilon may have been open.
@@ -130,19 +130,19 @@ class SurveyPlan:
 
     @property
     def weights_gain(self) -> float | None:
-        """Signal to noise with weights for heavy users over that without; None: not known."""
+        """Signal to noise with weights for heavy users divided by that without; None: not known."""
         method, activity = self.compared[0][0].method, self.world.activity
         return gain_of_weights(self.config, method, self.base.answers, activity)
 
     @property
     def weights(self) -> str:
-        """What to know of weights for heavy users, in one line; empty: nothing."""
+        """Line on weights for heavy users; empty: there is nothing to say."""
         method, activity = self.compared[0][0].method, self.world.activity
         return weights_text(self.config, method, self.base.answers, activity)
 
     @property
     def design(self) -> str:
-        """Which design was invented, in one line; empty: answers are no comparisons.
+        """Line on the simulated design; empty: answers are not comparisons.
 
         For a stream of nights also what the people of a survey stand for.
         """
@@ -153,7 +153,7 @@ class SurveyPlan:
 def checked_plan(
     label: str, config: SurveyConfig, request: PlanRequest, world: World, *, anyway: bool
 ) -> SurveyPlan:
-    """Plan a job as `plan_of`, unless it fails its promise for too many or buys nothing.
+    """Plan a job as `plan_of`, but refuse a delta that is too large or an epsilon without use.
 
     Args:
         label: names the job in messages.
@@ -174,7 +174,7 @@ def checked_plan(
 
 
 def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyPlan:
-    """Try every setting of a job that can be planned, and draw it where that is asked.
+    """Try every setting of a job, and draw the plan if that is requested.
 
     Args:
         config: of `flows.planning.plan.survey.plan_config` or `config_to_plan`.
@@ -227,14 +227,14 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
 
 
 def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
-    """The world that the request asks for."""
+    """Build the world that the request describes."""
     world = world_of(config, world, request.zipf, request.exposures)
     if request.ties is not None:
         world = with_ties(config, world, request.ties)
     if not request.activity:
         return world
     if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:
-        raise ConfigError("--activity: is for comparisons and unit: user; remove it")
+        raise ConfigError("--activity: needs comparisons and unit: user; remove it")
     return replace(world, activity=activity_of(request.activity))
 
 
@@ -246,7 +246,7 @@ def _needed(
     chosen: Setting | None,
     world: World,
 ) -> float:
-    """The epsilon that is enough, between those that were tried."""
+    """Find the epsilon that is enough, between those that were tried."""
     less = [each.epsilon for each, _ in tried if each == replace(base, epsilon=each.epsilon)]
     less = [epsilon for epsilon in less if epsilon < base.epsilon or chosen is None]
     return epsilon_for(
@@ -260,7 +260,7 @@ def _needed(
 
 
 def settings_of(config: SurveyConfig, request: PlanRequest) -> list[Setting]:
-    """Every combination that is to be tried, epsilon growing fastest.
+    """List every combination to try; epsilon varies fastest.
 
     Raises:
         ConfigError: there are too many, or a number is out of range.
@@ -293,7 +293,7 @@ def settings_of(config: SurveyConfig, request: PlanRequest) -> list[Setting]:
 
 
 def parse_target(text: str) -> Target:
-    """Such as `top=0.9`.
+    """Parse a target such as `top=0.9`.
 
     Raises:
         ConfigError: it is something else.

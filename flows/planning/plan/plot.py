@@ -1,4 +1,4 @@
-"""Accuracy against epsilon as a picture of its own."""
+"""Plot of accuracy against epsilon."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from hushrank.flows.report.drawings import Curve, curves
 from hushrank.flows.report.svg import drawing, element, picture_bytes, text
 from hushrank.transforms.common.plain_text import short
 
-WIDTH, PANEL, HEIGHT = 900, 430, 240  # pixels: of the picture, of one plot in it, of its curves
-MARGIN = 0.04  # part of the axis of epsilon before the first point, and after the last
-SPREADS = 2  # standard errors on each side of a share, over replicates
+# pixels: width of the picture, width of one plot, height of its curves
+WIDTH, PANEL, HEIGHT = 900, 430, 240
+MARGIN = 0.04  # share of the epsilon axis before the first point, and after the last
+SPREADS = 2  # standard errors over replicates on each side of a share
 Curves = Mapping[str, Sequence[tuple[Setting, Accuracy]]]
 
 
 def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suffix: str) -> bytes:
-    """The chance that the best item comes first, and the error of scores, against epsilon.
+    """Plot the probability that the best item comes first, and the error of scores, against
+    epsilon.
 
     Args:
         name: of the population.
@@ -60,7 +62,7 @@ def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suf
 
 
 def _shares(found: Curves) -> list[Curve]:
-    """How often the best item comes first, by method, in percent."""
+    """Curves of how often the best item comes first, by method, in percent."""
     drawn = []
     for method, tried in found.items():
         points, area = [], []
@@ -78,7 +80,7 @@ def _shares(found: Curves) -> list[Curve]:
 def _errors(
     tried: Sequence[tuple[Setting, Accuracy]], formula: Sequence[float | None], unit: int
 ) -> list[Curve]:
-    """The errors of the first method, as measured and as the formula says."""
+    """Curves of the first method's errors, as measured and by the formula."""
     kinds = [
         ("largest", [accuracy.largest for _, accuracy in tried]),
         ("typical", [accuracy.error for _, accuracy in tried]),

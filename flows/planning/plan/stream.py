@@ -1,4 +1,4 @@
-"""What a stream of nights would show, by how often people answer: caps, bands and composition.
+"""Plan of a stream of nights, given how often people answer: caps, bands and composition.
 
 Every setting gives the same guarantee to one person on all nights together. The settings differ in
 which answers count and in how the noise of nights hangs together. People are invented from the
@@ -33,13 +33,13 @@ from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 COMPOSITION, CAPS, ENCODER = "every night counts", "caps", "caps and encoder"
 GAPS = (2, 3, 4, 5, 7, 10, 14, 21, 28, 42, 56, 91, 182)
-MOST_SIMULATED = 4_000  # people; more are scaled up from them
+MOST_SIMULATED = 4_000  # most people that are simulated; more are scaled up from them
 MOST_NIGHTS = 1_100  # three years
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRequest:
-    """What is planned.
+    """Request for the plan of a stream.
 
     Attributes:
         nights: T, at most `MOST_NIGHTS`.
@@ -82,7 +82,7 @@ class StreamRequest:
                 limit = f"at least {least}" + (f" and at most {most}" if most else "")
                 raise ValueError(f"{name} must be {limit}, got {value!r}")
         if not self.habits:
-            raise ValueError("habits: name one at least, such as 0.14 for people who answer weekly")
+            raise ValueError("habits: name at least one, such as 0.14 for people who answer weekly")
         if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 <= self.delta < 1):
             raise ValueError(
                 "need a finite epsilon > 0 and a delta of at least 0 and below 1, got"
@@ -91,18 +91,18 @@ class StreamRequest:
         if not all(math.isfinite(share) and share > 0 for share in self.group_shares):
             raise ValueError("shares of groups must be > 0; they are relative numbers")
         if len(self.group_shares) == 1:
-            raise ValueError("one group is the whole; give a share of two at least, or none")
+            raise ValueError("one group is the whole; give shares of at least two groups, or none")
 
     @property
     def parts(self) -> tuple[float, ...]:
-        """Of each group the share of the answers; without groups one of all."""
+        """Share of the answers of each group; without groups, one share of all."""
         shares = self.group_shares or (1.0,)
         return tuple(share / sum(shares) for share in shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSetting:
-    """One way to release the nights, and what it comes to.
+    """One way to release the nights, and its accuracy.
 
     Attributes:
         way: every night counts, caps, or caps and encoder.
@@ -127,7 +127,7 @@ class StreamSetting:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """All settings that make sense, the one of least error first.
+    """All sensible settings, the one with the smallest error first.
 
     Attributes:
         request: what was planned.
@@ -139,11 +139,11 @@ class StreamPlan:
 
     @property
     def recommended(self) -> StreamSetting:
-        """Of least error."""
+        """Setting with the smallest error."""
         return self.settings[0]
 
     def best_of(self, way: str, kind: NoiseKind) -> StreamSetting | None:
-        """Of least error among those of one way and one noise."""
+        """Setting with the smallest error among those of one way and one noise."""
         mine = (each for each in self.settings if (each.way, each.noise_kind) == (way, kind))
         return next(mine, None)
 
@@ -173,12 +173,12 @@ def plan_stream(request: StreamRequest) -> StreamPlan:
 
 
 def even_share_error(items: int) -> float:
-    """The error of a share that says nothing."""
+    """Error of a share if all items are called equal."""
     return math.sqrt((items - 1) / items**2)
 
 
 def _ways(request: StreamRequest, terms: Terms) -> list[tuple[NoiseKind, int]]:
-    """Noise and bands to try: few bands are better where a night is shown almost alone."""
+    """List the noise and bands to try; few bands are better if each night shows little else."""
     ways = [(NoiseKind.LAPLACE, 1)]
     if request.delta > 0:
         most = request.workload.most_bands(terms)
@@ -212,7 +212,7 @@ def _setting(
 
 
 def _stream(request: StreamRequest, terms: Terms, kind: NoiseKind, bands: int) -> Stream:
-    """Of win counts: a person moves one of them by all of a night's answers."""
+    """Build the stream of win counts: a person moves one of them by all answers of a night."""
     params = PrivacyParams(
         unit=Unit.USER,
         adjacency=request.adjacency,
@@ -240,7 +240,7 @@ def _error(
 
 
 def habits_of(texts: Sequence[str]) -> tuple[Habit, ...]:
-    """Habits as they are typed: the chance to answer on a night, and how many people have it.
+    """Parse habits: the probability to answer on a night, and the share of people who have it.
 
     Raises:
         ValueError: a text is not `CHANCE` or `CHANCE:SHARE`.

@@ -1,4 +1,4 @@
-"""What a job would find out, before anybody's answer is read: `hushrank plan SURVEY.YAML`.
+"""Prediction of a job's accuracy from simulated surveys: `hushrank plan SURVEY.YAML`.
 
 Each setting is tried on invented surveys: the same code that would draw the noise and rank the
 items does it there. Nothing but the configuration and the list of items is read.
@@ -38,16 +38,16 @@ from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
 EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
-# Of a person, where nothing bounds them.
+# Most answers of a person that are simulated, if nothing bounds them.
 USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
-WORK = 1_500_000  # numbers of invented matrices for one setting
-FEWEST, MOST = 12, 120  # replicates
+WORK = 1_500_000  # numbers in the simulated matrices of one setting
+FEWEST, MOST = 12, 120  # fewest and most replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One choice to try."""
+    """One setting to try."""
 
     method: str
     epsilon: float
@@ -58,7 +58,7 @@ class Setting:
 def plan_config(
     path: Path, n_items: int | None = None, design: Design | None = None
 ) -> SurveyConfig:
-    """The job of the YAML file, which need not say yet how large epsilon is.
+    """Read the job of the YAML file, in which epsilon may be missing.
 
     Args:
         path: of the file.
@@ -82,7 +82,7 @@ def plan_config(
 
 
 def config_to_plan(path: Path, config: SurveyConfig) -> SurveyConfig:
-    """The configuration itself, if a job of it can be planned.
+    """Return the configuration if such a job can be planned.
 
     Raises:
         ConfigError: it cannot; the text names `path`.
@@ -93,7 +93,7 @@ def config_to_plan(path: Path, config: SurveyConfig) -> SurveyConfig:
 
 def _with_design(config: SurveyConfig, design: Design) -> SurveyConfig:
     if config.input.kind != "comparisons":
-        raise ConfigError("--design: is for comparisons; remove it")
+        raise ConfigError("--design: applies only to comparisons; remove it")
     stated = config.comparisons.model_copy(update={"design": design})
     return config.model_copy(update={"input": stated})
 
@@ -112,7 +112,7 @@ def answers_of(config: SurveyConfig, most: int | None = None) -> int:
 
 
 def chosen_method(config: SurveyConfig, setting: Setting) -> Choice:
-    """The method that would rank, and why where the job leaves that open (`method: auto`).
+    """Choose the method that would rank, and give the reason for `method: auto`.
 
     Raises:
         ConfigError: none suits the configuration.
@@ -122,13 +122,13 @@ def chosen_method(config: SurveyConfig, setting: Setting) -> Choice:
 
 
 def is_right(config: SurveyConfig, name: str) -> bool:
-    """Whether a method is right for what the configuration states and asks for."""
+    """Whether a method suits the stated design and the requested output."""
     method = METHODS[name]
     return not isinstance(method, PlannedMethod) or method.suits(config)
 
 
 def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accuracy:
-    """Try one setting on invented surveys.
+    """Try one setting on simulated surveys.
 
     Raises:
         ConfigError: the method refuses the setting.
@@ -143,7 +143,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
 
 
 def repetitions(survey: PlannedSurvey, world: World) -> int:
-    """How many surveys are invented."""
+    """Number of surveys to simulate."""
     return world.replicates or _runs(survey)
 
 
@@ -156,7 +156,7 @@ def epsilon_for(
     too_little: float | None = None,
     enough: float | None = None,
 ) -> float:
-    """The smallest epsilon at which `setting` reaches the target; infinite where none does.
+    """Find the smallest epsilon at which `setting` reaches the target; infinite if none does.
 
     Args:
         config: the job.
@@ -175,7 +175,7 @@ def epsilon_for(
         return math.inf
     if too_little is None and met(low):
         return low
-    # Chance between so few replicates hides more than this.
+    # the chance variation between so few replicates hides smaller differences
     precision = 1 + 2 / repetitions(planned_survey(config, setting, world), world)
     while high > precision * low:
         middle = math.sqrt(low * high)
@@ -185,7 +185,7 @@ def epsilon_for(
 
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
-    """The error of a typical score by the method's formula; None: it has none for this design."""
+    """Error of a typical score by the method's formula; None: there is none for this design."""
     if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
@@ -194,7 +194,7 @@ def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | N
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
-    """The survey to invent.
+    """Build the survey to simulate.
 
     Raises:
         ConfigError: there cannot be one such.
@@ -221,14 +221,14 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
 
 
 def _ties(config: SurveyConfig, world: World) -> dict[str, Any]:
-    """Of an invented survey; none where the job has no model of ties."""
+    """Keywords for ties in a simulated survey; empty if the job has no model of ties."""
     if config.input.kind != "comparisons" or config.comparisons.ties is not Ties.MODEL:
         return {}
     return {"ties": world.ties, "tie_model": config.comparisons.tie_model}
 
 
 def noise_bits(survey: PlannedSurvey, replicate: int) -> RandomBits:
-    """For the noise of a replicate: that of an invented survey, which is no release."""
+    """Random bits for the noise of a simulated replicate, which is no release."""
     return seeded_bits(survey.seed * 1_000_003 + replicate)
 
 
@@ -252,7 +252,7 @@ def _one(
         ) from None
     truth = survey.truth_of_all(replicate)
     found = measured(conclusion.estimate, truth, config.top_k)
-    if conclusion.scale is Scale.PLACE:  # a list of the best items and nothing else
+    if conclusion.scale is Scale.PLACE:  # it lists the best items and nothing else
         found |= dict.fromkeys(("order", "width"), math.nan)
         wanted = np.full(len(truth), math.nan)
     else:
@@ -261,7 +261,7 @@ def _one(
 
 
 def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:
-    """The method that would rank.
+    """Return the method that would rank.
 
     Raises:
         ConfigError: no plan can try it.
@@ -270,7 +270,7 @@ def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:
     if not isinstance(method, PlannedMethod):
         raise ConfigError(
             f"method: {method.facts.name} cannot be planned; try `hushrank simulate` and run the"
-            " job on what it invents"
+            " job on the simulated answers"
         )
     return method
 
@@ -281,7 +281,7 @@ def needs_list(name: str) -> bool:
 
 
 def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
-    """The job with one setting in the place of its own."""
+    """Return the job with one setting in place of its own."""
     privacy: dict[str, object] = {"epsilon": setting.epsilon, "rho": None}
     if config.privacy.unit is Unit.LOCAL:
         privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
@@ -308,7 +308,7 @@ def _distinct(config: SurveyConfig) -> bool:
 
 
 def _runs(survey: PlannedSurvey) -> int:
-    """Replicates: many of small surveys, few of large ones."""
+    """Number of replicates: many of small surveys, few of large ones."""
     return max(FEWEST, min(MOST, WORK // survey.n_items**2))
 
 

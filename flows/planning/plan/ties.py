@@ -1,4 +1,4 @@
-"""The same survey by each way of treating ties, where the job counts them as outcomes.
+"""Comparison of the ways to treat ties, if the job counts ties as outcomes.
 
 Ties are invented by the job's model, with the chance of `World.ties`. Every way ranks the same
 comparisons, by the method of the job. What is compared is the order, which all of them estimate:
@@ -30,13 +30,13 @@ WAYS = (Ties.MODEL, Ties.RANDOM, Ties.SPLIT, Ties.DROP)
 
 
 def with_ties(config: SurveyConfig, world: World, ties: float) -> World:
-    """`world` with another chance that equals tie.
+    """Return `world` with another probability that equal items tie.
 
     Raises:
         ConfigError: the job models no ties, or that is no such chance.
     """
     if not _models_ties(config):
-        raise ConfigError("--ties: is for input.ties: model; remove it, or write that")
+        raise ConfigError("--ties: needs input.ties: model; add that, or remove --ties")
     if not 0 < ties < 1:
         raise ConfigError(f"--ties must be between 0 and 1, got {ties!r}")
     return replace(world, ties=ties)
@@ -47,7 +47,7 @@ def _models_ties(config: SurveyConfig) -> bool:
 
 
 def orders_by_ties(config: SurveyConfig, setting: Setting, world: World) -> dict[Ties, float]:
-    """Share of pairs in the right order by each way; empty where the job models no ties.
+    """Compute the share of pairs in the right order by each way; empty without a model of ties.
 
     Raises:
         ConfigError: the method refuses the setting.
@@ -71,7 +71,7 @@ def orders_by_ties(config: SurveyConfig, setting: Setting, world: World) -> dict
 
 
 def ties_text(orders: dict[Ties, float], world: World) -> str:
-    """The comparison in one line; empty: there is none."""
+    """Line that compares the ways to treat ties; empty: there is no comparison."""
     if not orders:
         return ""
     ways = ", ".join(f"{100 * order:.1f} % with {way}" for way, order in orders.items())

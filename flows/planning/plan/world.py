@@ -1,4 +1,4 @@
-"""What a plan supposes of the world: how far items are apart, and who meets whom how often.
+"""Assumptions of a plan: how far items are apart, and who is compared how often.
 
 Everything here is invented or public. Exposures may be public numbers, such as how often an item
 was shown; they must not be counted in the answers.
@@ -20,16 +20,16 @@ from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.simulate.planned_survey import Activity, Meetings, PlannedSurvey
 
 DEFAULT_ZIPF = 1.0
-GROUP_SPREAD = 0.3  # of the scores of a group around the whole's
+GROUP_SPREAD = 0.3  # standard deviation of a group's scores around the scores of the whole
 MOST_ZIPF = 5.0
 MOST_SPREAD = 1_000
-TIES = 0.25  # of comparisons between equals
-ALIKE = 1.1  # times: exposures that differ by less are called equal
+TIES = 0.25  # share of comparisons between equal items that tie
+ALIKE = 1.1  # appearances that differ by a smaller factor are called equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposed:
-    """How unequal the exposure of items is, in a design that is not balanced.
+    """Unequal appearances of items, in a design that is not balanced.
 
     Attributes:
         zipf: items are shown in proportion to 1 / k^zipf; None: as `shown` says.
@@ -46,7 +46,7 @@ class Exposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What is supposed of people and items, and how thoroughly it is tried.
+    """Assumptions about people and items, and the effort of the simulation.
 
     Attributes:
         spread: standard deviation of the true scores.
@@ -82,7 +82,7 @@ class World:
             raise ConfigError(f"--seed must be at least 0, got {self.seed}")
 
     def shares_of(self, n_groups: int) -> tuple[float, ...]:
-        """Share of the answers of each of so many groups, others at last: they sum to 1.
+        """Share of the answers of each group, with others last; the shares sum to 1.
 
         Raises:
             ConfigError: the supposed shares are those of another number of groups.
@@ -91,14 +91,14 @@ class World:
         if len(given) != n_groups:
             raise ConfigError(
                 f"--group-share: {len(given)} shares are given, and the job has {n_groups} groups"
-                " (others, where they count, are the last); give one each, or none"
+                " (others, if they count, come last); give one share for each group, or none"
             )
         if not all(math.isfinite(share) and share > 0 for share in given):
             raise ConfigError("--group-share must be > 0; shares are relative numbers")
         return tuple(share / sum(given) for share in given)
 
     def meetings(self, n_items: int) -> Meetings | None:
-        """Who meets whom, among so many items; None: all equally often.
+        """Probabilities of meetings among the items; None: all pairs meet equally often.
 
         In design `any`, the partners of an item have scores about one spread from its own.
         """
@@ -115,7 +115,7 @@ class World:
 def world_of(
     config: SurveyConfig, world: World, zipf: float | None, exposures: Path | None
 ) -> World:
-    """`world` with the design that the job states, and the exposures that are asked for or stated.
+    """Return `world` with the stated design and the requested or stated exposures.
 
     Raises:
         ConfigError: the numbers cannot be exposures, or the job has no design to invent.
@@ -123,19 +123,19 @@ def world_of(
     given = "--zipf" if zipf is not None else "--exposures" if exposures is not None else ""
     if config.input.kind != "comparisons":
         if given:
-            raise ConfigError(f"{given}: is for comparisons; remove it")
+            raise ConfigError(f"{given}: applies only to comparisons; remove it")
         return replace(world, design=None)
     design = config.comparisons.design
     if zipf is not None and exposures is not None:
-        raise ConfigError("--zipf and --exposures: name one of them")
+        raise ConfigError("--zipf and --exposures: give only one of them")
     if given and design is Design.BALANCED:
         raise ConfigError(
-            f"{given}: is for designs that are not balanced; add --design random (or any)"
+            f"{given}: needs a design that is not balanced; add --design random (or any)"
         )
     stated = config.model.exposures if not given and design is not Design.BALANCED else None
     if (asked := config.asked_design()) is not None:
         if given:
-            raise ConfigError(f"{given}: input.pairs says which pairs are asked about; remove it")
+            raise ConfigError(f"{given}: input.pairs already lists the pairs; remove it")
         pairs = asked.pairs(config.items.catalogue().names)
         shown = tuple(pairs.sum(axis=1).tolist())
         exposed = Exposed(zipf=None, shown=shown, pairs=pairs, source="input.pairs")
@@ -149,7 +149,7 @@ def world_of(
 
 
 def _exposed(config: SurveyConfig, path: Path) -> Exposed:
-    """What a file of public exposures says."""
+    """Read a file of public exposures."""
     names = config.items.catalogue().names
     try:
         public = read_public_design(path)
@@ -161,25 +161,25 @@ def _exposed(config: SurveyConfig, path: Path) -> Exposed:
 
 
 def most_to_median(survey: PlannedSurvey) -> float:
-    """How many times as often the item shown most is shown as the median item."""
+    """Ratio of the appearances of the most shown item to those of the median item."""
     exposures = sorted(survey.exposures(0).tolist())
     return float(exposures[-1] / exposures[len(exposures) // 2])
 
 
 def design_text(world: World, survey: PlannedSurvey) -> str:
-    """Which design was invented, in one line; empty: answers are no comparisons."""
+    """Line on the simulated design; empty: answers are not comparisons."""
     if world.design is None:
         return ""
     if world.design is Design.BALANCED:
-        return "Invented design: balanced, every pair of items is asked about equally often."
+        return "Simulated design: balanced, every pair of items is asked about equally often."
     source = world.exposed
     by = f"Zipf exponent {source.zipf:g}" if source.zipf is not None else source.source
     if source.pairs is not None:
         partners = f"each pair meets as often as {source.source} says"
     elif world.design is Design.RANDOM:
-        partners = "chance decides who meets whom"
+        partners = "pairs are random"
     else:
-        partners = "items of similar strength meet more often"
+        partners = "items of similar strength are compared more often"
     times = most_to_median(survey)
     if times < ALIKE:
         often = "all items are shown about equally often"
@@ -187,4 +187,4 @@ def design_text(world: World, survey: PlannedSurvey) -> str:
             often += ", because each person is asked nearly all pairs"
     else:
         often = f"the item shown most is shown {times:.1f} times as often as the median item ({by})"
-    return f"Invented design: {world.design.value}; {often}, and {partners}."
+    return f"Simulated design: {world.design.value}; {often}, and {partners}."

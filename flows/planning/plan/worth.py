@@ -1,4 +1,4 @@
-"""Whether a job can learn anything, by the plan's own formula: asked before it is paid for."""
+"""Check by the plan's formula whether a job can learn anything, before it is paid for."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from hushrank.flows.planning.plan.survey import Setting, answers_of, planned_sur
 from hushrank.flows.planning.plan.world import World
 from hushrank.privacy.units import NoiseKind, Unit
 
-MANY_PEOPLE = 100_000  # who are supposed to answer where the job does not say how many were asked
-FEW_PEOPLE = 10_000  # a job that needs more is worth a warning
+# assumed number of people who answer, if the job does not say how many were asked
+MANY_PEOPLE = 100_000
+FEW_PEOPLE = 10_000  # a job that needs more people gets a warning
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What a job reaches at best.
+    """Best accuracy that a job can reach.
 
     Attributes:
         people: how many people are supposed to answer.
@@ -38,12 +39,12 @@ class Worth:
 
     @property
     def nothing(self) -> bool:
-        """Whether items that differ as supposed cannot be told apart."""
+        """Whether items that differ as assumed cannot be told apart."""
         return self.error > self.spread
 
 
 def worth_of(config: SurveyConfig, calibrated: Calibrated, people: int = 0) -> Worth | None:
-    """Predict what a job reaches; None: the plan has no formula for it.
+    """Predict the best accuracy of a job; None: the plan has no formula for it.
 
     Args:
         config: the job.
@@ -65,7 +66,7 @@ def worth_of(config: SurveyConfig, calibrated: Calibrated, people: int = 0) -> W
     try:
         survey = planned_survey(config, setting, world)
         wanted = method.estimand(config, survey, survey.truth_of_all(0))
-    except ConfigError:  # no plan can invent such a survey
+    except ConfigError:  # no plan can simulate such a survey
         return None
     spread = rms_error(np.zeros(len(wanted)), wanted)
 
@@ -94,21 +95,21 @@ def refusal(config: SurveyConfig, worth: Worth) -> str:
     other += ["lower max_contributions"] if privacy.unit is Unit.USER else []
     return (
         f"privacy.{budget} buys nothing here: even with {worth.people:,} {_counted(config)}, the"
-        f" standard error of an item's score is about {worth.error:.2g}, and scores are supposed to"
+        f" standard error of an item's score is about {worth.error:.2g}, and scores are assumed to"
         f" differ by {worth.spread:.2g}. {', '.join(['Raise it', *other])} or rank fewer items;"
-        " hushrank plan shows what each is worth. --anyway (in Python anyway=True) goes on all the"
-        " same. Nothing was spent."
+        " hushrank plan shows what each is worth. --anyway (in Python anyway=True) continues"
+        " nevertheless. Nothing was spent."
     )
 
 
 def worth_note(config: SurveyConfig, worth: Worth | None) -> str:
-    """Say from how many people on a job is worth its epsilon; empty: it is not private."""
+    """Say how many people make a job worth its epsilon; empty: it is not private."""
     if not config.privacy.private:
         return ""
     if worth is None:
         return (
-            "No formula tells beforehand whether this epsilon is enough for this job; hushrank plan"
-            " tries it on invented surveys, if it can."
+            "No formula predicts whether this epsilon is enough for this job; hushrank plan"
+            " tries it on simulated surveys, if it can."
         )
     if worth.nothing:
         return (
@@ -124,13 +125,13 @@ def worth_note(config: SurveyConfig, worth: Worth | None) -> str:
 
 
 def few_people_note(config: SurveyConfig, worth: Worth | None) -> str:
-    """Warn of a job that needs very many people; empty: it does not, or no formula tells."""
+    """Warn of a job that needs very many people; empty: it does not, or there is no formula."""
     if worth is None or worth.enough <= FEW_PEOPLE:
         return ""
     note = (
         f"With fewer than about {_rounded(worth.enough):,} {_counted(config)} nothing can be"
-        " learned at this epsilon, these bounds and so many items, and epsilon is spent all the"
-        " same."
+        " learned at this epsilon, these bounds and so many items, but epsilon is spent"
+        " nevertheless."
     )
     if config.privacy.unit is not Unit.USER:
         return note
@@ -146,11 +147,11 @@ def _counted(config: SurveyConfig) -> str:
 
 
 def _rounded(people: int) -> int:
-    """Two digits: formulas are no more precise."""
+    """Round to two digits, because formulas are no more precise."""
     return int(float(f"{people:.2g}"))
 
 
 def _is_plain(config: SurveyConfig) -> bool:
-    """Whether the formulas are about such jobs: no stream of nights, and no covariates."""
+    """Whether the formulas cover the job: no stream of nights, and no covariates."""
     covariates = config.input.kind == "comparisons" and config.comparisons.covariates
     return config.schedule.stream is None and not covariates

@@ -25,7 +25,7 @@ from hushrank.flows.planning.propose.questions import Reading
 from hushrank.flows.planning.propose.values import numbered_column, text_of, texts_of
 from hushrank.transforms.common.encode import OUTCOME_TEXTS
 
-MOST_OF_A_CODE = 20  # characters
+MOST_OF_A_CODE = 20  # longest code, in characters
 
 _EVENT = re.compile("event")
 _WON = frozenset({"win", "wins", "won", "better", "preferred", "chosen"})
@@ -40,7 +40,7 @@ Sides = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ResultWords:
-    """Words for a result, none of them taken from a row; empty: hushrank's own words are right."""
+    """Words for a result, none of them taken from a row; empty: hushrank's own words suit."""
 
     left: tuple[str, ...] = ()
     right: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class ResultWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnGuess:
-    """The likely role of each column; None for a role that no column clearly has.
+    """Likely role of each column; None for a role that no column clearly has.
 
     `outcome` and `winner` are two ways to write the result: at most one of them is set. If `loser`
     is set, `left` and `right` are not.
@@ -77,7 +77,7 @@ class ColumnGuess:
     otherwise: str | None = None
 
     def known(self) -> dict[str, str]:
-        """The column of each role that was found and is no guess."""
+        """Column of each role that was found, except guesses."""
         found = known_user(self.user)
         roles = ("left", "right", "outcome", "winner", "loser", "event")
         return found | {
@@ -93,7 +93,7 @@ class ColumnGuess:
 
     @property
     def sides(self) -> Sides | None:
-        """The columns of the two items; None if they are unknown."""
+        """Columns of the two items; None if they are unknown."""
         if self.winner is not None and self.loser is not None:
             return self.winner, self.loser
         return None if self.left is None or self.right is None else (self.left, self.right)
@@ -109,7 +109,7 @@ class _Result:
 
 
 def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
-    """Guess from names; rows only decide how a result is written.
+    """Guess roles from names; rows only decide how a result is written.
 
     Args:
         columns: names of columns, in the order of the file.
@@ -154,14 +154,14 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
 
 
 def _name_what_are_ids(won_and_lost: Sides | None, sides: Sides | None) -> bool:
-    """Whether winner and loser are named in columns of their own, and the sides only numbered."""
+    """Whether columns name winner and loser, while the side columns only hold ids."""
     if won_and_lost is None or sides is None:
         return False
     return "id" in words_of(sides[0]) and "id" not in words_of(won_and_lost[0])
 
 
 def items_seen(rows: Sequence[Row], guess: ColumnGuess) -> int | None:
-    """How many items occur in `rows`; None if the items' columns are unknown."""
+    """Number of items in `rows`; None if the items' columns are unknown."""
     if guess.sides is None:
         return None
     return len({text_of(row.get(side)) for row in rows for side in guess.sides} - {""})
@@ -170,7 +170,7 @@ def items_seen(rows: Sequence[Row], guess: ColumnGuess) -> int | None:
 def _sides_and_result(
     columns: Sequence[str], rows: Sequence[Row]
 ) -> tuple[Sides | None, _Result | None]:
-    """The likeliest pair of columns; among equally likely pairs, the pair with a result."""
+    """Find the likeliest pair of columns; among equally likely pairs, a pair with a result."""
     likeliest = best_sides(columns)
     found = [(sides, _result(columns, rows, sides)) for sides in likeliest]
     if len(found) > 1:
@@ -179,7 +179,8 @@ def _sides_and_result(
 
 
 def _result(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Result | None:
-    """The first column that is named like a result and holds one, else the only column with one."""
+    """Find the first column that is named like a result and holds one, else the only one with
+    one."""
     others = [column for column in columns if column not in sides]
     for column in others:
         meaning = meaning_of(column)
@@ -197,7 +198,7 @@ def _result(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Resul
 def _reading(
     rows: Sequence[Row], column: str, sides: Sides, *, like_winner: bool
 ) -> _Result | None:
-    """How to read the column of the result; None: it holds no result.
+    """Decide how to read the column of the result; None: it holds no result.
 
     If the items are themselves called 0 and 1, both readings may fit; then the name decides.
     """
@@ -214,7 +215,8 @@ def _reading(
 
 
 def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
-    """Like `_reading`, for a column whose name says nothing; signs alone could mean anything."""
+    """Read a column whose name says nothing, as `_reading` does; signs alone could mean
+    anything."""
     if not set(texts_of(rows, column)) - set(TIES):
         return None
     if _holds_items(rows, column, sides):
@@ -225,13 +227,13 @@ def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Resul
 
 
 def _by_items(rows: Sequence[Row], column: str) -> _Result:
-    """A column of winners by name; all words for a tie, since the first rows may show few."""
+    """Read a column of winners by name, with all words for a tie: the first rows may show few."""
     empty = any(not text_of(row.get(column)) for row in rows)
     return _Result(winner=column, words=ResultWords(tie=TIES), empty_winner=empty)
 
 
 def _by_signs(rows: Sequence[Row], column: str) -> _Result:
-    """Numbers; only -1 in a column of hushrank's own name says that 1 means left."""
+    """Read numbers; only -1 in a column of hushrank's own name shows that 1 means left."""
     texts = sorted(set(texts_of(rows, column)))
     values = {OUTCOME_TEXTS[text] for text in texts}
     if -1 in values and column.strip().lower() == "outcome":
@@ -271,7 +273,7 @@ def _by_words(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
 
 
 def _differ_by(sides: Sides, one: str, other: str) -> bool:
-    """Whether these letters tell the two columns apart, as in model_a and model_b."""
+    """Whether these letters distinguish the two columns, as in model_a and model_b."""
     left, right = (set(words_of(side)) for side in sides)
     return left - right == {one} and right - left == {other}
 
@@ -286,7 +288,7 @@ def _by_truths(rows: Sequence[Row], column: str) -> _Result | None:
 
 
 def _by_unknown_codes(rows: Sequence[Row], column: str) -> _Result | None:
-    """Two short texts that repeat: codes of the sides, which are not shown as they are values."""
+    """Read two short texts that repeat: codes of the sides, not shown because they are values."""
     texts = [text for text in texts_of(rows, column) if text not in TIES]
     two = len(set(texts)) == 2 < len(texts) and max(map(len, texts)) <= MOST_OF_A_CODE
     return _Result(outcome=column, readings=()) if two else None
@@ -301,7 +303,7 @@ def _words_of_sides(sides: Sides) -> Iterator[Sides]:
 
 
 def _of_one_side(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Result | None:
-    """A column such as `left_won` that says whether one side won, without a counterpart."""
+    """Read a column such as `left_won` that says whether one side won, without a counterpart."""
     with_counterpart = {name for pair in pairs_of(columns, SIDES) for name in pair}
     sides_words = [_side_words(side) for side in sides]
     for column in columns:
@@ -321,7 +323,7 @@ def _side_words(column: str) -> set[str]:
 
 
 def _about(won_and_lost: Sides, columns: Sequence[str]) -> list[str]:
-    """More columns about the winner or the loser."""
+    """Find more columns about the winner or the loser."""
     sides = {words_of(column)[0] for column in won_and_lost}
     return [column for column in columns if sides & set(words_of(column))]
 

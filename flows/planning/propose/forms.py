@@ -1,4 +1,4 @@
-"""Forms of files that hushrank does not read, told by names of columns and a few rows. Pure.
+"""Forms of files that hushrank does not read, recognised by column names and a few rows. Pure.
 
 Each is named in one sentence that says what to write in its place. No value of a row is shown.
 """
@@ -21,7 +21,7 @@ _ORDINAL = (
     r"|erste[rs]?|zweite[rs]?|dritte[rs]?|vierte[rs]?"
 )
 _PLACE = r"choice|preference|pref|rank|ranking|place|position|pick|wahl|platz|rang"
-# A place in a name of a column or in a cell: `1st`, `first choice`, `Rank 1`, `choice_2`.
+# rank in a column name or a cell: `1st`, `first choice`, `Rank 1`, `choice_2`
 _PLACED = re.compile(
     rf".*?\b(?:(?:{_ORDINAL})[ _.-]*(?:{_PLACE})?|(?:{_PLACE})[ _.#-]*\d+|#\d+)\W*", re.IGNORECASE
 )
@@ -29,14 +29,15 @@ _ORDINALS = re.compile(rf"\b(?:{_ORDINAL})(?!\w)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?!.*\d)")
 _DECIMAL = re.compile(r"\s*[-+]?\d+,\d+\s*")
 _SEPARATORS = (";", "|", ">", ",")
-_BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")  # the two names of a pair
+# separators between the two names of a pair
+_BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")
 _OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?(?:level)?")
 _RATED = frozenset({"item", "note", "movie", "film", "product", "book", "song", "artist", "post"})
 _WINS = re.compile("wins?|victories|siege")
 
 
 def recorded_form(columns: Sequence[str]) -> str | None:
-    """What a file of a known program is and what to write in its place; None: none is known.
+    """Recognise a file of a known program, and say what to write instead; None: it is unknown.
 
     Args:
         columns: names, in the order of the file.
@@ -56,7 +57,7 @@ def recorded_form(columns: Sequence[str]) -> str | None:
 
 
 def columns_of_pairs(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """What to do with a column a pair of items, such as A.B, A.C and B.C; None: it is no such.
+    """Say what to do with a column for each pair of items, such as A.B, A.C and B.C; None: no such.
 
     Args:
         columns: names, in the order of the file.
@@ -74,7 +75,7 @@ def columns_of_pairs(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
 
 
 def unread_table(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """What a table of several columns is and what to write in its place; None: it may be read.
+    """Recognise an unreadable table, and say what to write instead; None: it may be readable.
 
     Args:
         columns: names, in the order of the file.
@@ -87,7 +88,7 @@ def unread_table(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
 
 
 def unread_column(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """What one column holds and what to write in its place; None: nothing that this room knows.
+    """Recognise an unreadable column, and say what to write instead; None: it is unknown.
 
     Args:
         columns: names, in the order of the file.
@@ -97,7 +98,7 @@ def unread_column(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
 
 
 def _cells_of_ranks(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """A 0/1 cell for each item and rank, of which each row marks each rank and item once."""
+    """Recognise a 0/1 cell for each item and rank; each row marks each rank and item once."""
     cells: dict[str, dict[str, str]] = {}
     for column in columns:
         number = _NUMBER.search(column)
@@ -129,7 +130,7 @@ def _is_pair(parts: Sequence[str]) -> bool:
 
 
 def _places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """A column a place, whose cells name the item there."""
+    """Recognise a column for each place, whose cells name the item there."""
     placed = [column for column in columns if _PLACED.fullmatch(column)]
     ordinal = [column for column in placed if _ORDINALS.search(column)]
     for series in (placed, *_numbered_series(columns), ordinal):
@@ -143,7 +144,7 @@ def _places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
 
 
 def _numbered_series(columns: Sequence[str]) -> Iterator[list[str]]:
-    """Columns that differ in a number alone, such as `Q1[1]` to `Q1[4]`, at least three."""
+    """Yield series of columns that differ only in a number, such as `Q1[1]` to `Q1[4]`."""
     families: dict[str, list[str]] = {}
     for column in columns:
         if _NUMBER.search(column):
@@ -163,14 +164,14 @@ def _name_items(rows: Sequence[Row], series: Sequence[str]) -> bool:
 
 
 def _differ(rows: Sequence[Row], series: Sequence[str]) -> bool:
-    """Whether no row says the same twice in these columns, and some row says several things."""
+    """Whether values of a row always differ between these columns, and some row has several."""
     in_rows = [[text for c in series if (text := text_of(row.get(c)).lower())] for row in rows]
     several = any(len(each) > 1 for each in in_rows)
     return several and all(len(set(each)) == len(each) for each in in_rows)
 
 
 def _places_in_words(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """A column an item, whose cells hold places in words, such as a first choice."""
+    """Recognise a column for each item, whose cells hold places in words, such as first choice."""
     found = [
         column
         for column in columns
@@ -185,7 +186,7 @@ def _places_in_words(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
 
 
 def _joined(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """One column whose cells hold whole rankings, such as `a;b;c`."""
+    """Recognise one column whose cells hold whole rankings, such as `a;b;c`."""
     found = [column for column in columns if _holds_rankings(rows, column)]
     if len(found) != 1:
         return None
@@ -210,7 +211,7 @@ def _holds_rankings(rows: Sequence[Row], column: str) -> bool:
 
 
 def _counts(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Numbers of wins of each side of a pair, such as `home.wins` and `away.wins`."""
+    """Recognise counts of wins of each side of a pair, such as `home.wins` and `away.wins`."""
     for left, right in pairs_of(columns, SIDES):
         if any(map(_WINS.fullmatch, words_of(left))) and all(
             holds_numbers(rows, column) and set(texts_of(rows, column)) - {"0", "1"}
@@ -224,7 +225,7 @@ def _counts(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
 
 
 def _ratings(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """A rating of one item a row."""
+    """Recognise a rating of one item in each row."""
     rating = [c for c in columns if _OF_RATINGS.fullmatch("".join(words_of(c)))]
     rated = [c for c in columns if _RATED & set(words_of(c))]
     if not rating or not rated or not set(texts_of(rows, rating[0])) - {"0", "1"}:

@@ -12,7 +12,7 @@ from hushrank.flows.planning.propose.names import Row, words_of
 from hushrank.flows.planning.propose.texts import choose, line, scalar
 from hushrank.flows.planning.propose.values import holds_numbers, texts_of
 
-MOST_CHARACTERS = 40  # of a group's name; longer values are texts
+MOST_CHARACTERS = 40  # longest name of a group; longer values are free text
 
 _GROUPS = frozenset(
     {
@@ -25,7 +25,7 @@ _BESIDE = frozenset({"code", "name", "user", "student", "rater", "voter", "judge
 
 
 def group_column(columns: Sequence[str], rows: Sequence[Row], taken: Collection[str]) -> str | None:
-    """The first column whose name is that of a group and that has no other role; None: no column.
+    """Find the first column that is named like a group and has no other role; None: no column.
 
     Args:
         columns: names of columns, in the order of the file.
@@ -44,7 +44,7 @@ def group_column(columns: Sequence[str], rows: Sequence[Row], taken: Collection[
 
 
 def group_lines(column: str | None) -> Iterator[str]:
-    """A proposal in comments, which ask for the groups where they are made lines; none of None."""
+    """Lines, in comments, that propose groups for a column; none if the column is None."""
     if column is None:
         return
     yield f"# All rows are ranked together. To rank each {_in_comment(column)} too, at the same"

@@ -66,7 +66,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What was read of a source.
+    """Header and first rows of a source.
 
     Attributes:
         columns: names, in the order of the file.
@@ -101,12 +101,13 @@ Source = Path | str  # a local file or folder; or a table or objects elsewhere
 
 
 def source_of(text: str) -> Source:
-    """The place that a person names."""
+    """Return the place that a person names."""
     return absolute(text, os.getcwd()) if is_table(text) or is_remote(text) else Path(text)
 
 
 def read_head(source: Source) -> Head:
-    """The header and at most `HEAD_ROWS` rows of a file, or of the first file of a folder or table.
+    """Read the header and at most `HEAD_ROWS` rows of a file, or of a folder's or table's first
+    file.
 
     Raises:
         ConfigError: the source cannot be read. No text quotes a row.
@@ -146,7 +147,8 @@ def read_head(source: Source) -> Head:
 
 
 def _in_folder(head: Head, source: Path, path: Path, files: int) -> Head:
-    """The head of the file at `path`, the first of a folder, with what names of folders say."""
+    """Return the head of a folder, whose first file is at `path`, with the columns in folder
+    names."""
     inside = path.relative_to(source)
     partition = _partition_of(inside)
     levels = [part.partition("=")[0] for part in inside.parts[:-1] if "=" in part]
@@ -157,7 +159,7 @@ def _in_folder(head: Head, source: Path, path: Path, files: int) -> Head:
 
 
 def _columns_shown(file: InputFile, columns: list[str], rows: Sequence[Row]) -> list[str]:
-    """Names of columns; of JSON Lines the keys of these rows, as later rows are not looked at."""
+    """Names of columns; for JSON Lines the keys of these rows, as later rows are not read."""
     if file.format is not FileFormat.JSONL or not rows:
         return columns
     return list(dict.fromkeys(name for row in rows for name in row))
@@ -167,13 +169,13 @@ def _check_names(path: str, columns: Sequence[str]) -> None:
     for column in columns:
         if hidden := hidden_character(column, lines=True):
             raise ConfigError(
-                f"{path}: the name of a column holds the character {hidden}, which nobody sees;"
+                f"{path}: the name of a column contains the invisible character {hidden};"
                 " rename that column"
             )
 
 
 def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
-    """The file with its delimiter set, and the delimiter as the configuration calls it.
+    """Detect the delimiter of a file; return the file with it, and its configuration value.
 
     Raises:
         InputError: the first line does not name columns.
@@ -186,7 +188,8 @@ def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
     if not _is_utf8(lines):
         file = replace(file, encoding=WINDOWS)
     read = [(replace(file, delimiter=mark), name) for mark, name in _DELIMITERS]
-    best = max(read, key=lambda each: _number_of_columns(each[0]))  # if equal, the first: a comma
+    # if several are equal, the first one: a comma
+    best = max(read, key=lambda each: _number_of_columns(each[0]))
     if _number_of_columns(best[0]) == 1 or _is_title(lines, best[0].delimiter):
         below = [line for line in lines[1:] if line.strip()][:2]
         marks = [mark.encode() for mark, _ in _DELIMITERS]
@@ -212,7 +215,7 @@ def _number_of_columns(file: InputFile) -> int:
 
 
 def _is_utf8(lines: Sequence[bytes]) -> bool:
-    """Whether the first lines are UTF-8; if they are not, Excel most likely wrote Windows-1252."""
+    """Whether the first lines are UTF-8; if not, Excel most likely wrote Windows-1252."""
     try:
         b"\n".join(lines).decode()
     except UnicodeDecodeError:
@@ -221,7 +224,7 @@ def _is_utf8(lines: Sequence[bytes]) -> bool:
 
 
 def _below_the_names(file: InputFile) -> tuple[InputFile, dict[str, str]]:
-    """The file with the rows of its header counted, and the questions in the second of them.
+    """Return the file with its header rows counted, and the questions in the second header row.
 
     Exports of Qualtrics have three: names, questions, and identities such as {"ImportId":"QID1"}.
     """
@@ -234,7 +237,7 @@ def _below_the_names(file: InputFile) -> tuple[InputFile, dict[str, str]]:
 
 
 def _decimal_of(rows: Sequence[Row]) -> str:
-    """A comma if numbers of these rows have one; otherwise a point."""
+    """Decimal separator: a comma if numbers of these rows have one, otherwise a point."""
     texts = [text_of(value) for row in rows for value in row.values()]
     return "," if any(re.fullmatch(r"-?\d+,\d+", text) for text in texts) else "."
 
@@ -334,7 +337,7 @@ _BATCHES: dict[FileFormat | Service, Callable[[IO[bytes], InputFile], Iterator[p
 
 
 def _as_text(row: Row) -> Row:
-    """The row with bytes as text; readers leave it to others whether texts are UTF-8."""
+    """Return the row with bytes as text; the readers do not check for UTF-8."""
     return {
         name: value.decode(errors="replace") if isinstance(value, bytes) else value
         for name, value in row.items()

@@ -20,7 +20,7 @@ SIDES = (
     ("white", "black"),
 )
 _THIRD = {"a": "c", "i": "k", "1": "3", "first": "third", "one": "three"}
-BEST_AND_WORST = (("best", "worst"), ("most", "least"))  # of a set of items
+BEST_AND_WORST = (("best", "worst"), ("most", "least"))  # column names for a set of items
 WON_AND_LOST = (
     ("winner", "loser"),
     ("won", "lost"),
@@ -69,32 +69,32 @@ def words_of(column: str) -> NameWords:
 
 
 def meaning_of(column: str) -> str:
-    """The only word of a name, apart from `id`; empty if there are more words."""
+    """Return the only word of a name, apart from `id`; empty if there are more words."""
     words = [word for word in words_of(column) if word != "id"]
     return words[0] if len(words) == 1 else ""
 
 
 def only_with_meaning(columns: Sequence[str], meaning: re.Pattern[str]) -> str | None:
-    """The only column whose name, apart from `id`, is a word of that meaning; None otherwise."""
+    """Find the only column whose name, apart from `id`, is a word of that meaning."""
     found = [column for column in columns if meaning.fullmatch(meaning_of(column))]
     return found[0] if len(found) == 1 else None
 
 
 def sides_of(columns: Sequence[str]) -> tuple[str, str] | None:
-    """The two columns of the items; None if names allow no reading, or several."""
+    """Find the two columns of the items; None if names allow no reading, or several."""
     best = best_sides(columns)
     return best[0] if len(best) == 1 else None
 
 
 def best_sides(columns: Sequence[str]) -> list[tuple[str, str]]:
-    """The likeliest pairs of columns whose names differ in one word of `SIDES`."""
+    """List the likeliest pairs of columns whose names differ in one word of `SIDES`."""
     pairs = [pair for pair in pairs_of(columns, SIDES) if not _has_third(pair[0], columns)]
     ranks = [_unlikeliness(left) for left, _ in pairs]
     return [pair for pair, rank in zip(pairs, ranks, strict=True) if rank == min(ranks)]
 
 
 def winner_and_loser(columns: Sequence[str]) -> tuple[str, str] | None:
-    """The columns of winner and loser; among several, names come before ids."""
+    """Find the columns of winner and loser; among several, names come before ids."""
     known = {words_of(column) for column in columns}
     found = [
         (rank, pair)
@@ -107,7 +107,7 @@ def winner_and_loser(columns: Sequence[str]) -> tuple[str, str] | None:
 def pairs_of(
     columns: Sequence[str], opposites: Collection[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """All pairs of columns whose names differ in one word of `opposites`, in their order."""
+    """Yield all pairs of columns whose names differ in one word of `opposites`, in their order."""
     named: dict[NameWords, list[str]] = {}
     for column in columns:
         named.setdefault(words_of(column), []).append(column)
@@ -140,7 +140,7 @@ def _unlikeliness(left: str) -> tuple[int, int, int]:
 
 
 def _place_of(winner: str, known: Collection[NameWords]) -> int | None:
-    """Rank of a column as the name of the winner, 0 the best; None: it says something about it.
+    """Rank of a column as the winner's name, 0 the best; None: it says something about the winner.
 
     A text is the name of what an id beside it numbers: `Winner Text` beside `Winner ID`.
     """

@@ -1,4 +1,4 @@
-"""Guess which column says whose row it is, and how sure that is. Pure.
+"""Guess of the column that identifies people, and how sure that guess is. Pure.
 
 The guarantee protects the people whom this column tells apart. So every guess without a word for a
 person comes with its doubt, and the person reads the doubt.
@@ -26,7 +26,7 @@ _PEOPLE = (
 _PERSON = re.compile(
     rf"(?:id|nr)?(?:{_PEOPLE})(?:in)?s?(?:id|ids|nr|no|num|number|nummer|name|hash|code|key)?|respid"
 )
-_TAKER = re.compile(f"{_PERSON.pattern}|candidate|candidateid")  # in a test
+_TAKER = re.compile(f"{_PERSON.pattern}|candidate|candidateid")  # names of a person in a test
 _GROUP = re.compile(
     "(?:session|sess|ip|ipaddress|device|cookie|visitor|visit|browser|fingerprint|household"
     "|tourney|tournament|league|conversation|thread|sid)s?(?:id|hash)?"
@@ -39,8 +39,8 @@ _IDENTITIES = frozenset(
         *("uuid", "guid", "token", "code"),
     }
 )
-_ROUNDED = re.compile(r"\d([.,]\d+)?E\+\d+", re.IGNORECASE)  # as Excel shortens long numbers
-EXACT_FLOATS = 2.0**53  # from which on floats are rounded integers
+_ROUNDED = re.compile(r"\d([.,]\d+)?E\+\d+", re.IGNORECASE)  # long numbers as Excel shortens them
+EXACT_FLOATS = 2.0**53  # larger floats are rounded integers
 _NUMBERED = frozenset({("id",), ("ids",), ("uuid",), ("guid",), ("key",), ("response", "id")})
 # Topics of a remaining column that cannot say whose row it is.
 _OF_ROWS = frozenset(
@@ -55,7 +55,7 @@ _OF_ROWS = frozenset(
 
 
 class Sureness(StrEnum):
-    """What a guess rests on."""
+    """Evidence for a guess."""
 
     NAMED = "named"  # the name has a word for a person
     GROUP = "group"  # the name has a word for a session, an address, a tournament
@@ -65,19 +65,19 @@ class Sureness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UserGuess:
-    """The column that seems to say whose row it is."""
+    """Column that seems to identify the person of a row."""
 
     column: str
     sureness: Sureness
 
     @classmethod
     def certain(cls, column: str) -> UserGuess:
-        """The guess for a format that states the column."""
+        """Build the guess for a format that states the column."""
         return cls(column, Sureness.NAMED)
 
     @property
     def doubt(self) -> str | None:
-        """What the person must know before they trust the guess; None: nothing."""
+        """Doubt that the person must know before trusting the guess; None: there is none."""
         name = self.column
         return {
             Sureness.NAMED: None,
@@ -105,7 +105,7 @@ def guess_user(
     may_be_last: bool = True,
     of_test: bool = False,
 ) -> UserGuess | None:
-    """The column of the person; None if no column is clear, or several are possible.
+    """Guess the column of the person; None if no column is clear, or several are possible.
 
     Args:
         columns: names, in the order of the file.
@@ -115,7 +115,7 @@ def guess_user(
         row_a_person: whether each row seems to be a different person's; then `id` is the person's.
         of_test: whether the rows are answers to a test, whose candidates are people.
     """
-    empty = empty_columns(rows, columns)  # which may hold anything
+    empty = empty_columns(rows, columns)  # columns without a value may hold anything
     free = [c for c in columns if c not in taken and c not in empty and words_of(c)]
     person = _TAKER if of_test else _PERSON
     for pattern, sureness in ((person, Sureness.NAMED), (_GROUP, Sureness.GROUP)):
@@ -132,13 +132,13 @@ def guess_user(
 
 
 def known_user(guess: UserGuess | None) -> dict[str, str]:
-    """The role and the column of the person if the column's name has a word for one."""
+    """Return role and column of the person if the column's name has a word for a person."""
     sure = guess is not None and guess.sureness is Sureness.NAMED
     return {"user": guess.column} if guess is not None and sure else {}
 
 
 def may_name_people(columns: Sequence[str], guess: UserGuess | None) -> str:
-    """Why the column of the person is asked for; empty: no column's name speaks for it."""
+    """Reason why the person's column is asked for; empty: no column name suggests it."""
     if guess is not None and guess.doubt is not None:
         return f"{guess.column} may be it: {guess.doubt}"
     found = [c for c in columns if _TAKER.fullmatch(_whose(c)) or _GROUP.fullmatch(_whose(c))]
@@ -146,7 +146,7 @@ def may_name_people(columns: Sequence[str], guess: UserGuess | None) -> str:
 
 
 def rounded_ids(rows: Sequence[Row], column: str) -> bool:
-    """Whether some ids are numbers that were rounded, so that different people may share one."""
+    """Whether some ids are rounded numbers, so that different people may share one."""
     values = [row.get(column) for row in rows]
     return any(
         abs(value) >= EXACT_FLOATS
@@ -163,12 +163,12 @@ def repeats(rows: Sequence[Row], column: str) -> bool:
 
 
 def _whose(column: str) -> str:
-    """The words of a name joined, without words that only say how a person is identified."""
+    """Join the words of a name, without words that only say how a person is identified."""
     return "".join(word for word in words_of(column) if word not in _IDENTITIES)
 
 
 def _is_identity_of(column: str, others: Sequence[str]) -> bool:
-    """Whether it is the `id` among columns of one thing: tourney_id beside tourney_name."""
+    """Whether the column is the `id` among columns of one thing: tourney_id beside tourney_name."""
     first = words_of(column)[:1]
     return "id" in words_of(column) and all(words_of(other)[:1] == first for other in others)
 

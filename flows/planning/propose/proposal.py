@@ -67,7 +67,7 @@ _NUMBERED = (
 
 
 class Kind(StrEnum):
-    """What the rows of a file are."""
+    """Kind of the rows of a file."""
 
     COMPARISONS = "comparisons"
     RESPONSES = "responses"
@@ -76,7 +76,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigProposal:
-    """A YAML file for the person to complete.
+    """YAML file that the person completes.
 
     Attributes:
         text: content of the file.
@@ -92,11 +92,11 @@ class ConfigProposal:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What the lines marked CHOOSE ask for, in a few words each."""
+        """Short names of the values that the lines marked CHOOSE ask for."""
         return tuple(each.short for each in self.questions)
 
     def answered(self, answers: Mapping[str, str]) -> ConfigProposal:
-        """The proposal with the lines marked CHOOSE filled in.
+        """Return the proposal with the lines marked CHOOSE filled in.
 
         Args:
             answers: the value in the YAML file of every question, by its key.
@@ -146,7 +146,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
 
 
 def _guess(head: Head, kind: Kind | None) -> Guess | None:
-    """The likeliest reading, limited to `kind`; None: nothing tells what the rows are."""
+    """Guess the likeliest reading, limited to `kind`; None: the rows could be anything."""
     columns, rows = head.columns, head.rows
     if kind is Kind.COMPARISONS:
         return guess_columns(columns, rows)
@@ -169,7 +169,7 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
 
 
 def _breaks_lines(head: Head, guess: Guess) -> str:
-    """Why cells of a CSV file may hold line breaks; empty: nothing speaks for it."""
+    """Reason why cells of a CSV file may hold line breaks; empty: there is none."""
     if not head.is_csv:
         return ""
     for column in head.columns:
@@ -197,7 +197,8 @@ def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
 
 
 def _refuse_rounded(source: Source, head: Head, column: str) -> None:
-    """Refuse ids of people that a spreadsheet or a float has rounded: a run reads none of them."""
+    """Refuse ids of people that were rounded by a spreadsheet or a float, because a run refuses
+    them."""
     if rounded_ids(head.rows, column):
         raise ConfigError(
             f"{source}: column {column} holds numbers that were rounded, so it no longer tells"
@@ -227,7 +228,8 @@ def _lines_of(head: Head, guess: Guess) -> KindLines:
 
 
 def _preflib_proposal(source: Source, target: Path, head: Head) -> ConfigProposal:
-    """The proposal for a file whose header names the items; strict kinds of file have no ties."""
+    """Propose a configuration for a file whose header names the items; strict kinds have no
+    ties."""
     file = Path(head.file or source)
     kind = file.suffix.lower()
     ties, complete = "random" if kind.startswith(".t") else "refuse", kind in COMPLETE_ORDERS
@@ -259,7 +261,7 @@ def ask_for_answers(
     Raises:
         ConfigError: as `propose_config`; `target` exists; or no more lines come.
     """
-    if target.exists():  # before anything is asked
+    if target.exists():  # check this before asking anything
         raise ConfigError(_EXISTS.format(target))
     proposal = propose_config(source, target, kind)
     try:
@@ -302,7 +304,7 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
 
 
 def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iterator[str]:
-    """What was read, what it looks like, what is in doubt and what is missing, one line each."""
+    """Yield lines on what was read, how it looks, what is in doubt and what is missing."""
     many = f", the first of {head.files} files," if head.files > 1 else ""
     where = "" if head.file is None else f" of {head.file}{many}"
     n_rows = len(head.rows)
@@ -387,7 +389,8 @@ def _items_seen(head: Head, guess: Guess) -> int | None:
 def _file_lines(
     source: Source, target: Path, own: KindLines, head: Head, *, unclear: bool
 ) -> Iterator[str]:
-    """The whole file: the lines of every job, around `own`, the lines of its kind of input."""
+    """Yield the whole file: the lines of every job, around `own`, the lines of its kind of
+    input."""
     stem = _stem(source)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
@@ -413,14 +416,14 @@ def _file_lines(
     yield ""
     yield from own.further
     yield line("method", own.method, own.method_remark)
-    yield line("output", scalar(f"out/{name}"), "what may be shown, and nothing else")
-    yield line("confidential", ".hushrank/work", "what must not be shown: keep it private")
+    yield line("output", scalar(f"out/{name}"), "files that may be published")
+    yield line("confidential", ".hushrank/work", "files that must stay private")
     yield "ledger:"
-    yield line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
-    yield line("  epsilon", own.budget, "the most that may ever be spent on these people")
+    yield line("  path", ".hushrank/ledger.jsonl", "record of the spent budget; never delete it")
+    yield line("  epsilon", own.budget, "the largest total epsilon for these people")
     yield "  # refresh: monthly renews this total; lifetime_epsilon: 50 limits all months together"
     if own.delta:
-        yield line("  delta", own.delta, "of all releases together: ten at the delta above")
+        yield line("  delta", own.delta, "total of all releases: enough for ten at the delta above")
     if head.partition is not None:
         yield "# All dates are ranked together. For a release of its own each night, add:"
         yield f"# schedule: {{partition: {scalar(head.partition)}}}"
@@ -429,15 +432,15 @@ def _file_lines(
 
 
 def _form_lines(head: Head) -> Iterator[str]:
-    """How the files are written, where that is not as usual."""
+    """Yield the lines on the format of the files, if it is unusual."""
     if head.format is not None:
-        yield line("  format", str(head.format), "whatever the ending of the file")
+        yield line("  format", str(head.format), "whatever the file's extension")
     if head.delimiter != ",":
-        yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
+        yield line("  delimiter", scalar(head.delimiter), "separator of columns")
     if head.encoding != "utf-8":
         yield line("  encoding", head.encoding, "as Excel writes in Western Europe")
     if head.decimal != ".":
-        yield line("  decimal", scalar(head.decimal), "what stands before decimals")
+        yield line("  decimal", scalar(head.decimal), "decimal separator")
     if head.header_rows != 1:
         yield line("  header_rows", str(head.header_rows), "rows before the first answer")
     if head.folders:
@@ -459,7 +462,7 @@ def _path(source: Source, target: Path) -> str:
 
 
 def _stem(source: Source) -> str:
-    """The last name of a place: of a file without its endings, of a table without its pin."""
+    """Last name of a place: of a file without its extensions, of a table without its pin."""
     if isinstance(source, Path):
         return Path(without_packing(source.resolve().name)).stem
     last = source.partition("?")[0].rstrip("/").rpartition("/")[2]
@@ -467,7 +470,7 @@ def _stem(source: Source) -> str:
 
 
 def kind_named(text: str | None) -> Kind | None:
-    """The kind that a person names.
+    """Return the kind that a person names.
 
     Raises:
         ConfigError: no kind has that name.

@@ -17,9 +17,9 @@ import yaml
 from hushrank.flows.config.items import ENDINGS
 from hushrank.flows.planning.propose.texts import choose, flow, line, scalar
 
-Reading = Mapping[str, tuple[str, ...]]  # the codes of each outcome: left, right and maybe tie
+Reading = Mapping[str, tuple[str, ...]]  # codes of each outcome: left, right and maybe tie
 
-NUMBERS: tuple[Reading, ...] = (  # what 1, 0 and -1 may mean
+NUMBERS: tuple[Reading, ...] = (  # possible meanings of 1, 0 and -1
     {"left": ("1",), "right": ("0",)},
     {"left": ("0",), "right": ("1",)},
     {"left": ("1",), "right": ("-1",), "tie": ("0",)},
@@ -28,7 +28,7 @@ NUMBERS: tuple[Reading, ...] = (  # what 1, 0 and -1 may mean
 _NOT_RANKED = ("0", "99", "999", "-", "--", ".", "N/A", "NaN", "none", "x")
 _ITEMS = ("items", "items.names")  # keys whose answer is a list of items
 MOST_POINTS = 9  # of one item; larger numbers are no points
-_OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may be another one than the choices
+_OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may differ from the listed choices
 _WITH_POINTS = (
     "if all are: a sheet with a number above 1 is then set aside as a whole, those of the able more"
     " often, unless input.words says otherwise: {right: [1, 2], wrong: [0]} if any point is right"
@@ -42,7 +42,7 @@ _FEWER = "15 if everybody was asked 15 questions; fewer need less noise"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer of a question.
+    """One possible answer to a question.
 
     Attributes:
         answer: what a person types.
@@ -56,13 +56,13 @@ class Choice:
 
     @property
     def written(self) -> str:
-        """The value in the YAML file."""
+        """Value in the YAML file."""
         return self.value or self.answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person has to say because neither the header nor the first rows do.
+    """Question that neither the header nor the first rows answer.
 
     Attributes:
         key: dotted key of the YAML file.
@@ -82,24 +82,24 @@ class Question:
 
     @property
     def text(self) -> str:
-        """The question, its answers and its reason, on one line."""
+        """Text of the question, its answers and its reason, on one line."""
         choices = "; ".join(f"{each.written} {each.effect}" for each in self.choices)
         reason = f". {self.because[:1].upper()}{self.because[1:]}" if self.because else ""
-        # A comment ends with its line, but a column's name may hold a break.
+        # a comment ends with its line, but the name of a column may contain a line break
         return " ".join(f"{f'{self.asks} {choices}'.rstrip()}{reason}".split())
 
     def as_argument(self, name: str) -> str:
-        """The question for a caller of Python, who gives the argument `name`."""
+        """Text of the question for a caller of Python, who gives the argument `name`."""
         given = (f"{name}={yaml.safe_load(each.written)!r} {each.effect}" for each in self.choices)
         return " ".join(f"{name}: missing; {self.asks} {'; '.join(given)}".split())
 
     @property
     def line(self) -> str:
-        """The line of the YAML file that asks."""
+        """Line of the YAML file that asks."""
         return choose(self._start, self.text)
 
     def answered(self, value: str) -> str:
-        """The line of the YAML file with its value."""
+        """Line of the YAML file with its value."""
         return line(self._start, value, self.short)
 
     @property
@@ -108,7 +108,7 @@ class Question:
         return f"{'  ' * len(sections)}{last}"
 
     def value_of(self, typed: str) -> str | None:
-        """The value in the YAML file for what a person typed; None: it is no answer."""
+        """Return the YAML value for a typed answer; None: it does not answer the question."""
         text = typed.strip()
         for each in self.choices:
             if text.lower() in (each.answer.lower(), each.written.lower()):
@@ -127,7 +127,7 @@ class Question:
 
 
 def _items_of(text: str, *, listed: bool) -> str | None:
-    """Items as a person types them: a number of them, a file of them, or names with commas.
+    """Parse typed items: a number of them, a file of them, or names with commas.
 
     None: it is a single name, which is no ranking.
     """
@@ -142,7 +142,7 @@ def _items_of(text: str, *, listed: bool) -> str | None:
 
 
 def kind_question() -> Question:
-    """Ask what the rows are, where nothing tells."""
+    """Ask for the kind of the rows, if nothing shows it."""
     return Question(
         key="input.kind",
         short="the kind",
@@ -158,7 +158,7 @@ def kind_question() -> Question:
 def answers_to(
     questions: Sequence[Question], say: Callable[[str], None], hear: Callable[[str], str]
 ) -> dict[str, str]:
-    """Ask one question after another; return the value in the YAML file for each key.
+    """Ask one question after another; return the YAML value for each key.
 
     Args:
         questions: to ask.
@@ -186,7 +186,7 @@ def column_question(
     advice: str = "",
     because: str = "",
 ) -> Question:
-    """Ask which column has a role.
+    """Ask for the column of a role.
 
     Args:
         role: key of `input.columns`.
@@ -206,7 +206,7 @@ def column_question(
 
 
 def design_question() -> Question:
-    """Ask who was asked about which pairs."""
+    """Ask how the pairs that people compared were chosen."""
     return Question(
         key="input.design",
         short="the design",
@@ -234,7 +234,7 @@ def items_question(done: str) -> Question:
 
 
 def codes_questions(done: str, column: str) -> tuple[Question, Question]:
-    """Ask for names of the items and which number means the first, where rows hold numbers."""
+    """Ask for the items' names and the number of the first one, if rows hold numbers."""
     because = f"column {scalar(column)} holds whole numbers"
     return (
         Question(
@@ -264,7 +264,7 @@ def doubtful_items_question(
     doubtful: Collection[str] = (),
     points: Collection[str] = (),
 ) -> Question:
-    """Ask whether more columns are items: empty ones, those named otherwise, those with points.
+    """Ask whether more columns are items: empty ones, those with other names, those with points.
 
     Args:
         items: all columns that may be items, in the order of the file.
@@ -351,7 +351,7 @@ def missing_question(*, gaps: bool) -> Question:
 
 
 def booklets_question(items: Sequence[str]) -> Question:
-    """Ask which items were asked together, where people were asked different ones."""
+    """Ask which items were asked together, if people were asked different ones."""
     one, two, three = (scalar(name) for name in (*items[:2], items[-1]))
     return Question(
         key="input.booklets",
@@ -523,7 +523,7 @@ def lines_question(why: str) -> Question:
 
 
 def unlisted_question() -> Question:
-    """Ask what a ranking says of the items that it does not list."""
+    """Ask about the items that a ranking does not list."""
     return Question(
         key="input.unlisted",
         short="unlisted",

@@ -16,11 +16,11 @@ _ITEM = re.compile(
     "|name|label"
 )
 _RANK = re.compile("rank|ranking|position|place|placement|pos")
-LEAST_ITEMS, MOST_ITEMS = 3, 100  # of a table with a column an item
+LEAST_ITEMS, MOST_ITEMS = 3, 100  # fewest and most items of a table with a column for each item
 _NUMBER = re.compile(r"\d+(?!.*\d)|\[.*\]")
 _WHOLE = re.compile(r"\d{1,3}(\.0)?")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]\s*$")
-_UNRANKED = frozenset({"na"})  # that a run reads so, beside an empty cell
+_UNRANKED = frozenset({"na"})  # a run reads these like an empty cell
 # Texts among ranks that may mean that an item was not ranked.
 MARKERS = frozenset({"0", "0.0", "99", "99.0", "999", "-", "--", ".", "n/a", "nan", "none", "x"})
 _CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|year")
@@ -28,7 +28,7 @@ _CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|ye
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingGuess:
-    """The likely role of each column.
+    """Likely role of each column.
 
     Attributes:
         layout: `long` with `item` and `rank`, `list` with `ranking`, or `wide` with `items`.
@@ -50,7 +50,7 @@ class RankingGuess:
     coded: str | None = None
 
     def known(self) -> dict[str, str]:
-        """The column of each role that was found and is no guess."""
+        """Column of each role that was found, except guesses."""
         found = known_user(self.user)
         roles = ("item", "rank", "ranking", "contest")
         return found | {
@@ -65,7 +65,7 @@ class RankingGuess:
         return [role for role in needed if role not in self.known()]
 
     def items_seen(self, rows: Sequence[Row]) -> int:
-        """How many items occur in `rows`."""
+        """Number of items in `rows`."""
         if self.ranking is not None:
             lists = [row.get(self.ranking) for row in rows]
             return len({str(item) for each in lists if isinstance(each, list) for item in each})
@@ -114,14 +114,15 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
 def guess_wide(
     columns: Sequence[str], rows: Sequence[Row], questions: Mapping[str, str]
 ) -> RankingGuess | None:
-    """Read a row as a ranking and some columns as ranks of items; None: it seems to be no such.
+    """Read rows as rankings and some columns as ranks of items; None: they seem to be something
+    else.
 
     Args:
         columns: names, in the order of the file.
         rows: the first few rows.
         questions: texts of a second header, by column; may be empty.
     """
-    for marked in ((), MARKERS):  # the first reading needs no guess of what a marker means
+    for marked in ((), MARKERS):  # the first reading makes no assumption about markers
         for ranked in _series(columns, rows, marked):
             if len(ranked) >= LEAST_ITEMS and _are_ranks(rows, ranked, marked):
                 return _wide(columns, rows, questions, ranked)
@@ -131,14 +132,15 @@ def guess_wide(
 def _series(
     columns: Sequence[str], rows: Sequence[Row], marked: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """The longest series of columns of small numbers, such as Q1_1 to Q1_4, and all of them."""
+    """Find the longest series of columns of small numbers, such as Q1_1 to Q1_4, and all of
+    them."""
     largest = {
         column: max(found)
         for column in columns
         if (found := _small_numbers(rows, column, marked)) is not None
     }
     small = sorted(largest, key=largest.__getitem__)
-    while small and largest[small[-1]] > len(small):  # too large for a rank of so many
+    while small and largest[small[-1]] > len(small):  # too large for a rank among so many items
         small.pop()
     small.sort(key=list(columns).index)
     families = defaultdict(list)
@@ -153,10 +155,10 @@ def _wide(
     questions: Mapping[str, str],
     ranked: Sequence[str],
 ) -> RankingGuess:
-    """The reading with these columns of ranks, and those that may be more of them."""
+    """Build the reading with these columns of ranks, and those that may also hold ranks."""
     user = guess_user(columns, rows, ranked, row_a_person=True)
     families = {_family(column) for column in ranked}
-    in_series = len(families) == 1  # at least three names that differ in their number
+    in_series = len(families) == 1  # at least three names that differ only in their number
     further = [
         column
         for column in columns
@@ -181,7 +183,7 @@ def _family(column: str) -> str:
 
 
 def _may_be_ranks(rows: Sequence[Row], column: str, most: int) -> bool:
-    """Whether a column may hold ranks although the rows read show none, or markers among them."""
+    """Whether a column may hold ranks although the rows read show none, or only markers."""
     texts = set(texts_of(rows, column)) - _UNRANKED
     found = _small_numbers(rows, column, MARKERS)
     beside_markers = bool(texts & MARKERS) and found is not None and max(found) <= most
@@ -195,7 +197,7 @@ def _markers(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
 def _small_numbers(
     rows: Sequence[Row], column: str, marked: Collection[str] = ()
 ) -> list[int] | None:
-    """The values of a column if all are whole numbers from 1 to `MOST_ITEMS`; None: they are not.
+    """Return the values of a column if all are whole numbers from 1 to `MOST_ITEMS`; else None.
 
     Texts of `marked` do not count. An empty column has no values, and may belong to an item that
     nobody ranked in these rows.
@@ -218,7 +220,7 @@ def _are_ranks(rows: Sequence[Row], columns: Sequence[str], marked: Collection[s
 
 
 def _names_of(columns: Sequence[str], questions: Mapping[str, str]) -> list[str]:
-    """The item of each column: from brackets in its name or the end of its question, or its name.
+    """Item of each column: from brackets in its name, the end of its question, or its name.
 
     Forms write `Rank these cities [London]`; Qualtrics writes `Rank these cities - London`.
     """

@@ -1,4 +1,5 @@
-"""Guess whether a log holds test answers, one sheet or one answer a row, and its columns. Pure."""
+"""Guess whether a log holds test answers, a sheet or an answer in each row, and its columns.
+Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ _ABOUT_PEOPLE = re.compile(
     "gender|sex|female|male|age|treatment|treated|control|group|consent|native|esl|finished|valid"
 )
 BLANK_CODES = {".", "*", "-", "--", "?", "n/a", "nan", "null", "none", "missing"}
-LEAST_ITEMS = 3  # least items of a sheet; two columns of 0 and 1 may be anything
+LEAST_ITEMS = 3  # fewest items of a sheet; two columns of 0 and 1 may be anything
 _EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
 
 RightAndWrong = tuple[str, str]
@@ -51,7 +52,7 @@ RightAndWrong = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseGuess:
-    """The likely role of each column.
+    """Likely role of each column.
 
     Attributes:
         layout: `wide` with `items`, or `long` with `item` and `correct`.
@@ -87,7 +88,7 @@ class ResponseGuess:
     numbers: bool = False
 
     def known(self) -> dict[str, str]:
-        """The column of each role that was found and is no guess."""
+        """Column of each role that was found, except guesses."""
         found = known_user(self.user)
         roles = ("item", "correct")
         return found | {
@@ -103,7 +104,7 @@ class ResponseGuess:
 def guess_sheet(
     columns: Sequence[str], rows: Sequence[Row], least: int = LEAST_ITEMS
 ) -> ResponseGuess | None:
-    """A table with one row for each person and one column for each item; None: it seems not.
+    """Read a table with one row for each person and one column for each item; None: it seems not.
 
     Args:
         columns: names, in the order of the file.
@@ -147,7 +148,7 @@ def guess_sheet(
 def guess_long(
     columns: Sequence[str], rows: Sequence[Row], *, partial: bool = False
 ) -> ResponseGuess | None:
-    """A log with one answer a row; None: it seems to be something else.
+    """Read a log with one answer in each row; None: it seems to be something else.
 
     Args:
         columns: names, in the order of the file.
@@ -185,7 +186,8 @@ def guess_long(
 def _correct(
     columns: Sequence[str], rows: Sequence[Row], item: str | None
 ) -> tuple[str | None, RightAndWrong | None]:
-    """The column of the marks, and its words: by its name and values, or by its values alone."""
+    """Find the column of the marks, and its words: by its name and values, or by its values
+    alone."""
     others = [column for column in columns if column != item]
     named = [column for column in others if _CORRECT.fullmatch("".join(_plain(column)))]
     for column in named:
@@ -229,35 +231,35 @@ def _plain(column: str) -> list[str]:
 def _with_marks(
     columns: Collection[str], rows: Sequence[Row], words: RightAndWrong | None
 ) -> list[str]:
-    """Columns whose values are all right, wrong or empty, but not all empty."""
+    """List columns whose values are all right, wrong or empty, but not all empty."""
     marks = set(ANSWER_TEXTS if words is None else words)
     return [column for column in columns if (found := _answers(rows, column)) and found <= marks]
 
 
 def _unanswered(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """The columns that hold nothing but blanks in the rows that were read."""
+    """List the columns that hold only blanks in the rows that were read."""
     return [column for column in columns if rows and not _answers(rows, column)]
 
 
 def _answers(rows: Sequence[Row], column: str) -> set[str]:
-    """The values of a column, in small letters, but for those that may mean a blank."""
+    """Values of a column in lower case, except those that may mean a blank."""
     return set(texts_of(rows, column)) - _EMPTY - BLANK_CODES
 
 
 def _have_gaps(columns: Sequence[str], rows: Sequence[Row]) -> bool:
-    """Whether one of these columns has a blank, or what may mean one."""
+    """Whether one of these columns has a blank, or a code that may mean one."""
     blanks = _EMPTY | BLANK_CODES
     return any(text_of(row.get(column)).lower() in blanks for row in rows for column in columns)
 
 
 def _blank_codes(columns: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
-    """The codes of a blank that these columns hold."""
+    """List the codes of a blank in these columns."""
     seen = {text for column in columns for text in texts_of(rows, column)}
     return tuple(sorted(seen & BLANK_CODES))
 
 
 def _with_points(columns: Sequence[str], rows: Sequence[Row], items: Sequence[str]) -> list[str]:
-    """Columns that are named like items and hold whole numbers, some of them above 1."""
+    """List columns that are named like items and hold whole numbers, some of them above 1."""
     first_words = {words_of(item)[0] for item in items if _number_of(item)}
     found = []
     for column in columns:
@@ -275,7 +277,7 @@ def _are_points(rows: Sequence[Row], column: str) -> bool:
 
 
 def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """The columns of one series, such as E1 to E28, including those without a mark."""
+    """List the columns of one series, such as E1 to E28, including those without a mark."""
     unmarked = _unanswered(rows, columns)
     families: dict[tuple[str, ...], list[str]] = {}
     for column in columns:
@@ -286,7 +288,7 @@ def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) 
 
 
 def _stem_of(column: str) -> tuple[str, ...]:
-    """The words of a name without its numbers, and without a letter that follows one: M101b."""
+    """Words of a name without its numbers, and without a letter that follows one: M101b."""
     words = words_of(column)
     return tuple(
         word

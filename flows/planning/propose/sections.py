@@ -39,16 +39,16 @@ from hushrank.flows.planning.propose.texts import flow, line, scalar
 # The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
 
-LOOK = 0.02  # of epsilon, for a look at the rows (`privacy.look`)
+LOOK = 0.02  # share of epsilon for the pilot query (`privacy.look`)
 
 _COMPARISON_ROLES = {
     "user": "whose answer it is",
     "left": "one of the two items compared",
-    "right": "the other one",
+    "right": "the other item",
     "outcome": "1: left won, -1: right won, 0: a tie",
     "winner": "the item that won",
     "loser": "the item that lost",
-    "event": "identity of the answer: a second copy is not counted",
+    "event": "id of the answer: a second copy is not counted",
 }
 _RESPONSE_ROLES = {
     "user": "whose answer it is",
@@ -58,9 +58,9 @@ _RESPONSE_ROLES = {
 _RANKING_ROLES = {
     "user": "whose ranking it is",
     "item": "what was ranked",
-    "rank": "a number, as best says",
+    "rank": "the rank, a number (see best)",
     "ranking": "a list of items, best first",
-    "contest": "which of a person's rankings it is",
+    "contest": "id of the ranking among a person's rankings",
 }
 _ADJACENCY = line(
     "  adjacency", "replace-one", "hides what a person answered; add-remove: also whether"
@@ -74,7 +74,7 @@ _FOR_PAIRS = (
     "10 is within 15 % of the best error for nearly all surveys with this noise; write fewer if"
     " people were asked fewer, and with noise: laplace the fewest that anybody was asked"
 )
-_TOTAL_DELTA = "1.0e-5"  # of the ledger
+_TOTAL_DELTA = "1.0e-5"  # total delta of the ledger
 _NO_PERSON = (
     ". Does no column say so? Remove this line, max_contributions and distinct_pairs, and write"
     " unit: comparison, which protects single answers and not people"
@@ -89,7 +89,7 @@ _NO_SHEET_OWNER = ". Does no column say so? Add one to the file, with another nu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindLines:
-    """The parts of a proposed file that depend on the kind of input.
+    """Parts of a proposed file that depend on the kind of input.
 
     Attributes:
         kind: the kind of input.
@@ -113,12 +113,12 @@ class KindLines:
 
     @property
     def method(self) -> str:
-        """The method to propose."""
+        """Method to propose."""
         return DEFAULT_METHODS[self.kind]
 
     @property
     def method_remark(self) -> str:
-        """What the person may want to know of it; empty: nothing."""
+        """Remark on the method; empty: there is none."""
         if self.kind != "comparisons":
             return ""
         return "`hushrank plan` compares methods and says when a simpler one is better"
@@ -127,7 +127,7 @@ class KindLines:
 def comparisons_lines(
     columns: list[str], guess: ColumnGuess, group: str | None = None
 ) -> KindLines:
-    """Lines for a log of comparisons; the person fills in unknown roles.
+    """Build the lines for a log of comparisons; the person fills in unknown roles.
 
     Args:
         columns: columns of the file.
@@ -172,7 +172,7 @@ def comparisons_lines(
 
 
 def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
-    """Lines for a log of test answers; a sheet's items are its columns, which no answer changes."""
+    """Build the lines for a log of test answers; a sheet's items are its columns."""
     wide = guess.layout == "wide"
     maybe = {*guess.items, *guess.doubtful, *guess.points}
     sheet = [column for column in columns if column in maybe]
@@ -231,7 +231,7 @@ def _questions_of_blanks(
 
 
 def _privacy_lines(epsilon: Question, bound: Question, user: UserGuess | None) -> Iterator[str]:
-    """The guarantee of a test, in which one person moves many counts a little."""
+    """Yield the guarantee of a test, in which one person moves many counts a little."""
     yield _unit_line(user)
     yield _ADJACENCY
     yield epsilon.line
@@ -248,7 +248,7 @@ def rankings_lines(
     *,
     complete: bool = False,
 ) -> KindLines:
-    """Lines for a log of rankings.
+    """Build the lines for a log of rankings.
 
     Args:
         columns: columns of the file.
@@ -309,7 +309,7 @@ def _item_lines(questions: Sequence[Question]) -> tuple[str, ...]:
 
 
 def _words_question(guess: ColumnGuess) -> Question | None:
-    """Ask what the result's codes mean, or an empty cell of it; None: both are plain."""
+    """Ask what the result's codes or empty cells mean; None: both are clear."""
     if guess.readings is not None and guess.outcome is not None and guess.sides is not None:
         return codes_of_result_question(guess.outcome, guess.sides, guess.readings)
     if guess.empty_winner and guess.winner is not None:
@@ -325,7 +325,7 @@ _LAYOUTS = {
 
 
 def _columns_of_items(guess: RankingGuess) -> Iterator[str]:
-    """The item of each column of ranks, where its name does not say so."""
+    """Yield the item of each column of ranks, if its name does not state it."""
     if any(column != item for column, item in guess.items):
         yield line("    items", "", "the item whose ranks a column holds").rstrip()
         yield from (f"      {scalar(column)}: {scalar(item)}" for column, item in guess.items)
@@ -341,14 +341,14 @@ def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
 
 
 def _trusted_lines(epsilon: Question, *, owned: bool) -> Iterator[str]:
-    """The guarantee of rankings that are counted before noise is added."""
+    """Yield the guarantee of rankings that are counted before noise is added."""
     yield line(
         "  unit", "user", "you hold the raw rankings; if nobody may, use local with mechanism: auto"
     )
     yield _ADJACENCY
     yield epsilon.line
     yield from _noise_lines("for many counts that move a little; or laplace, without delta")
-    bound = "the most rankings of one person that count"
+    bound = "the most rankings per person that count"
     if not owned:
         bound = "nothing says whose a ranking is: each is another person's"
     yield line("  max_contributions", "1", bound)
@@ -356,9 +356,11 @@ def _trusted_lines(epsilon: Question, *, owned: bool) -> Iterator[str]:
 
 
 def _noise_lines(reason: str) -> Iterator[str]:
-    """Gaussian noise and its delta; `reason` says where it is the better noise."""
+    """Yield Gaussian noise and its delta; `reason` says where it is the better noise."""
     yield line("  noise", "gaussian", reason)
-    yield line("  delta", "1.0e-6", "chance that the promise fails: far below one in the people")
+    yield line(
+        "  delta", "1.0e-6", "probability that the guarantee fails: far below 1 / number of people"
+    )
 
 
 def _look_line() -> str:
@@ -402,7 +404,7 @@ def _role_lines(
     *,
     worded: str | None = None,
 ) -> Iterator[str]:
-    """One line for each role that is known or asked for, in the order of `roles`.
+    """Yield one line for each role that is known or asked for, in the order of `roles`.
 
     Args:
         roles: what each role means.
@@ -429,7 +431,9 @@ def _result_words(guess: ColumnGuess) -> Iterator[str]:
     if words is None:
         return
     what = (
-        "words for a tie" if guess.winner else "of the result; rows with other words are set aside"
+        "words for a tie"
+        if guess.winner
+        else "words of the result; rows with other words are excluded"
     )
     yield line("  words", "", what)
     for role, meaning in (("left", "left won"), ("right", "right won")):
@@ -446,14 +450,16 @@ def _result_words(guess: ColumnGuess) -> Iterator[str]:
 def _answer_words(guess: ResponseGuess) -> Iterator[str]:
     if guess.words is None:
         return
-    yield line("  words", "", "rows with other words are set aside; an empty cell was not answered")
+    yield line(
+        "  words", "", "rows with other words are excluded; an empty cell means not answered"
+    )
     yield line("    right", flow(guess.words[:1]))
     yield line("    wrong", flow(guess.words[1:]))
 
 
 def _sheet_items(guess: ResponseGuess) -> Iterator[str]:
     yield "items:"
-    yield line("  names", "", "columns of the sheet; remove what is no test item").rstrip()
+    yield line("  names", "", "columns of the sheet; remove those that are not test items").rstrip()
     for name in guess.items:
         yield f"    - {scalar(name)}"
     if guess.left_out:

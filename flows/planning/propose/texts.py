@@ -11,11 +11,11 @@ _COMMENT_COLUMN = 32
 
 
 def about_lines() -> Iterator[str]:
-    """The section that tells readers what was asked of whom, for the person to fill in.
+    """Yield the section that tells readers who was asked what, for the person to fill in.
 
     All lines are comments, because a job runs without them; the page then says "not stated".
     """
-    yield "# What the page says of the survey. Remove the # and fill in what you can:"
+    yield "# Description of the survey for the page. Remove the # and fill in what you can:"
     yield "# report:"
     yield "#   about:"
     for key, value in (
@@ -32,18 +32,18 @@ def about_lines() -> Iterator[str]:
 
 
 def choose(key: str, what: str) -> str:
-    """A line that the person has to complete."""
+    """Write a line that the person has to complete."""
     return line(key, "", f"CHOOSE: {what}")
 
 
 def line(key: str, value: str, comment: str = "") -> str:
-    """A setting, with a comment for readers of the file."""
+    """Write a setting, with a comment for readers of the file."""
     setting = f"{key}: {value}".rstrip()
     return f"{setting:<{_COMMENT_COLUMN}} # {comment}" if comment else setting
 
 
 def scalar(text: str) -> str:
-    """`text` as a YAML scalar: plain if it cannot be misread, else quoted."""
+    """Write `text` as a YAML scalar: plain if it cannot be misread, else quoted."""
     if re.fullmatch(r"[A-Za-z/][\w./-]*", text, re.ASCII) and text.lower() not in _YAML_WORDS:
         return text
     quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=len(text) * 10)
@@ -51,7 +51,7 @@ def scalar(text: str) -> str:
 
 
 def flow(words: Iterable[str]) -> str:
-    """Texts as a YAML list on one line."""
+    """Write texts as a YAML list on one line."""
     return f"[{', '.join(map(scalar, words))}]"
 
 

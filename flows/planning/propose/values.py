@@ -1,4 +1,4 @@
-"""What the values of a few rows look like. Pure; no value enters a proposal."""
+"""Form of the values of a few rows. Pure; no value enters a proposal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hushrank.flows.planning.propose.names import Row
 
 
 def text_of(value: object) -> str:
-    """A value as in a CSV file; empty for a null."""
+    """Text of a value as in a CSV file; empty for a null."""
     return "" if value is None else str(value).strip()
 
 
 def texts_of(rows: Sequence[Row], column: str) -> list[str]:
-    """The non-empty values of a column, in small letters."""
+    """Non-empty values of a column, in lower case."""
     return [text.lower() for row in rows if (text := text_of(row.get(column)))]
 
 
@@ -25,7 +25,7 @@ def holds_numbers(rows: Sequence[Row], column: str) -> bool:
 
 
 def numbered_column(rows: Sequence[Row], columns: Sequence[str]) -> str | None:
-    """The first of these columns whose values are all whole numbers; None: none is."""
+    """Find the first of these columns whose values are all whole numbers; None: there is none."""
     for column in columns:
         values = texts_of(rows, column)
         if values and all(value.removesuffix(".0").isdigit() for value in values):
@@ -34,7 +34,7 @@ def numbered_column(rows: Sequence[Row], columns: Sequence[str]) -> str | None:
 
 
 def empty_columns(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """The columns without a value in any of the rows; none where no row was read."""
+    """List the columns without a value in any of the rows; none if no row was read."""
     return [column for column in columns if rows and not texts_of(rows, column)]
 
 

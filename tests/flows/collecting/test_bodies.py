@@ -140,7 +140,7 @@ WRONG = [
 ]
 WRONG_ANSWERS = [
     ({"left": "wolves"}, "answer 1: an item is not in the catalogue"),
-    ({"left": "bees"}, "answer 1: left and right must be two items"),
+    ({"left": "bees"}, "answer 1: left and right must be different items"),
     ({"left": 3}, "answers 1 left: be a valid string"),
     ({"left": "x" * 1001}, "answers 1 left"),
     ({"outcome": 0}, "answer 1: outcome must be 1 or -1"),
@@ -248,7 +248,7 @@ def test_simulated_respondents_send_right_bodies(reader):
     [
         ({"collect": None}, "collect: missing"),
         ({"schedule": {"window": "at"}}, "answers that are collected have no time"),
-        ({"collect": {"folder": "elsewhere"}}, "none reads what the collector writes"),
+        ({"collect": {"folder": "elsewhere"}}, "none matches the collector's files"),
     ],
 )
 def test_a_file_whose_nights_would_not_read_the_parts_is_refused(tmp_path, changes, sentence):

@@ -46,7 +46,7 @@ def test_what_is_no_file_of_ours_is_named_and_left(tmp_path, terms, said, name, 
         make(spool.folder / f"2026-11-20.{16 * 'a'}{ending}")
     again = Spool(tmp_path / "spool", terms)
     assert len(said) == (1 if make is as_text else 2)
-    assert f"{strange}: is no file of this collector" in "".join(said)
+    assert f"{strange}: is not a file of this collector" in "".join(said)
     assert set(again.used_tokens()) == {(1).to_bytes(8, "big")}
     again.append(group(terms, 2))
     again.seal()

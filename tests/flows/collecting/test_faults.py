@@ -288,7 +288,7 @@ def test_nothing_is_kept_while_a_refused_answer_could_be_counted(
     assert [text.partition(": ")[2][:26] for text in said] == [
         "answers cannot be kept: In",
         "answers can be kept again.",
-        "was left behind, by an err",
+        "was left by an err",
     ]
 
 

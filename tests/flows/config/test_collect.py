@@ -87,9 +87,13 @@ def test_what_a_page_asks(tmp_path, kind, collect, ranks, answers):
         (COMPARISONS, {"url": "http://example.org/a"}, "collect.url: must be an https://"),
         (COMPARISONS, {"url": "javascript:alert(1)"}, "collect.url: must be"),
         (COMPARISONS, {"url": "https://a.org/b; script-src *"}, "collect.url: must be"),
-        (COMPARISONS, {"shown": 3}, "collect.shown: is for rankings"),
+        (COMPARISONS, {"shown": 3}, "collect.shown: applies only to rankings"),
         (COMPARISONS, {"start_epsilon": 5.0}, "collect.start_epsilon: is 5, outside"),
-        (COMPARISONS, {"no_is_right": ["2"]}, "collect.no_is_right: is for input.kind: responses"),
+        (
+            COMPARISONS,
+            {"no_is_right": ["2"]},
+            "collect.no_is_right: applies only to input.kind: responses",
+        ),
         (COMPARISONS, {"languages": ["<b>"]}, "collect.languages[0]"),
         (
             COMPARISONS | {"privacy": RANGE | {"max_contributions": 2}},
@@ -97,10 +101,10 @@ def test_what_a_page_asks(tmp_path, kind, collect, ranks, answers):
             "privacy.max_contributions: not with collect",
         ),
         (MALLOWS, {"questions": 3}, "collect.questions: of rankings is privacy.pairs"),
-        (MALLOWS, {"ask": "ranking"}, "collect.ask: is for input.kind: comparisons"),
+        (MALLOWS, {"ask": "ranking"}, "collect.ask: applies only to input.kind: comparisons"),
         (MALLOWS, {"shown": 6}, "collect.shown: must be at most the number of items (5)"),
-        (PAIRS, {"start_epsilon": 1.0}, "collect.start_epsilon: nobody chooses"),
-        (TESTS, {"no_is_right": ["9"]}, "collect.no_is_right: 9 is no item"),
+        (PAIRS, {"start_epsilon": 1.0}, "collect.start_epsilon: has no effect"),
+        (TESTS, {"no_is_right": ["9"]}, "collect.no_is_right: 9 is not an item"),
         (
             TESTS | {"privacy": ALREADY | {"epsilon": 3.0, "max_contributions": 4}},
             {},
@@ -116,7 +120,7 @@ def test_what_does_not_go_together(tmp_path, kind, collect, refused):
 
 
 def test_nobody_puts_a_long_catalogue_in_order(tmp_path):
-    with pytest.raises(ConfigError, match="nobody puts 31 items in order"):
+    with pytest.raises(ConfigError, match="31 items are too many to put in order"):
         load(tmp_path, MALLOWS, n_items=31)
 
 

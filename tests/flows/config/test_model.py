@@ -63,7 +63,7 @@ def test_the_ridge_of_the_paper_needs_a_size(survey):
 
 def test_gamma_and_what_would_choose_it_exclude_each_other(survey):
     said = refused(survey, method="perturbed-mle", model={"gamma": 50, "c0": 2} | SIZE)
-    assert said == "survey.yaml: model.c0: chooses gamma, which is given; remove one of them"
+    assert said == "survey.yaml: model.c0: sets gamma, which is also given; remove one of them"
 
 
 def test_a_public_graph_needs_the_operators_word(survey):

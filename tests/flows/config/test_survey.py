@@ -329,7 +329,7 @@ WRONG_VALUES = [
     ),
     (
         {"output": "gs://bucket/a", "ledger.path": "gs://bucket/a/ledger.jsonl"},
-        "ledger.path: must not be in output, which holds what may be shown; move it",
+        "ledger.path: must not be in output, which holds files that may be published; move it",
     ),
     ({"output": ""}, "output: must not be empty"),
     (
@@ -457,18 +457,18 @@ BROKEN_RULES = [
     ),
     (
         {"ledger.path": "out/campus/ledger.jsonl"},
-        "ledger.path: must not be in output, which holds what may be shown; move it",
+        "ledger.path: must not be in output, which holds files that may be published; move it",
     ),
     (
         {"ledger.path": ".hushrank/work/ledger.jsonl"},
-        "ledger.path: must not be in confidential: clearing that folder would forget what was"
-        " spent; move it",
+        "ledger.path: must not be in confidential: clearing that folder would delete the"
+        " record of spending; move it",
     ),
     *(
         (
             {"observability": {key: ".hushrank/ledger.jsonl"}},
-            f"observability.{key}: and ledger.path are one place; what is written must never be"
-            " what is read; name another place",
+            f"observability.{key}: and ledger.path are one place; hushrank must never write where"
+            " it reads; name another place",
         )
         for key in ("log", "metrics")
     ),
@@ -518,11 +518,11 @@ WORDS_AND_LOSERS = [
     ),
     (
         {"input.columns": {"winner": "w", "loser": "l", "left": "x"}},
-        ["input.columns.left: is not read where winner and loser name the items; remove it"],
+        ["input.columns.left: has no effect if winner and loser name the items; remove it"],
     ),
     (
         {"input.columns": {"winner": "w", "loser": "l"}, "input.words": {"tie": ["draw"]}},
-        ["input.words: mean nothing where winner and loser name the items; remove it"],
+        ["input.words: have no effect if winner and loser name the items; remove it"],
     ),
     (
         {"input.words": {"left": ["a"], "right": ["A "]}},
@@ -562,7 +562,7 @@ WORDS_AND_LOSERS = [
     (
         {"input.columns": {"outcome": "o", "winner_values": {"tie": "d"}}},
         [
-            "input.columns.winner_values: is for columns.winner; add that, or write input.words",
+            "input.columns.winner_values: needs columns.winner; add that, or write input.words",
         ],
     ),
     (

@@ -271,7 +271,7 @@ REFUSED = [
     ({"input__ties": "drop"}, "input.ties: unknown key. Known here: kind, paths,"),
     (
         {"spectral": {"edge_probability": 0.1}},
-        "spectral.edge_probability: is for graph: sparse; remove it, or set graph: sparse",
+        "spectral.edge_probability: needs graph: sparse; remove it, or set that",
     ),
 ]
 

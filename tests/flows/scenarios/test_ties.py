@@ -142,7 +142,7 @@ def test_a_plan_compares_ways_of_treating_ties(tied, command):
     people = ("--people", "100", "--ties", "0.5")
     code, printed = command("plan", tied.set(input__ties="drop").config, *people)
     assert code == 2
-    assert "--ties: is for input.ties: model" in printed
+    assert "--ties: needs input.ties: model" in printed
 
 
 def exact_counts(survey: Survey, left: int, outcome: int, folder: str) -> np.ndarray:

@@ -129,7 +129,7 @@ def test_texts_of_a_file_change_and_add_languages(tmp_path):
         ({"en": {"titel": "A"}}, ["en"], "en.titel: unknown text. Did you mean title?"),
         ({"en": {"title": 3}}, ["en"], "en.title: must be text; put it in quotes"),
         ({"en": {"flipped": "{chance}"}}, ["en"], "en.flipped: {chance} stands for nothing here"),
-        ({"en": {"items": {"x": "X"}}}, ["en"], "en.items.x: is no item of the catalogue"),
+        ({"en": {"items": {"x": "X"}}}, ["en"], "en.items.x: is not in the catalogue"),
         ({"en": "Hello"}, ["en"], "en: must hold lines"),
         ({"fr": {"title": "Où ?"}}, ["fr"], "fr: lacks back, begin, broken"),
         ({"en": {"title": "a\u202eb"}}, ["en"], "line 2: holds the character \\u202e"),

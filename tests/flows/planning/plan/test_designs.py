@@ -49,15 +49,15 @@ def write_exposures(survey, exposures: dict[str, object]):
     ("design", "said", "method"),
     [
         ("balanced", "balanced, every pair of items is asked about equally often.", "win-loss"),
-        ("random", "and chance decides who meets whom.", "win-loss"),
-        ("any", "and items of similar strength meet more often.", "noisy-pairs"),
+        ("random", "and pairs are random.", "win-loss"),
+        ("any", "and items of similar strength are compared more often.", "noisy-pairs"),
     ],
 )
 def test_the_stated_design_is_invented_and_auto_chooses_for_it(
     arena, command, design, said, method
 ):
     printed = plan(command, arena.set(input__design=design), "--people", 500)
-    assert printed.splitlines()[0].startswith(f"Invented design: {design}")
+    assert printed.splitlines()[0].startswith(f"Simulated design: {design}")
     assert printed.splitlines()[0].endswith(said)
     assert f"Method auto takes {method}: " in printed
     assert f"(input.design: {design})" in printed
@@ -71,20 +71,20 @@ def test_the_stated_design_is_invented_and_auto_chooses_for_it(
 
 def test_another_design_stands_in_place_of_the_stated_one(arena, command):
     printed = plan(command, arena, "--people", 500, "--design", "balanced")
-    assert "Invented design: balanced" in printed
+    assert "Simulated design: balanced" in printed
     assert "Method auto takes win-loss" in printed
     text = arena.config.read_text().replace("design: random", "design:   # CHOOSE: how")
     arena.config.write_text(text)
     assert command("plan", arena.config, "--people", 500)[0] == 2
-    assert "Invented design: any" in plan(command, arena, "--people", 500, "--design", "any")
+    assert "Simulated design: any" in plan(command, arena, "--people", 500, "--design", "any")
 
 
 def test_a_method_that_is_not_right_is_said_so_and_never_taken(arena, command):
     arena.set(input__design="balanced", method="noisy-counts")
     printed = plan(command, arena, "--people", 20_000, "--design", "random", "--target", "top=0.1")
     assert "<- recommended" not in printed
-    assert printed.count("<- not right for this design") == 2  # in both tables
-    assert "No epsilon helps: noisy-counts is not right for this design" in printed
+    assert printed.count("<- not suited to this design") == 2  # in both tables
+    assert "No epsilon helps: noisy-counts does not suit this design" in printed
     assert "\nTake win-loss: " in printed
 
 
@@ -171,8 +171,12 @@ def test_people_who_are_asked_every_pair_make_any_design_balanced(arena, command
     [
         ({}, ("--design", "odd"), "--design odd: must be balanced, random, any"),
         ({}, ("--zipf", 9), "--zipf must be from 0 to 5, got 9"),
-        ({}, ("--zipf", 1, "--exposures", "x.csv"), "--zipf and --exposures: name one of them"),
-        ({"input__design": "balanced"}, ("--zipf", 1), "--zipf: is for designs that are not"),
+        (
+            {},
+            ("--zipf", 1, "--exposures", "x.csv"),
+            "--zipf and --exposures: give only one of them",
+        ),
+        ({"input__design": "balanced"}, ("--zipf", 1), "--zipf: needs a design that is not"),
         ({}, ("--exposures", "nothing.csv"), "nothing.csv: cannot be read"),
         ({"method": "noisy-counts"}, ("--people", 5), "method: noisy-counts ranks by wins"),
     ],
@@ -205,7 +209,7 @@ def test_noise_that_hides_everything_is_said_in_words(arena, command):
     first = next(line for line in printed.splitlines() if line.strip().startswith("0.01"))
     assert "unknown" in first
     assert "<- nothing learned in 100 %" in first
-    assert "unknown: scores are off by more than if all items were called equal" in printed
+    assert "unknown: errors are larger than if all items were called equal" in printed
     measured = printed.split("Noise at")[0]  # where delta is 1e-06
     assert not any(mark in measured for mark in ("e+0", "e-0", "nan"))
 

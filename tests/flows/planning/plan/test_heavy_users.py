@@ -55,11 +55,11 @@ def test_the_text_tells_what_to_do(survey):
     activity = ((4, 0.8), (36, 0.2))
     config = plan_config(survey.set(**MANY).config)
     assert weights_text(config, "noisy-pairs", 4, activity).endswith(
-        "1.40 times the signal to noise of leave-out, at the same guarantee; add it."
+        "1.40 times the signal-to-noise ratio of leave-out, at the same guarantee; add it."
     )
     assert weights_text(config, "noisy-pairs", 4, ((4, 1.0),)).endswith("nothing to gain.")
     chosen = plan_config(survey.set(privacy__bounding="weights").config)
-    assert weights_text(chosen, "noisy-pairs", 4, activity).endswith("and the job has it.")
+    assert weights_text(chosen, "noisy-pairs", 4, activity).endswith("and the job uses it.")
     laplace = {"privacy__noise": None, "privacy__delta": None, "privacy__bounding": None}
     config = plan_config(survey.set(**laplace).config)
     assert "it needs unit: user, noise: gaussian" in weights_text(

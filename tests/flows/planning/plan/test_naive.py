@@ -53,7 +53,7 @@ def test_a_method_that_loses_is_named_with_both_shares(many, command):
     request = ("plan", many.config, "--people", 2_000, "--epsilon", "0.5", "--target", "order=0.2")
     code, printed = command(*request)
     assert code == 0, printed
-    assert "\nnoisy-pairs loses to a naive way here: noisy wins has " in printed
+    assert "\nnoisy-pairs is worse than a naive method here: noisy wins has " in printed
     code, printed = command(*request, "--json")
     document = json.loads(printed)
     assert "noisy-pairs" in document["losing"]

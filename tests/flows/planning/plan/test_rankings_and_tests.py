@@ -112,11 +112,11 @@ def test_rankings_have_no_design(survey, command):
     for option in (("--design", "any"), ("--zipf", 1)):
         code, printed = command("plan", ballots(survey).config, "--people", 50, *option)
         assert code == 2
-        assert f"{option[0]}: is for comparisons; remove it" in printed
+        assert f"{option[0]}: applies only to comparisons; remove it" in printed
     code, printed = command("plan", survey.config, "--people", 50, "--epsilon", 2)
     assert code == 0, printed
-    assert "Invented design" not in printed
-    assert "50 invented people with 1 ranking each" in printed
+    assert "Simulated design" not in printed
+    assert "simulated: 50 people with 1 ranking each" in printed
     code, printed = command("plan", survey.config, "--people", 10**9, "--anyway")
     assert code == 2
     assert "to invent rankings of this length" in printed

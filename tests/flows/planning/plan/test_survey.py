@@ -81,7 +81,7 @@ def test_the_plan_of_a_job_without_answers_and_epsilon(planned, command):
     assert printed.count("<- recommended") == 1
     assert re.search(r"Epsilon [\d.]+ is enough so that the best item comes out first", printed)
     assert re.search(r"^Take [a-z-]+: ", printed, re.M)
-    assert "simulated from 100 invented people with 6 answers each" in printed
+    assert "simulated: 100 people with 6 answers each" in printed
     assert "your data was not read; nothing was spent" in printed
     assert b"typical, by formula" in plot.read_bytes()
     assert not planned.ledger.exists()

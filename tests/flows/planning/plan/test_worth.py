@@ -45,7 +45,7 @@ def test_epsilon_that_buys_nothing_is_refused_and_nothing_is_spent(many, command
     assert code == 2, printed
     said = " ".join(printed.split())
     assert "privacy.epsilon: 5e-05 buys nothing here: even with 100,000 people" in said
-    assert "--anyway (in Python anyway=True) goes on" in said
+    assert "--anyway (in Python anyway=True) continues" in said
     assert not many.ledger.exists()
     code, printed = command(words[0], many.config, *words[1:], *people, "--anyway")
     assert code == 0, printed
@@ -128,7 +128,7 @@ def test_no_formula_passes_and_validate_says_so(survey, command):
     code, printed = command("validate", survey.config, "--json")
     assert code == 0, printed
     notes = " ".join(json.loads(printed)["notes"])
-    assert "No formula tells beforehand whether this epsilon is enough" in notes
+    assert "No formula predicts whether this epsilon is enough" in notes
 
 
 def test_rho_is_told_as_epsilon_is(survey, command):

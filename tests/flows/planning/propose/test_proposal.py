@@ -244,7 +244,7 @@ def test_a_column_name_that_a_terminal_would_obey_is_not_proposed():
     with pytest.raises(ConfigError) as caught:
         propose_config(Path("any.parquet"), Path("any.yaml"))
     assert str(caught.value) == (
-        "any.parquet: the name of a column holds the character \\x1b, which nobody sees; rename"
+        "any.parquet: the name of a column contains the invisible character \\x1b; rename"
         " that column"
     )
 
