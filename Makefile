@@ -14,7 +14,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 UV := $(BIN)/uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes
-IMAGE_EXTRAS := gcp prefect preflib collect
+IMAGE_EXTRAS := gcp collect
 STAMP := .venv/.installed-from-the-lock
 PYTEST_FLAGS := --durations=30 -n $(WORKERS) --maxprocesses=8 --dist=worksteal
 

@@ -105,10 +105,10 @@ def compare(name: str, runs: int, python: Path, source: Path, testers: str) -> s
     """A row of the table for one job."""
     import numpy as np
 
-    from hushrank.flows.audit.audit import hardest, parts_of
-    from hushrank.flows.audit.drawing import Workers
+    from hushrank.flows.trust.audit.audit import hardest, parts_of
+    from hushrank.flows.trust.audit.drawing import Workers
     from hushrank.privacy.audit import audit_epsilon
-    from tests.flows.audit.planted import survey_of
+    from tests.flows.trust.audit.planted import survey_of
 
     with tempfile.TemporaryDirectory() as folder, Workers(0) as workers:
         part = parts_of(survey_of(name, Path(folder)).config, Path(folder))[0]

@@ -1,6 +1,7 @@
 """What `hushrank audit` sees: every method as it is, and with each planted fault.
 
-A correct mechanism should pass; a planted fault (`tests/flows/audit/planted.py`) should be refuted.
+A correct mechanism should pass; a planted fault (`tests/flows/trust/audit/planted.py`) should be
+refuted.
 Seconds are of one processor, whatever else the machine does: five minutes of two of them are 600. A
 fault is tried for the first of the numbers of seconds, and for the next one if it was not seen; all
 tries together are wrong with the probability of one audit.
@@ -23,11 +24,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the faults are those of the tests
 
-from hushrank.flows.audit import audit as whole
-from hushrank.flows.audit import drawing
-from hushrank.flows.audit.result import AuditFound
+from hushrank.flows.trust.audit import audit as whole
+from hushrank.flows.trust.audit import drawing
+from hushrank.flows.trust.audit.result import AuditFound
 from hushrank.transforms.engine import in_process
-from tests.flows.audit.planted import BUGS, JOBS, Bug, survey_of
+from tests.flows.trust.audit.planted import BUGS, JOBS, Bug, survey_of
 
 HEADS = ("planted fault", "stated", "correct", "bound", "largest", "runs", "processor", "verdict")
 ROW = "| {:52} | {:>6} | {:>7} | {:>7} | {:>7} | {:>8} | {:>9} | {:>7} |"

@@ -174,16 +174,15 @@ def carry_out(job: Any, options: argparse.Namespace, folder: Path, stages: Stage
     splits = kind.splits()
     stages.end("plan: read footers", files=len(job.files), splits=len(splits))
     planned = round(options.plan_rows or sum(split.rows for split in splits))
-    reduce._rows_in = lambda _: planned
     with ExitStack() as open_files:
         met, blocks, sums = (
             Shuffle(open_files.enter_context(open(folder / name, "w+b")))
             for name in ("parcels", "blocks", "sums")
         )
         heavy = SpillFolder(job.confidential)  # nobody is here
-        reader = reduce._ReadEncode(kind, splits, heavy)
+        read, encode = reduce._ReadSplit(len(splits)), reduce._Encode(kind, planned, heavy)
         for share in shares(list(enumerate(splits)), options.workers * options.bundles):
-            for output in bundle_of(reader, share):
+            for output in bundle_of(encode, bundle_of(read, share)):
                 if not isinstance(output, TaggedOutput):
                     met.send(*output)
                     if met.elements % LOOK_EVERY == 0:

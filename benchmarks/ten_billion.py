@@ -18,7 +18,6 @@ import math
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from many_workers import MAX_CONTRIBUTIONS, ROWS_A_PERSON, the_job
@@ -27,7 +26,6 @@ from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduce import BLOCK_CELLS
 from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows, Partitioning, pack
-from hushrank.transforms.storage.split import Split
 
 CPU_A_ROW, CPU_A_PARCEL = 0.255e-6, 224e-6  # seconds
 VCPU_HOUR, GB_HOUR, DISK_GB_HOUR, SHUFFLE_GB = 0.056, 0.003557, 0.000054, 0.011  # USD
@@ -57,8 +55,7 @@ class Estimate:
     def of(cls, rows: int, items: int, files: int) -> Estimate:
         """By the code that cuts jobs."""
         kind = reduce.kind_of(the_job(None, "nowhere", Runner.DATAFLOW, items))
-        whole = Split(Any, Any, (), (), rows)  # type: ignore[arg-type]  # only its rows are asked
-        read = reduce._ReadEncode(kind, [whole], None)
+        read = reduce._Encode(kind, rows, None)
         cut: Partitioning = read._partitions
         partitions = 1 << cut.partition_bits
         chunk = min(read._chunk_rows, max(rows // files, 1))  # what a bundle has, if less

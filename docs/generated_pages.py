@@ -15,11 +15,11 @@ from notebook_pages import notebooks_page
 from pydantic import BaseModel
 from python_reference import python_reference
 
-from hushrank.flows.certificate.model import schema as certificate_schema
 from hushrank.flows.config.reference import config_reference, sections_of
 from hushrank.flows.interfaces.documents import histories, plans, runs
 from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.flows.release.release import schema as release_schema
+from hushrank.flows.trust.certificate.model import schema as certificate_schema
 from hushrank.flows.watching.open_lineage import facet_schema
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"

@@ -16,6 +16,7 @@ SECTIONS = {
     "leaderboard": "A leaderboard",
     "test": "A test",
     "election": "An election",
+    "beam": "A Beam pipeline",
 }
 
 

@@ -11,9 +11,6 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
@@ -25,7 +22,7 @@ from hushrank.flows.ledger.texts import (
     since_first_text,
     spend_text,
 )
-from hushrank.flows.planning.plan.worth import worth_note
+from hushrank.flows.planning.plan.worth import worth_note, worth_of
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -41,22 +38,19 @@ from hushrank.flows.release.wording import (
 from hushrank.flows.run.budget import ledger_terms
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
-from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import CODES, engine_notes, input_notes, is_preflib, look_notes
+from hushrank.flows.run.notes import engine_notes, input_notes, look_notes, readings
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
-from hushrank.transforms.storage.files import FileFormat
 
 T = TypeVar("T")
 
 STEP_WIDTH = 10
-WORDS_NOT_CHECKED = "No data was read. {}."
-SIGNS_NOT_CHECKED = (
-    "No data was read. Column {} should hold 1 (left won), -1 (right won) or 0 (a tie). Rows with"
-    " any other number are excluded, so convert a column of scores to these numbers first."
+TIMES_NOT_CHECKED = (
+    "No data was read. Column {} (schedule.window) should hold {}. A row whose time cannot be read"
+    " counts in no night."
 )
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
@@ -141,19 +135,6 @@ def alert_text(balance: Balance, fraction: float) -> str:
     return f"Budget alert: {alert_sentence(fraction)} {left}"
 
 
-def night_text(result: NightResult) -> str:
-    """A line about one night, or about a run of a schedule without nights."""
-    name = f"{result.night or 'run'}  {result.status}"
-    if result.outcome is None:
-        return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
-    spent = result.outcome.spent
-    cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
-    if spent == FREE:
-        cost = "paid for with its stream"
-    late = f" {result.outcome.late}".rstrip()
-    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}{late}"
-
-
 def expected_error(release: Release) -> str:
     """What privatised answers say, before scores are fitted to them; empty where none were."""
     known = release.privacy.parameters
@@ -190,23 +171,13 @@ def check_notes(job: Job) -> tuple[str, ...]:
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
-    rows = job.config.input
-    names = job.config.items.catalogue().names
-    if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
-        notes.append(WORDS_NOT_CHECKED.format(words[0].upper() + words[1:]))
-    if isinstance(rows, InputConfig) and rows.columns.outcome is not None and rows.told is None:
-        notes.append(SIGNS_NOT_CHECKED.format(rows.columns.outcome))
-    if note := worth_note(job.config, job.worth):
+    notes += [f"No data was read. {each.text}" for each in readings(job)]
+    if note := worth_note(job.config, worth_of(job.config, job.drawn_by)):
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
-    if isinstance(rows, ResponsesConfig) and rows.words is None:
-        notes.append(f"No data was read. {rows.answers_in_words}")
-    if isinstance(rows, RankingsConfig) and rows.has_numbers and not is_preflib(job):
-        notes.append(f"No data was read. {rows.ranks_in_words}")
-    in_text = any(file.format in (FileFormat.CSV, FileFormat.JSONL) for file in job.files)
-    if in_text and job.config.items.codes_unclear and getattr(rows, "layout", "") != "wide":
-        notes.append(f"No data was read. {CODES.format(names[0])}")
+    if (times := job.config.schedule.times_in_words) != "":
+        notes.append(TIMES_NOT_CHECKED.format(job.config.schedule.window, times))
     columns = column_notes(job.config, job.files, job.heads)
     return *notes, *engine_notes(job), *look_notes(job), *columns, *input_notes(job)
 

@@ -155,21 +155,12 @@ def require(extra: str, where: str) -> None:
 
 
 def refusal_of(error: BaseException) -> ConfigError | None:
-    """The refusal of what is not installed or is no regular file; None: it is another error."""
-    if not isinstance(error, OSError):
+    """The refusal of what is no regular file; None: it is another error."""
+    if not isinstance(error, UnfitFile | IsADirectoryError):
         return None
-    if isinstance(error, UnfitFile | IsADirectoryError):
-        fix = "Put a regular file there, or name another place."
-        problem = Problem(f"{error.filename}", f"{error.strerror}", fix)
-        return ConfigError("", problem, closing=notes_of(error))
-    if error.errno != errno.ENOSYS:
-        return None
-    from hushrank.transforms.common.extras import LibraryMissing  # loads Arrow
-
-    if not isinstance(error, LibraryMissing):
-        return None
-    rule, _, fix = f"{error.strerror}".partition(". ")
-    return ConfigError("", Problem(f"{error.filename}", rule, fix), closing=NOTHING_SPENT)
+    fix = "Put a regular file there, or name another place."
+    problem = Problem(f"{error.filename}", f"{error.strerror}", fix)
+    return ConfigError("", problem, closing=notes_of(error))
 
 
 class MethodRefused(ConfigError):  # noqa: N818 - the configuration is at fault

@@ -5,13 +5,16 @@ the catalogue, its result is a word that means something. The look releases two 
 many votes say that rows fit and how many say that they do not. Who votes:
 
     unit `comparison`   every row, by itself
-    unit `user`         every person, once: "fits" if at least half of their rows do, and one does
+    unit `user`         every person, once: "fits" if at least half of their rows do, and one does;
+                        where a row is one item of a ranking: if all of their rows do, and there is
+                        one, because a ranking without an item that it had is another ranking
 
 A vote follows from the unit's own rows and public settings alone. A row that breaks a rule and
 names no person is nobody's: under unit `user` it has no vote, so the look rests on no guess whose
-it is. A tie that the configuration leaves out has none either, and an empty cell of a test or a
-ranking counts on neither side. Where rankings come without a column of people, each row is another
-person.
+it is. A row whose time cannot be read may be of any night, so its person has it in the look of
+each: every night is a release of its own, and pays. A tie that the configuration leaves out has no
+vote either, and an empty cell of a test or a ranking counts on neither side. Where rankings come
+without a column of people, each row is another person.
 
 Laplace noise makes the look purely epsilon-DP, whatever noise the rest of the release has. What
 follows may depend on what the look saw (it stops or goes on), which is adaptive composition: the

@@ -120,7 +120,7 @@ def synthetic_rankings(
     """Replace every ranking by a private synthetic one of the same items.
 
     Guarantee: ranking r is epsilon_r-ranking DP: moving any one of its items anywhere changes the
-    probability of no output by more than e^epsilon_r ([RDP] Definition 3 and Theorem 1). Two
+    probability of no output by more than e^epsilon_r ([RDP] Definition 3, Lemmas 1 and 2). Two
     rankings of the same m items are told apart by (epsilon_r m / 2)-DP. Which items a person
     ranked, and how many, is not hidden. All this if `bits.safe`.
 

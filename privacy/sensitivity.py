@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushrank.privacy.staircases import searched_squares
-from hushrank.privacy.units import Adjacency, PrivacyParams
+from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +301,60 @@ def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int =
         _most_rows(params, k) + _most_rows(params, n_items - k) for k in range(n_items // 2 + 1)
     )
     return Sensitivity(2 * apart, 2 * bundle.l2_squared).scaled(row_weight)
+
+
+def sheet_totals_sensitivity(
+    params: PrivacyParams, n_items: int, answer_weight: int = 1, sheet_weight: int = 1
+) -> Sensitivity:
+    """Sensitivity of right minus wrong by item beside a histogram of raw scores, in one vector.
+
+    Bound: l1 = a K + S and l2^2 = a^2 K + S^2 for a sheet that is added; l1 = 2 (a K + S) and
+    l2^2 = 4 a^2 K + 2 S^2 for one that is replaced. K is the most items of a sheet, a
+    `answer_weight`, S `sheet_weight`. Exact.
+
+    A sheet of k <= K items adds a or -a to the k totals of its items, in the cells of its group if
+    there are groups, and integers t >= 0 of sum S to the histogram of its booklet: S on one score,
+    or shares of it on the two knots around a score.
+
+    Adding a sheet moves k <= K totals by a each, and |t|_1 = S, |t|^2 <= S^2; attained by a sheet
+    of K items at a knot.
+
+    Replacing a sheet: on a cell that only one of both sheets has, the totals move by a; on a common
+    cell by 0 or 2 a. With k common cells, k <= K, at most 2 (K - k) are others. So l1 is at most
+    2 a k + 2 a (K - k) = 2 a K, and l2^2 at most 4 a^2 k + 2 a^2 (K - k) <= 4 a^2 K. The histogram
+    moves by t - t', both non-negative: l1 <= 2 S, and l2^2 <= |t|^2 + |t'|^2 <= 2 S^2. Both are
+    attained together, by a sheet that is all wrong and another of the same booklet that is all
+    right: the totals of all K items move by 2 a, and the scores 0 and K are two cells.
+
+    That is why a wrong answer counts -1 and not 0. Right answers alone, with the weight 2 a that
+    moves a total as far, would need the same for one group, but twice that l2^2, 8 a^2 K, where two
+    perfect sheets may be in different groups or booklets; and under `add-remove` 4 a^2 K for a^2 K.
+
+    A sheet that breaks a rule is set aside and adds nothing, so it may be the one that is replaced:
+    that is the case of a sheet that is added. So noise hides how many sheets count.
+
+    Args:
+        params: unit `user`; `max_contributions` is K.
+        n_items: size of the public catalogue, at least 2; a sheet has no more items.
+        answer_weight: a, what a right answer adds to its total and a wrong one takes off, >= 1.
+        sheet_weight: S, what a sheet adds to the histogram, >= 1.
+
+    Returns:
+        l1 and squared l2 sensitivity. Groups and booklets change nothing.
+
+    Raises:
+        ValueError: the unit is not `user`, or a number is too small.
+    """
+    if params.unit is not Unit.USER:
+        raise ValueError(f"test answers are protected by person: unit: user, got {params.unit}")
+    _check_sizes(n_items, min(answer_weight, sheet_weight))
+    items = min(params.max_contributions, n_items)
+    answers = Sensitivity(items, items).scaled(answer_weight)
+    if params.adjacency is Adjacency.ADD_REMOVE:
+        return Sensitivity(answers.l1 + sheet_weight, answers.l2_squared + sheet_weight**2)
+    return Sensitivity(
+        2 * (answers.l1 + sheet_weight), 4 * answers.l2_squared + 2 * sheet_weight**2
+    )
 
 
 def _between_bundles(params: PrivacyParams, bundle: Sensitivity) -> Sensitivity:

@@ -23,6 +23,10 @@ from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
+from hushrank.flows.methods.counts.noisy_counts import ReleasedCounts
+from hushrank.flows.methods.counts.noisy_pairs import ReleasedPairs
+from hushrank.flows.methods.likelihood.perturbed_mle import ReleasedScores
+from hushrank.flows.release.archive import REPORT, Attach
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,
@@ -31,7 +35,6 @@ from hushrank.flows.release.release import (
     build_release,
 )
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedCounts, ReleasedPairs, ReleasedScores
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.statement.counts import PAIR_COUNTS, WIN_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
@@ -200,3 +203,8 @@ def make_nights(
             build_release(origin, ITEMS, estimate, privacy, released, Scale.WIN_SHARE, warnings)
         )
     return releases
+
+
+def page(html: str) -> Attach:
+    """What attaches this page to a release as its report."""
+    return lambda _files: {REPORT: html.encode()}

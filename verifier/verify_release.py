@@ -218,6 +218,8 @@ scores-and-effects: kind=text scores={item:number} effects={number} units=[numbe
     of_scores=[int*n] between=[[int*q]*n] of_effects=[int*pairs_of_effects]
 top-list: kind=text items=[item*k]
 right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
+sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
+    booklets=[[item]]~ knots=[[size]] sheets=[[int]]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
     chosen=chosen~
@@ -242,6 +244,7 @@ parameters of scores-and-effects: covariates=text share_of_effects=number *optim
 parameters of top-list: k=count
 parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
     graph_chosen_because?=text booklets?=count
+parameters of sheet-totals: step_of_scores=count booklets?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
     pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
     delta_after_shuffling?=number people?=count
@@ -690,6 +693,7 @@ KIND_OF = {  # what each method may publish
     "noisy-objective": ("scores",),
     "one-shot": ("top-list",),
     "spectral": ("right-wrong-counts",),
+    "totals": ("sheet-totals",),
     "spectral-rr": ("randomised-answers",),
     **dict.fromkeys(("debiased-rr", "classic-rr", "laplace-rr", "rr-counts"), ("private-sums",)),
     "borda": ("private-rankings", "private-pairs", "net-sums"),
@@ -699,7 +703,10 @@ KIND_OF = {  # what each method may publish
 }
 KIND_OF["auto"] = tuple(  # which takes one of these
     itertools.chain(
-        *map(KIND_OF.__getitem__, ("noisy-counts", "win-loss", "noisy-pairs", "perturbed-mle"))
+        *map(
+            KIND_OF.__getitem__,
+            ("noisy-counts", "win-loss", "noisy-pairs", "perturbed-mle", "totals", "spectral"),
+        )
     )
 )
 LAWS_OF = {  # by which what is privatised one by one may be drawn
@@ -746,6 +753,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
+    if kind == "sheet-totals":
+        entries = n + sum(map(len, released["sheets"]))
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -853,7 +862,10 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     found = (len(named), hashlib.sha256(text.encode()).hexdigest()) if named else (None, None)
     stated = certificate["rows"]["settings"].get("pairs"), facts.get(ASKED_PAIRS, {}).get("sha256")
     say.check(found == stated, wrong="counts are of other pairs than those stated to be public")
-    if booklets := certificate["rows"]["settings"].get("booklets"):
+    booklets = certificate["rows"]["settings"].get("booklets")
+    if released["kind"] == "sheet-totals":
+        check_sheets(released, booklets, certificate["domain"], say)
+    elif booklets:
         shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
         graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
         drawn = {(names[i], names[j]) for i, row in enumerate(graph) for j in row}
@@ -865,6 +877,30 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     twice = len(facts) < len(certificate["public_facts"])
     say.check(not twice, wrong="public_facts states a fact twice")
     say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
+
+
+def check_sheets(
+    released: Document, booklets: Document | None, domain: Document, say: Findings
+) -> None:
+    """That raw scores are those of the public booklets, each score or every so many of them."""
+    sets = {frozenset(each) for each in (booklets or {}).values()}
+    told = released["booklets"] or [[*released["right_minus_wrong"]]]
+    if booklets and released["booklets"] is None:  # all booklets have all items
+        told = [next(iter(booklets.values()))]
+    fits = {frozenset(each) for each in told} == (sets or {frozenset(told[0])})
+    fits &= len(told) == len(released["knots"]) == len(released["sheets"])
+    step = step_of_scores(released)
+    for items, knots, sheets in zip(told, released["knots"], released["sheets"], strict=False):
+        fits &= knots == [*range(0, len(items), step), len(items)] and len(knots) == len(sheets)
+    say.check(fits, wrong="sheets are counted by other raw scores than those of the booklets")
+    largest, most = max(map(len, told)), domain["bounds"]["max_contributions"]
+    say.check(largest <= most, wrong="a sheet has more items than a person's bound")
+
+
+def step_of_scores(released: Document) -> int:
+    """Scores between two numbers of sheets, from the first two of the longest booklet."""
+    longest = max(released["knots"], key=lambda knots: knots[-1] if knots else 0)
+    return max(1, longest[1] - longest[0]) if len(longest) > 1 else 1
 
 
 NAMELESS = "each ranking in the input is another person's"
@@ -914,6 +950,10 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["k"] = len(released["items"])
     if kind == "right-wrong-counts":
         found["pairs"] = graph_sizes(released["pairs"])[0] or pairs
+        booklets = certificate["rows"]["settings"].get("booklets")
+        found["booklets"] = booklets and len(booklets)
+    if kind == "sheet-totals":
+        found["step_of_scores"] = step_of_scores(released)
         booklets = certificate["rows"]["settings"].get("booklets")
         found["booklets"] = booklets and len(booklets)
     if kind in ("scores", "scores-and-effects"):
@@ -1356,6 +1396,7 @@ DERIVATION_OF = {  # by which derivation the counts that were published got thei
     "outcome-counts": "outcomes_sensitivity",
     "top-list": "one_shot_sensitivity",
     "right-wrong-counts": "measurement_sensitivity",
+    "sheet-totals": "sheet_totals_sensitivity",
     **dict.fromkeys(("above-counts", "net-sums", "place-counts"), "ranking_sensitivity"),
     "scores": "gradient_sensitivity",
     "scores-and-effects": "calibrate_covariates",
@@ -1422,6 +1463,14 @@ def measurements(rows: int, sides: int, items: int, edges: int | None, degree: i
     degree = items - 1 if degree is None else degree
     moved = sides * min(answers**2 // 4, edges, answers // 2 * degree)
     return moved, moved
+
+
+def sheet_totals(rows: int, sides: int, items: int, answer_weight: int, sheet_weight: int) -> Norms:
+    """Two whole sheets of opposite answers: each item's total moves from -a to a, and the sheet
+    from no point to all of them; or a sheet that comes, and moves each total from 0."""
+    totals = [sides * answer_weight] * min(rows, items)
+    moves = [*totals, *[sheet_weight] * sides]
+    return sum(moves), sum(each**2 for each in moves)
 
 
 def graph_sizes(pairs: list[list[int]] | None) -> tuple[int | None, int | None]:
@@ -1499,6 +1548,9 @@ def count_norms(
         return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights)
     if derivation == "measurement_sensitivity":
         return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
+    if derivation == "sheet_totals_sensitivity":
+        answer, sheet = released["answer_weight"], released["sheet_weight"]
+        return sheet_totals(b.rows, b.sides, b.items, answer, sheet)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
         q, first = len(release["effects"]), release["effects"][0]["scale"] is None
         kinds = (2, 128 * q, 4096 * (q * (q + 1) // 2 - first))
@@ -1568,6 +1620,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "measurement_sensitivity":
         edges, degree = graph_sizes(released["pairs"])
         own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
+        return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
+    if derivation == "sheet_totals_sensitivity":
+        own = {name: released[name] for name in ("answer_weight", "sheet_weight")}
         return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
     if derivation in RANKED:
         parts = dict.fromkeys(RANKED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
@@ -3173,11 +3228,13 @@ central user by_weights: All answers of each person count, at most one on each p
     are: together they move the counts by no more, as a vector, than {L} answers could.
 central user -by_weights -stream -lists: At most {L} answers of each person count, chosen at
     random{distinct}{cap}; the rest of a person's answers are not used.
-right-wrong-counts booklets: A sheet belongs to one of the test's public booklets; one that fits
-    none, or several, does not count.
+right-wrong-counts|sheet-totals booklets: A sheet belongs to one of the test's public booklets; one
+    that fits none, or several, does not count.
 right-wrong-counts missing_unseen: An item that a person left out is taken as not asked, by chance.
-right-wrong-counts missing_wrong: An item that a person left out counts as a wrong answer.
-right-wrong-counts missing_set-aside: The sheet of a person who left an item out does not count.
+right-wrong-counts|sheet-totals missing_wrong: An item that a person left out counts as a wrong
+    answer.
+right-wrong-counts|sheet-totals missing_set-aside: The sheet of a person who left an item out does
+    not count.
 stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
     the rest of a person's answers are not used.
 """
@@ -3242,7 +3299,8 @@ private-sums randomised-response: Warner, Randomized response (1965); {XSC}, sec
     answer) and S.2 (all answers of a person).
 private-sums laplace-response: {DMNS}, on each answer; {XSC}, Scenario V.
 randomised-answers: Warner, Randomized response (1965); {NZ}, Section 5 (its baseline).
-mallows: {RDP}, Algorithm 1 and Theorem 1.
+mallows: {RDP}, Algorithm 1 and Lemmas 1 and 2 (with erratum E4). || {RDP}, Algorithm 1 and Theorem
+    1.
 laplace-ranks: {RDP}, Lemma 3, with discrete Laplace noise.
 random-pairs: Warner, Randomized response (1965), on pairs drawn without looking at the order; see
     hushrank's privacy/random_pairs.py
@@ -3302,6 +3360,7 @@ right-wrong-counts booklets: count of people who were right on one item and wron
     ways on each of {edges:,} pairs of items that share one of the test's public booklets
 right-wrong-counts: count of people who were right on one item and wrong on another, both ways on
     each of the graph's {edges:,} pairs, a public graph that was drawn without looking at an answer
+sheet-totals: item's right less wrong answers, and every number of sheets by raw score
 [computed]
 win-counts: the ranking, the shares and all intervals are computed from the noisy counts alone
 win-loss-counts: the scores, the ranking and all intervals are computed from the noisy counts alone
@@ -3315,6 +3374,8 @@ above-counts|place-counts: the order and all intervals are computed from the noi
 net-sums: the scores and all intervals are computed from the noisy sums alone
 right-wrong-counts: the difficulties, the ranking and all intervals are computed from the noisy
     counts alone
+sheet-totals: the difficulties, the ranking and all intervals are computed from these noisy numbers
+    alone
 [cost]
 gaussian: the budget
 : epsilon
@@ -3435,6 +3496,8 @@ pair-counts: {DMNS}, on the matrix of wins
 tie-counts: {DMNS}, on the matrix of wins and on the ties of each pair
 outcome-counts: {DMNS}, on the matrix of wins, of which one entry a pair is secret
 right-wrong-counts: {NZ}, Algorithm 2 and Lemma 4.1 (noisy pairwise differential measurements)
+sheet-totals: {DMNS}, on right less wrong answers of each item and on sheets by raw score, with the
+    sensitivity that hushrank's privacy/sensitivity.py proves
 trusted lists: {DMNS}, on counts of rankings, with the sensitivity that hushrank's
     privacy/ranking_sensitivity.py proves
 [likelihood]

@@ -239,8 +239,9 @@ def bradley_terry_estimate(evidence: NetEvidence, ridge: float = RIDGE) -> Drawn
     """Scores of which the difference is the log odds of being ranked above ([BT52]).
 
     Up to `MOST_PROFILED` items intervals are those of `score_profile`; above, by one Newton step
-    without the ridge. Every interval holds the published score. Items of which the likelihood knows
-    less than the ridge that was asked for have infinite intervals and open ranks.
+    without the ridge. Every interval holds the published score. Items that nobody may have
+    ranked, or of which the likelihood knows less than the ridge that was asked for, have infinite
+    intervals and open ranks.
 
     Args:
         evidence: sums of half nets. Where the mechanism was not undone, scores are those of private
@@ -289,6 +290,7 @@ def _ridge_for(evidence: NetEvidence, ridge: float) -> float:
 def _without_ridge(evidence: NetEvidence, scores: Floats, ridge: float) -> _Undrawn:
     """A Newton step from the drawn scores by the curvature half-way; errors are of its end."""
     known = np.diagonal(_curvature(evidence, scores)) > LEAST_KNOWN * 2 * ridge
+    known &= evidence.ranked
     chosen = np.ix_(known, known)
     chances = LOGISTIC.cdf(score_differences(scores))
     rest = evidence.sums - (evidence.totals * (chances - 0.5)).sum(axis=1)

@@ -6,8 +6,9 @@ T_i(r) is the number of pairs that r and the i-th synthetic ranking agree on, an
 e^(epsilon_i / (m-1)). The most likely r is the Kemeny consensus of the synthetic rankings.
 
 References:
-    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Section 4, equation 1 (where argmin stands
-        for argmax, and the exponent is that of its Lemma 2) and Theorem 2.
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Section 4, equation 1 (the sign of the
+        normalising sum is wrong, argmin stands for argmax, and the exponent is that of its Lemma 2)
+        and Theorem 2.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr, expit
 
 from hushrank.estimation.rankings.consensus import disagreements, kemeny
 from hushrank.estimation.rankings.ranking_counts import pair_counts
@@ -128,6 +130,18 @@ def success_rates(
         SuccessRate(n, float(mean), float(se), float(pairs), float(best))
         for n, (mean, pairs, best), se in zip(numbers, means, error, strict=True)
     ]
+
+
+def largest_success(n_items: int, epsilon: float, n_rankings: int) -> float:
+    """Probability that the best guess from N synthetic rankings is right, or more.
+
+    The best guess has the first two items the wrong way round if more than half of the synthetic
+    rankings have, whatever else they hold, and in one of two cases if half have. [RDP] Theorem 2
+    bounds the probability of that from below, up to a constant that it does not name; here it is
+    the probability itself.
+    """
+    flip, fewer = expit(-epsilon / (n_items - 1)), (n_rankings - 1) // 2
+    return float(bdtr(fewer, n_rankings, flip) + bdtr(n_rankings // 2, n_rankings, flip)) / 2
 
 
 def _guess(wins: NDArray[np.float64], theta: float) -> Guess:

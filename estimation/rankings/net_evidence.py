@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.links import Floats
@@ -67,6 +68,11 @@ class NetEvidence:
     def n_items(self) -> int:
         """Size of the public catalogue."""
         return len(self.sums)
+
+    @property
+    def ranked(self) -> NDArray[np.bool_]:
+        """Which items somebody ranked, as far as the counts tell, shape (n,)."""
+        return np.asarray(self.totals.any(axis=1))
 
     @property
     def undone(self) -> bool:

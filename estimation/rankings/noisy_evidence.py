@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.uncertainty import quantile
+from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.rankings.net_evidence import NetEvidence
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
 from hushrank.estimation.rankings.ranking_estimates import order_estimate
@@ -48,6 +48,7 @@ from hushrank.privacy.ranking_sensitivity import Part
 from hushrank.privacy.units import NoiseKind
 
 CLEAR = 3.0  # standard errors: a total below is taken for noise
+RANKED = LEVEL / 2  # chance that any item which nobody ranked seems to be ranked
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -98,6 +99,8 @@ class NoisyNets(NetEvidence):
         noise: shape (n, n), covariance of the noise in the sums.
         size: relative error of `rankings`, which scores are divided by.
         kind: law of the noise; `draws`, of how many draws that of one sum is made.
+        seen: shape (n,), whether somebody surely ranked the item, or every list says something of
+            it.
     """
 
     spread: Floats
@@ -105,6 +108,7 @@ class NoisyNets(NetEvidence):
     size: float
     kind: NoiseKind
     draws: int
+    seen: NDArray[np.bool_]
 
     @classmethod
     def of(cls, counts: NoisyRankings) -> Self:
@@ -124,6 +128,7 @@ class NoisyNets(NetEvidence):
             sums, draws = (wins - wins.T).sum(axis=1) / 2, 2 * (n - 1)
             totals = pair_totals(wins, variance) * clear
             noise = _pair_noise(wins, totals, variance)
+        seen = counts.below or _ranked(counts, sums, np.diagonal(noise), draws)
         one = (counts.told - 1) / 2
         squares = counts.of(Part.SQUARES) / 4
         spread = _spread(squares, sums, np.diagonal(noise), number, one)
@@ -142,7 +147,13 @@ class NoisyNets(NetEvidence):
             size=float(error / number),
             kind=counts.law.kind,
             draws=draws,
+            seen=np.asarray(seen & totals.any(axis=1)),
         )
+
+    @property
+    def ranked(self) -> NDArray[np.bool_]:
+        """Which items somebody surely ranked: `seen`."""
+        return self.seen
 
     @property
     def covariance(self) -> Floats:
@@ -178,6 +189,7 @@ class NoisyPlaces:
         noise: shape (n,), variance of the noise in each sum.
         kind: law of the noise; `draws`, of how many equal draws that of one sum is made, at least.
         informative: whether the number of rankings is clear of the noise.
+        ranked: shape (n,), whether somebody surely ranked the item.
     """
 
     counts: Floats
@@ -188,6 +200,7 @@ class NoisyPlaces:
     kind: NoiseKind
     draws: int
     informative: bool
+    ranked: NDArray[np.bool_]
 
     @classmethod
     def of(cls, released: NoisyRankings) -> Self:
@@ -215,6 +228,7 @@ class NoisyPlaces:
             kind=released.law.kind,
             draws=_equal_draws(columns),
             informative=bool(clear),
+            ranked=np.ones(n, np.bool_),
         )
 
     @classmethod
@@ -230,6 +244,7 @@ class NoisyPlaces:
         ranked = counts.sum(axis=1)
         there = (min(max(ranked.sum() / number, 1.0), longest) + n) / 2
         missing = number - ranked
+        least = quantile(np.array(1.0), RANKED / n, released.law.kind, longest)
         seen = missing > CLEAR * np.sqrt((longest + n) * variance)
         left_out = np.where(seen, missing, 0.0)
         above, behind = (n - 1) / 2 - np.arange(longest), (n - 1) / 2 - there
@@ -248,6 +263,7 @@ class NoisyPlaces:
             kind=released.law.kind,
             draws=_equal_draws(longest),
             informative=bool(clear),
+            ranked=ranked > least * np.sqrt(longest * variance),
         )
 
     @property
@@ -262,6 +278,32 @@ class NoisyPlaces:
         share = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
         share = np.minimum(share, 1.0)
         return np.asarray(quantile(share, tail, self.kind, self.draws) * np.sqrt(total))
+
+
+def _ranked(counts: NoisyRankings, sums: Floats, noise: Floats, draws: int) -> NDArray[np.bool_]:
+    """Which items somebody surely ranked, where a list says nothing of what it leaves out.
+
+    Of an item that nobody ranked the sum of half nets and that of squares are noise alone, and all
+    lists together have no more squares than lists of the n - 1 others: (n - 2) (n - 1) n / 3 each.
+    An item always in the middle of its lists has no sum and no squares either.
+
+    Args:
+        counts: with `squares` and `rankings`.
+        sums, noise: shape (n,), of half nets, and the variance of the noise in each.
+        draws: of how many draws the noise of a sum is made.
+    """
+    n, kind, tail = counts.n_items, counts.law.kind, RANKED / (3 * counts.n_items)
+    squares, variance = counts.of(Part.SQUARES), counts.variance(Part.SQUARES)
+    others = (n - 2) * (n - 1) * n / 3
+    more = squares.sum() - others * float(counts.of(Part.RANKINGS)[0])
+    error = np.sqrt(n * variance + others**2 * counts.variance(Part.RANKINGS))
+
+    def size(number: int, one_of: float) -> float:
+        return float(quantile(np.array(1.0), one_of, kind, number))
+
+    moved = np.abs(sums) > size(draws, tail / 2) * np.sqrt(noise)
+    spread = squares > size(1, tail) * np.sqrt(variance)
+    return np.asarray(moved | spread | (more > size(1, tail) * error))
 
 
 def _equal_draws(columns: int) -> int:
@@ -375,7 +417,8 @@ def footrule_estimate(evidence: NoisyPlaces) -> tuple[Estimate, FootruleOrder]:
     """The order, and the ranks that items may have.
 
     Scores are places above the middle, (n + 1) / 2 - rank. An item is surely ahead of another where
-    the order says so and its mean place is better beyond chance.
+    the order says so and its mean place is better beyond chance. The place of an item that nobody
+    may have ranked is open.
     """
     found = footrule_order(evidence.counts, evidence.spots)
     place = np.argsort(found.order)
@@ -383,6 +426,7 @@ def footrule_estimate(evidence: NoisyPlaces) -> tuple[Estimate, FootruleOrder]:
     margins = np.subtract.outer(evidence.sums, evidence.sums)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray((margins > evidence.reach(tail)) & ahead & evidence.informative)
+        better = (margins > evidence.reach(tail)) & ahead & evidence.informative
+        return np.asarray(better & evidence.ranked[:, np.newaxis] & evidence.ranked)
 
     return order_estimate(found.order, better_at, informative=evidence.informative), found

@@ -26,8 +26,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
+from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import require_fittable
 from hushrank.estimation.fit.solve import minimise
@@ -214,6 +217,9 @@ def _evidence(
     """Evidence with this covariance; an answer of the largest weight more is added to it."""
     n = max(counts.rankings, 1)
     longest = int(np.flatnonzero(counts.lengths).max(initial=0)) or counts.n_items
+    if law.hide is Hide.ITEMS:
+        ranked = _ranked(counts, law)
+        totals = np.where(ranked[:, np.newaxis] & ranked, totals, 0.0)
     return NetEvidence(
         sums=sums,
         moments=covariance + np.outer(sums, sums) / n,
@@ -224,6 +230,18 @@ def _evidence(
         bias=0.0 if undone else np.inf,
         kept=law.attenuation if undone else 1.0,
     )
+
+
+def _ranked(counts: PairAnswerCounts, law: RandomPairs) -> NDArray[np.bool_]:
+    """Which items somebody surely ranked, where it is hidden which items a list holds.
+
+    The answers to pairs of an item that nobody ranked say "not both ranked", but for chance: each
+    says another thing with the known chance of both other answers, apart from all others.
+    """
+    said, asked = (counts.wins + counts.wins.T).sum(axis=1), counts.asked.sum(axis=1)
+    chance = 2 * law.threshold / 2.0**64
+    tail = LEVEL / 2 / counts.n_items
+    return np.asarray(said > scipy.stats.binom.isf(tail, asked, chance))
 
 
 def _off_diagonal(matrix: Floats) -> Floats:

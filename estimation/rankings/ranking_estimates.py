@@ -101,7 +101,8 @@ def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
     """Mean number of places above the middle of a ranking; one without the item counts as 0.
 
     With complete rankings this is the Borda score, centred. A score is never further from 0 than
-    half a list, so its interval is cut off there.
+    half a list, so its interval is cut off there. Of an item that nobody may have ranked nothing is
+    known: its interval and its rank are open, and its error is as large as a score can be.
 
     Args:
         evidence: sums of half nets. Where the mechanism was not undone, scores are those of private
@@ -111,31 +112,36 @@ def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
     """
     n_items, n = evidence.n_items, max(evidence.rankings, 1)
     undrawn, covariance = evidence.sums / n, evidence.covariance / n**2
-    known = bool(evidence.totals.any())
+    known = evidence.ranked
     bias, reach = evidence.bias if evidence.undone else 0.0, (evidence.longest - 1) / 2
     factor = drawing_factor(evidence) if drawn else 1.0
     if drawn and (largest := float(np.abs(undrawn).max())) > 0:
         factor = min(factor, reach / largest)
     scores, error = factor * undrawn, np.sqrt(np.diagonal(covariance))
     between = np.sqrt(evidence.differences) / n
+    if known.any():
+        both = known[:, np.newaxis] & known
+        covariance = np.where(both, covariance, reach**2 * np.eye(n_items))
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        if not (known and evidence.undone):
+        if not evidence.undone:
             return np.full(n_items, -np.inf), np.full(n_items, np.inf)
         half_width = evidence.reach(tail) * error + bias
         low, high = (np.clip(undrawn + side * half_width, -reach, reach) for side in (-1, 1))
-        return np.minimum(low, scores), np.maximum(high, scores)
+        low, high = np.minimum(low, scores), np.maximum(high, scores)
+        return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
         margin = evidence.reach(tail) * between + 2 * bias
-        return np.asarray((score_differences(undrawn) > margin) & known)
+        ahead = score_differences(undrawn) > margin
+        return np.asarray(ahead & known[:, np.newaxis] & known)
 
     estimate = estimate_of(
         scores,
         *ends_at(LEVEL / 2),
         separate_pairs(undrawn, better_at, ends_at, covariance),
         rank=mean_ranks(undrawn),
-        informative=known,
+        informative=bool(known.any()),
         errors=ScoreErrors(undrawn, covariance),
     )
     return Drawn(estimate, factor)

@@ -24,6 +24,8 @@ from hushrank.experiments.ccw.ccw_trials import (
     LINF,
     MLE,
     ONE_SHOT,
+    ONE_SHOT_DELTA_DP,
+    ONE_SHOT_TUNED,
     RANKS,
     RANKS_DECIDED,
     TOP_K,
@@ -46,7 +48,9 @@ STYLES = {
     COUNTS: ("s-", "noisy counts"),
     MLE[Constants.TIGHT]: ("o-", "perturbed MLE, our constants"),
     MLE[Constants.PAPER]: ("x--", "perturbed MLE, the paper's constants"),
-    ONE_SHOT: ("^:", "one-shot"),
+    ONE_SHOT: ("^:", "one-shot, charged for each item of the list"),
+    ONE_SHOT_DELTA_DP: ("v:", "one-shot, with the noise of Qiao, Su and Zhang for a delta"),
+    ONE_SHOT_TUNED: ("d-.", "one-shot, our calibration"),
 }
 
 

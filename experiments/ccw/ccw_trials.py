@@ -8,6 +8,7 @@ paper), and win counts of users get the noise that they need (erratum E1).
 References:
     [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
         2025. §4.
+    [QSZ21] Qiao, Su, Zhang. Oneshot differentially private top-k selection. 2021.
 """
 
 from __future__ import annotations
@@ -35,16 +36,20 @@ from hushrank.estimation.common.metrics import (
 )
 from hushrank.estimation.comparisons.one_shot import (
     OneShotNoise,
+    calibrate_one_shot,
     one_shot_top_k,
     reported_sensitivity,
 )
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
 from hushrank.experiments.ccw.ccw_answers import Answers
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.randomness import RandomBits, seeded_bits
-from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 COUNTS, ONE_SHOT = "noisy-counts", "one-shot"
+ONE_SHOT_DELTA_DP, ONE_SHOT_TUNED = "one-shot-with-delta", "one-shot-tuned"
+ONE_SHOT_DELTA = 1e-6  # of the calibration of [QSZ21]
 MLE = {Constants.TIGHT: "perturbed-mle-tight", Constants.PAPER: "perturbed-mle-paper"}
 L2, LINF, TOP_K = "log_relative_l2", "log_relative_linf", "top_k_error"
 RANKS, RANKS_DECIDED = "mean_rank_difference", "mean_rank_difference_ties_dropped"
@@ -168,12 +173,29 @@ def _scores(
         mechanism = calibrate_mle(params, replace(settings, constants=constants), counts.n_items)
         yield method, perturbed_mle(counts, mechanism, bits)
     if setting.experiment == 4:
-        k = setting.n // 4
-        # Charged for each item on the list, as in the paper's comparison.
-        charged = reported_sensitivity(params, counts.n_items, k, counts.row_weight)
-        one_shot = OneShotNoise(k, calibrate(params, charged, "reported_sensitivity"))
-        top = one_shot_top_k(counts.win_counts(), one_shot, bits)
-        yield ONE_SHOT, np.isin(np.arange(setting.n), top).astype(np.float64)
+        for method, one_shot in _one_shots(params, setting, counts.row_weight):
+            top = one_shot_top_k(counts.win_counts(), one_shot, bits)
+            yield method, np.isin(np.arange(setting.n), top).astype(np.float64)
+
+
+def _one_shots(
+    params: PrivacyParams, setting: Setting, row_weight: int
+) -> Iterator[tuple[str, OneShotNoise]]:
+    """The one-shot baseline, calibrated in three ways.
+
+    Charged for each of the k items on the list: scale 2 k / epsilon. As [QSZ21] have it, for a
+    delta: 8 sqrt(k log(n / delta)) / epsilon; their theorem stops at epsilon = 0.2, and above that
+    the curve only shows what such noise would do. And as the product calibrates it, by the smaller
+    of two charges, which for one comparison is that of all counts: 2 / epsilon.
+    """
+    n, k = setting.n, setting.n // 4
+    charged = reported_sensitivity(params, n, k, row_weight)
+    by_item = calibrate(params, charged, "reported_sensitivity")
+    yield ONE_SHOT, OneShotNoise(k, by_item)
+    scale = 8 * math.sqrt(k * math.log(n / ONE_SHOT_DELTA)) / params.epsilon
+    law = NoiseLaw(NoiseKind.LAPLACE, scale)
+    yield ONE_SHOT_DELTA_DP, OneShotNoise(k, replace(by_item, law=law))
+    yield ONE_SHOT_TUNED, calibrate_one_shot(params, n, k, row_weight)
 
 
 EDGE_EPSILONS = (0.5, 1.0, 2.5, math.inf)

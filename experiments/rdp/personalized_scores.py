@@ -1,9 +1,12 @@
 """Scores of items for everybody from features of the items, learned from rankings.
 
 The scoring function f(y) = beta . y of an item's features y is fitted by the mean over all pairs of
-all rankings of log(1 + e^-(f(better) - f(worse))) plus a ridge. Private rankings keep every
-person's order of each two items more likely than not, so the best f for them is the best for the
-true rankings too ([RDP] Lemma 6); no correction is needed. The model of [RDP] Section 6.4 is
+all rankings of log(1 + e^-(f(better) - f(worse))) plus a ridge. It is not corrected for what the
+mechanism does. A private ranking keeps the order of each two items of the one true ranking behind
+it more likely than not, and in these experiments all people have one true ranking, given their
+features. Where true rankings vary, the best f for private rankings can be another one than the best
+for the true ones, whatever [RDP] Lemma 6 says (`estimation.rankings.ranking_evidence` undoes the
+mechanism). The model of [RDP] Section 6.4 is
 alpha . x + beta . y: its alpha . x, of a person's features x, is the same for all items, so no
 ranking says anything about it.
 

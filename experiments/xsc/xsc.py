@@ -35,6 +35,7 @@ from hushrank.experiments.xsc.xsc_paper import PRINTED, REPLICATES
 from hushrank.experiments.xsc.xsc_scenarios import scenarios
 from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values
 from hushrank.experiments.xsc.xsc_survey import all_scores
+from hushrank.experiments.xsc.xsc_tables import markdown_tables
 from hushrank.experiments.xsc.xsc_weighting import inverse_sqrt_b, kendall_errors
 
 QUICK_REPLICATES = 10
@@ -71,7 +72,10 @@ def run(
     out: Path,
     data: Sequence[Path] = (),
 ) -> None:
-    """Rerun experiments and write `results.csv`, `comparison.csv` and the figures into `out`.
+    """Rerun experiments and write results, comparisons with the paper and figures into `out`.
+
+    `results.csv` has every mean, `comparison.csv` those beside a printed number, and `tables.md`
+    Tables 3 to 11 by name.
 
     Args:
         only: names among I, II, III, IV, V, S.1.2, S.1.3, S.3, figure-3, table-2 and application
@@ -104,6 +108,8 @@ def run(
     summaries = summarise(outcomes)
     write_results(summaries, out / "results.csv")
     write_comparison(summaries, out / "comparison.csv")
+    means = {(row.setting, row.method, row.metric): (row.mean, row.se) for row in summaries}
+    (out / "tables.md").write_text(markdown_tables(means), encoding="utf-8")
     _write_tests(_tests(outcomes), out / "paired_tests.csv")
     if answers is not None:
         _write_ranks(answers, out / "ranks_without_privacy.csv")
@@ -223,23 +229,19 @@ def _number(value: float) -> str:
 
 
 def write_comparison(summaries: Sequence[Summary], path: Path) -> None:
-    """Ours beside the paper's, and the difference in its own standard errors."""
-    ours = {
-        (s.setting.scenario, s.setting.link, s.metric, s.setting.m, s.setting.L): s
-        for s in summaries
-    }
+    """Ours beside every printed number: the ratio, and how many standard errors they are apart."""
+    ours = {(row.setting, row.method, row.metric): row for row in summaries}
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(
-            ["scenario", "link", "metric", "m", "L", "mean", "paper_mean", "standard_errors_apart"]
+            ["table", *FIELDS, "mean", "se", "paper_mean", "ratio", "standard_errors_apart"]
         )
         for cell in PRINTED:
-            row = ours.get((cell.scenario, cell.link, cell.metric, cell.m, cell.L))
+            row = ours.get((cell.setting, cell.method, cell.metric))
             if row is not None:
-                sd = math.sqrt(cell.mean * (1 - cell.mean)) if cell.sd is None else cell.sd
-                apart = (row.mean - cell.mean) / math.hypot(row.se, sd / math.sqrt(REPLICATES))
-                key = [cell.scenario, cell.link, cell.metric, cell.m, cell.L]
-                writer.writerow([*key, _number(row.mean), cell.mean, _number(apart)])
+                apart = (row.mean - cell.mean) / math.hypot(row.se, cell.se)
+                numbers = [row.mean, row.se, cell.mean, row.mean / cell.mean, apart]
+                writer.writerow([cell.table, *_key(row), *map(_number, numbers)])
 
 
 def _write_ranks(answers: Answers, path: Path) -> None:

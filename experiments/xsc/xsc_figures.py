@@ -119,12 +119,10 @@ def _line_panel(
         color = f"C{number}"
         axes.plot(x, mean, "o-", color=color, label=f"{layout.line} = {value}")
         axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=color, alpha=0.2)
-        first = members[0]
         printed = {
-            cell.L: cell.mean
+            getattr(cell.setting, layout.x): cell.mean
             for cell in PRINTED
-            if (cell.scenario, cell.link, cell.metric, cell.m)
-            == (first.scenario, first.link, metric, first.m)
+            if cell.metric == metric and cell.setting in members
         }
         axes.plot(list(printed), list(printed.values()), "x--", color=color, alpha=0.6)
     if layout.log:

@@ -23,9 +23,9 @@ from hushrank.flows.errors import BackupError, ConfigError, RunInProgress
 from hushrank.flows.ledger.account import Account, ReleaseState, account_of
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.ledger import Book, Ledger
+from hushrank.flows.nights.nights import lock_of_nights
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.context import code_version
-from hushrank.flows.run.nights import lock_of_nights
 from hushrank.transforms.storage.cloud_storage import Place
 
 _IN_THE_MIDDLE = (ReleaseState.RESERVED, ReleaseState.DRAWN, ReleaseState.STOPPED)

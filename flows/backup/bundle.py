@@ -33,7 +33,6 @@ from hushrank.flows.errors import BackupError, ConfigError
 from hushrank.flows.ledger.account import Account, Attempt
 from hushrank.flows.ledger.key import key_path
 from hushrank.flows.ledger.signing import Head
-from hushrank.flows.recovery.witness import WITNESS_FILE
 from hushrank.flows.release.archive import ALL_FILES, SUMS, archived
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
@@ -44,6 +43,7 @@ from hushrank.flows.run.confidential_folder import (
 )
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.flows.statement.record import Record
+from hushrank.flows.trust.recovery.witness import WITNESS_FILE
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_flushed
 from hushrank.transforms.streams.stream_folder import needed_later

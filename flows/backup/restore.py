@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hushrank.flows.assembly import check_ledger
 from hushrank.flows.backup.bundle import ARCHIVE, AREA, KEY, LEDGER, UNTOUCHED, Bundle, find_bundle
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, LedgerError
@@ -20,14 +21,14 @@ from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.key import key_path
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile, create_private
-from hushrank.flows.recovery.witness import WITNESS_FILE, add_witnesses, forgotten
+from hushrank.flows.nights.nights import one_at_a_time
 from hushrank.flows.release.archive import RELEASES, SUMS, archived, make_whole
 from hushrank.flows.release.publish import check_output, show
-from hushrank.flows.run.budget import check_ledger, ledger_of
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, check_confidential
 from hushrank.flows.run.job import check_places, inputs_of
-from hushrank.flows.run.nights import one_at_a_time
 from hushrank.flows.run.stream_night import LAW_FILE, STREAM_FOLDER
+from hushrank.flows.trust.recovery.witness import WITNESS_FILE, add_witnesses, forgotten
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_whole
 from hushrank.transforms.streams.stream_folder import KEY_FILE, RELEASED, nights_of

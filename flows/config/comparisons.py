@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -22,6 +22,7 @@ from hushrank.flows.config.section import (
     BadRows,
     ColumnRoles,
     LocalPath,
+    Reading,
     RowFiles,
     Section,
     Text,
@@ -189,6 +190,12 @@ class FeatureConfig(Section):
         return Feature(column=self.column or self.left or "", right=self.right, scale=self.scale)
 
 
+SIGNS = (
+    "Column {} should hold 1 (left won), -1 (right won) or 0 (a tie). Rows with any other number"
+    " are excluded, so convert a column of scores to these numbers first."
+)
+
+
 class InputConfig(RowFiles):
     """The log of comparisons.
 
@@ -320,6 +327,40 @@ class InputConfig(RowFiles):
         own = [(columns.left, 1), (columns.right, -1)] if clear and agrees else []
         own.append((TIE_WORD, 0))
         return Words((*told, *(each for each in own if each[0].strip().lower() not in meant)))
+
+    def readings(
+        self,
+        names: Sequence[str],
+        formats: Set[str],
+        *,
+        complete: bool,
+        codes: bool,
+    ) -> Iterator[Reading]:
+        """Meaning of the result of a row."""
+        if words := self.spelled_out(names):
+            by_default = self.ties is not Ties.DROP and self.told is None
+            empty = ", an empty cell too: input.words can call it a tie" if by_default else ""
+            yield Reading(f"{words[0].upper()}{words[1:]}{empty}.", by_default)
+        if self.columns.outcome is not None and self.told is None:
+            yield Reading(SIGNS.format(self.columns.outcome))
+        yield from super().readings(names, formats, complete=complete, codes=codes)
+
+    def row_rules(self, names: Sequence[str]) -> Iterator[str]:
+        """Meaning of the result, pairs that were asked about, and rows of one event."""
+        if words := self.spelled_out(names):
+            yield f"{words[0].upper()}{words[1:]}."
+        if self.asked() is not None:
+            yield "A row on a pair that was not asked about breaks a rule."
+        if self.columns.event is not None:
+            yield "Rows of one user, pair and event count once; contradicting ones never."
+
+    def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
+        """The design, and covariates with their scales."""
+        if self.design is not Design.ANY:
+            words = "which pairs were asked about; results rest on it, the guarantee does not"
+            yield words, self.design.value
+        for name, scale in self.covariates:
+            yield f"the covariate {name}, and its scale", scale
 
     def spelled_out(self, names: Sequence[str]) -> str:
         """Text on how the result of a row is read, from public settings alone; empty: by its

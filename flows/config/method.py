@@ -60,8 +60,13 @@ class ModelConfig(Section):
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
         epsilon_cap: under `unit: local`, an answer of a larger epsilon pulls no harder than one of
             this epsilon. It bounds what somebody gains who claims a large epsilon for a lie.
-        debiased: undo what the mechanism does to rankings; `auto` undoes it if that promises the
-            smaller errors, and draws scores towards zero as far as chance is left in them.
+        debiased: undo what the mechanism does to rankings; `auto` undoes it and draws scores
+            towards zero as far as chance is left in them. With `common_order` it undoes pairs only
+            if that promises the smaller errors; without, nothing else gives an order.
+        common_order: under `unit: local`, states that people rank by one common order, from which
+            they stray by chance: a ranking with the better of two items in front is at least as
+            common as the one with these two exchanged. Only then is the order of private rankings
+            that of the true ones where the mechanism was not undone.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -75,6 +80,7 @@ class ModelConfig(Section):
     ridge: Setting = Field(default=1.0, examples=["1"])
     epsilon_cap: Setting | None = Field(default=None, examples=["1"])
     debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
+    common_order: bool = Field(default=False, examples=["true"])
 
     _design: PublicDesign | None = PrivateAttr(default=None)
 
@@ -275,6 +281,7 @@ class MethodFacts:
         name: its name in the YAML file, and in releases.
         summary: what it does, for the table of methods in the reference.
         kind: the kind of input that it ranks.
+        also: further kinds, of a method that chooses among others.
         units: the units that it protects.
         reads: dotted keys that only some methods use and that this one uses, among `groups`,
             `model`, `spectral`, `privacy.public_graph` and `input.features`. The other such keys
@@ -300,6 +307,12 @@ class MethodFacts:
     baseline: bool = False
     streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
+    also: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All kinds of input that it ranks."""
+        return (self.kind, *self.also)
 
     @property
     def linked(self) -> bool:

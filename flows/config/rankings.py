@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config.section import ColumnRoles, RowFiles, Text, WordList
+from hushrank.flows.config.section import CODES, ColumnRoles, Reading, RowFiles, Text, WordList
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
@@ -108,6 +108,12 @@ class RankingColumnsConfig(ColumnRoles):
             if self.items is not None and name in self.items:
                 yield f"items.{name}", f"column {name} is {role} already; name another"
         yield from super()._problems()
+
+
+UNKNOWN = (
+    "Nothing is taken as known of an item that a ranking does not list (input.unlisted: unknown)."
+    " If the unlisted are below the listed, as in elections, write below."
+)
 
 
 class RankingsConfig(RowFiles):
@@ -220,6 +226,30 @@ class RankingsConfig(RowFiles):
     def has_numbers(self) -> bool:
         """Whether ranks are numbers in the rows, instead of positions in a list."""
         return self.layout in ("long", "wide")
+
+    def readings(
+        self,
+        names: Sequence[str],
+        formats: Set[str],
+        *,
+        complete: bool,
+        codes: bool,
+    ) -> Iterator[Reading]:
+        """Meaning of items that are not listed, of ranks, and of whole numbers."""
+        if self.layout != "pairs" and not complete and "unlisted" not in self.model_fields_set:
+            yield Reading(UNKNOWN, by_default=True)
+        if FileFormat.PREFLIB in formats:  # the head of its files says what numbers mean
+            return
+        if self.has_numbers:
+            chosen = {"best", "not_ranked"} <= self.model_fields_set
+            yield Reading(self.ranks_in_words, by_default=not chosen)
+        if codes and self.layout != "wide":
+            yield Reading(CODES.format(names[0]), by_default=self.layout != "pairs")
+
+    def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
+        """Whose rankings are apart where nobody is named."""
+        if not self.names_people:
+            yield "each ranking in the input is another person's", None
 
     @property
     def ranks_in_words(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import permutations
 from typing import Annotated, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 from hushrank.flows.config.items import ItemName
 from hushrank.flows.config.section import (
     ColumnRoles,
+    Reading,
     RowFiles,
     Text,
     WordList,
@@ -200,9 +201,23 @@ class ResponsesConfig(RowFiles):
         booklets = (self.booklets or {}).values()
         return tuple(tuple(sorted(code[item] for item in items)) for items in booklets)
 
+    def readings(
+        self,
+        names: Sequence[str],
+        formats: Set[str],
+        *,
+        complete: bool,
+        codes: bool,
+    ) -> Iterator[Reading]:
+        """Yield the meaning of an answer if no words are stated."""
+        if self.words is None:
+            yield Reading(self._answers_in_words, by_default="words" not in self.model_fields_set)
+        yield from super().readings(
+            names, formats, complete=complete, codes=codes and self.layout != "wide"
+        )
+
     @property
-    def answers_in_words(self) -> str:
-        """Text on the meaning of an answer if no words are stated."""
+    def _answers_in_words(self) -> str:
         where = "Each item's column" if self.layout == "wide" else f"Column {self.columns.correct}"
         return (
             f"{where} should hold 1 (right) or 0 (wrong). Anything else, such as 2 points, is"

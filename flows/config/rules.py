@@ -92,7 +92,7 @@ def _problems_of_items(config: Sections) -> Problems:
 
 def _problems_of_method(config: Sections, methods: Methods) -> Problems:
     own = methods[config.method]
-    suits = [name for name, each in methods.items() if each.kind == config.input.kind]
+    suits = [name for name, each in methods.items() if config.input.kind in each.kinds]
     if config.method not in suits:
         yield (
             "method",
@@ -102,7 +102,7 @@ def _problems_of_method(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_keys(config, own, methods)
     if isinstance(config.input, InputConfig):
         yield from _problems_of_adjacency(config, config.input, own)
-    if own.kind == config.input.kind:
+    if config.input.kind in own.kinds:
         yield from own.rules(config)
 
 
@@ -170,7 +170,7 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
             yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
         if local:
             yield from _problems_of_answers(config)
-    suits = [each for each in methods.values() if each.kind == config.input.kind]
+    suits = [each for each in methods.values() if config.input.kind in each.kinds]
     if local != (config.method in [each.name for each in suits if each.local]):
         yield "method", _wrong_unit(config, suits)
 
@@ -320,8 +320,8 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
     for key in ("per_item_cap", "distinct_pairs"):
         if key in privacy.model_fields_set:
             yield f"privacy.{key}", "is for input.kind: comparisons; remove it"
-    if "debiased" in config.model.model_fields_set:
-        yield "model.debiased", "is for unit: local, where there is something to undo; remove it"
+    for key in sorted({"debiased", "common_order"} & config.model.model_fields_set):
+        yield f"model.{key}", "is for unit: local, where there is something to undo; remove it"
     if not rankings.names_people and (privacy.max_contributions or 1) > 1:
         yield (
             "privacy.max_contributions",

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from hushrank.flows.config.section import LocalPath, Section, Text
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MOST_MEMORY
-from hushrank.pipelines.engine.runner import HERE, Engine, Runner
+from hushrank.pipelines.engine.runner import Engine, Runner
 
 WORKER_REST_MILLISECONDS = 60_000  # time that an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
@@ -111,14 +111,17 @@ class LocalRunner(Section):
         spill: a folder on a disk of this machine where rows may wait, in a file without a name, if
             `confidential` is in Cloud Storage and memory_limit does not hold them; None: such a run
             is refused. True rows touch that disk, so choose an encrypted disk.
+        beam: run the job on Apache Beam's local engine even if its small stand-in could run it,
+            which starts sooner. Both give the same counts, bit for bit.
     """
 
     kind: Literal["local"] = Field(default="local", examples=["local"])
     spill: LocalPath | None = Field(default=None, examples=["/var/tmp/hushrank"])
+    beam: bool = False
 
     def engine(self) -> Engine:
         """Engine that this section names."""
-        return HERE if self.spill is None else Engine(spill=str(self.spill))
+        return Engine(spill=None if self.spill is None else str(self.spill), beam=self.beam)
 
 
 class _PortableRunner(Section):

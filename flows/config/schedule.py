@@ -237,6 +237,17 @@ class ScheduleConfig(Section):
         """Latest night that may be ranked at the moment `now`, which has a time zone."""
         return now.astimezone(self.zone).date() - timedelta(days=self.lag_days)
 
+    @property
+    def times_in_words(self) -> str:
+        """Text on the values that the column of times should hold; empty: there is none."""
+        if self.window is None:
+            return ""
+        numbers = "" if self.epoch is None else f", or numbers of {self.epoch} since 1970"
+        return (
+            "dates or times such as 2026-11-20, 2026-11-20 18:30 or 2026-11-20T18:30:00+01:00"
+            f" (without an offset on the clocks of {self.timezone}){numbers}"
+        )
+
     def window_on(self, night: date) -> Window | None:
         """Rows of `night`; None: all rows of its files."""
         if self.window is None:

@@ -9,7 +9,8 @@ import glob
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -409,6 +410,25 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+CODES = (
+    "A whole number in place of an item's name counts from 0, so 0 is {}. If 1 is, write"
+    " items.first_code: 1."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Rule by which values of the rows are read; it follows from the configuration alone.
+
+    Attributes:
+        text: in a sentence.
+        by_default: the configuration leaves it to a default that is easily not what was meant.
+    """
+
+    text: str
+    by_default: bool = False
+
+
 class RowFiles(Section):
     """The files of a job.
 
@@ -449,6 +469,33 @@ class RowFiles(Section):
     decimal: Literal[".", ","] = Field(default=".", examples=['","'])
     header_rows: int = Field(default=1, ge=1, le=100, examples=["3"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
+
+    def readings(
+        self,
+        names: Sequence[str],
+        formats: Set[str],
+        *,
+        complete: bool,
+        codes: bool,
+    ) -> Iterator[Reading]:
+        """Yield the rules by which rows are read: `validate` shows all, a run those by default.
+
+        Args:
+            names: of the items.
+            formats: of the files.
+            complete: every ranking lists all items, by the names of the files.
+            codes: nothing says which item a whole number in the rows means.
+        """
+        if codes and formats & {FileFormat.CSV, FileFormat.JSONL}:
+            yield Reading(CODES.format(names[0]))
+
+    def row_rules(self, names: Sequence[str]) -> Iterator[str]:
+        """Rules for single rows that a certificate states beside those of the kind."""
+        return iter(())
+
+    def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
+        """Facts that a guarantee takes for public: in words, with a value where that is short."""
+        return iter(())
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.decimal == "," and self.delimiter == ",":

@@ -342,6 +342,8 @@ class SurveyConfig(Section):
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
         if content["model"]["epsilon_cap"] is None:
             del content["model"]["epsilon_cap"]
+        if not content["model"]["common_order"]:
+            del content["model"]["common_order"]
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         if (table := content["privacy"]["epsilon_table"]) is not None:

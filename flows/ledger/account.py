@@ -72,6 +72,7 @@ class ReleaseState(StrEnum):
 
 UNKNOWN = frozenset({ReleaseState.NONE, ReleaseState.CANCELLED})
 OF_STREAM = frozenset({ReleaseState.RUNNING, ReleaseState.ENDED})
+PAID = frozenset({ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED}) | OF_STREAM
 
 MAY_FOLLOW = {
     Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED} - OF_STREAM,

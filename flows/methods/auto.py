@@ -1,4 +1,4 @@
-"""Method `auto`: the method of least noise that is right for the design that the operator states.
+"""Method `auto`: the method of least noise that is right for what the operator states.
 
 All of it follows from public facts: the design, the catalogue, epsilon and the bounds. What is
 compared is the variance of the privacy noise in an item's pull, its wins less half its comparisons:
@@ -25,6 +25,11 @@ The likelihood that `noisy-pairs` fits may need less than its formula says, down
 exposures are unequal (frontier, B), and more where they are equal (10 items, A): the formula is in
 between. The matrix shows more than scores (who beats whom, cycles), so it is taken where it is
 nearly as good.
+
+Of a test whose sheets count as a whole, `totals` and `spectral` learn about as much from an answer,
+so the one with less noise in the difficulties of a typical test is taken
+(`estimation.responses.typical_noise`).
+Where a blank is taken as not asked, there are no whole sheets, and `spectral` is taken.
 """
 
 from __future__ import annotations
@@ -33,8 +38,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from hushrank.estimation.responses.totals_estimate import predicted_noise
+from hushrank.estimation.responses.typical_noise import noise_from_pairs, noise_from_totals
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.config.method import MethodFacts, Problems
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
     ASKED,
     TIE_MODEL,
@@ -45,15 +53,18 @@ from hushrank.flows.config.row_rules import (
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
-from hushrank.flows.methods.noisy_counts import NoisyCounts
-from hushrank.flows.methods.noisy_pairs import NoisyPairs
-from hushrank.flows.methods.perturbed_mle import MLE
-from hushrank.flows.methods.win_loss import WinLoss
+from hushrank.flows.methods.counts.noisy_counts import NoisyCounts
+from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
+from hushrank.flows.methods.counts.win_loss import WinLoss
+from hushrank.flows.methods.likelihood.perturbed_mle import MLE
+from hushrank.flows.methods.responses.spectral import Spectral
+from hushrank.flows.methods.responses.totals import Totals
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.units import Unit
+from hushrank.transforms.responses.whole_sheets import Missing
 
 NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may have it
-PAIRS = NoisyPairs()
+PAIRS, SPECTRAL, TOTALS = NoisyPairs(), Spectral(), Totals()
 CANDIDATES = (PAIRS, NoisyCounts(), WinLoss(), MLE)
 DOUBTED = " (and chance in how often an item was shown, which it does not see)"
 UNKNOWN_MEETINGS = (
@@ -68,6 +79,7 @@ BECAUSE = {
 }
 
 
+UNSEEN = "a blank is taken as an item that was not asked (input.missing: unseen)"
 LISTED = "input.pairs lists the pairs that were asked about"
 
 
@@ -88,6 +100,17 @@ class Candidate:
     doubt: float = 0.0
 
 
+def _problems_of_tests(config: Sections) -> Problems:
+    """Keys that only comparisons have, and the rules of the method that ranks any test."""
+    if not isinstance(config.input, ResponsesConfig):
+        return
+    for key in sorted(config.model.model_fields_set):
+        yield f"model.{key}", "is not used where test items are ranked; remove it"
+    if config.privacy.public_graph:
+        yield "privacy.public_graph", "changes nothing for test answers; remove it"
+    yield from SPECTRAL.facts.rules(config)
+
+
 class Auto(Method):
     """The method of least noise that is right for the stated design."""
 
@@ -95,7 +118,9 @@ class Auto(Method):
         name="auto",
         summary="the method of least noise that suits the stated design, by public facts alone",
         kind="comparisons",
+        also=("responses",),
         units=(Unit.USER, Unit.COMPARISON),
+        rules=_problems_of_tests,
         reads=(
             "model.link",
             "model.exposures",
@@ -113,6 +138,8 @@ class Auto(Method):
         Raises:
             ConfigError: no candidate suits the configuration; its text is that of the last one.
         """
+        if isinstance(config.input, ResponsesConfig):
+            return _of_test(config)
         found, refused = [], None
         for method in CANDIDATES:
             try:
@@ -123,6 +150,32 @@ class Auto(Method):
             raise refused or ConfigError("method: auto found none; name one")
         best = _best(found)
         return Choice(best.method, _reason(best, found, config), best.mechanism)
+
+
+def _of_test(config: SurveyConfig) -> Choice:
+    """The method of test items with less noise; `spectral` where no sheet counts as a whole."""
+    pairs = SPECTRAL.calibrate(config)
+    if (config.responses.missing or Missing.UNSEEN) is Missing.UNSEEN:
+        return Choice(SPECTRAL, UNSEEN, pairs)
+    try:
+        totals = TOTALS.calibrate(config)
+    except ConfigError as refused:
+        return Choice(SPECTRAL, f"method totals is not for this test ({refused})", pairs)
+    n_items, shape = pairs.graph.n_items, totals.shape
+    sheet = max(map(len, shape.booklets))
+    met = (
+        sheet
+        * (sheet - 1)
+        / (2 * pairs.graph.n_edges if pairs.graph.booklets else n_items**2 - n_items)
+    )
+    own = noise_from_totals(n_items, sheet / n_items, predicted_noise(shape, totals.counts.law))
+    degree = 2 * pairs.graph.n_edges / n_items
+    noise = noise_from_pairs(n_items, degree, met, pairs.counts.law.variance)
+    words = (
+        f"noise in a difficulty, of 1,000 people: {own / 1000:.3g} (totals), {noise / 1000:.3g}"
+        " (spectral)"
+    )
+    return Choice(TOTALS, words, totals) if own <= noise else Choice(SPECTRAL, words, pairs)
 
 
 def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:

@@ -19,12 +19,14 @@ from hushrank.estimation.common.look import noticed_from, total_error
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
+from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.ties import TieRecord
-from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
@@ -34,8 +36,9 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.look import spend_with_look
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
@@ -93,6 +96,43 @@ class Conclusion:
     effects: tuple[Effect, ...] | None = None
     boards: tuple[Board, ...] = ()
     ties: TieRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attacked:
+    """What an audit has to know of a mechanism before it attacks it.
+
+    Attributes:
+        epsilon, delta: what a release states, without a look before it.
+        law: family of the noise, where it is added to counts that are released; else None.
+        still: the same mechanism without noise, for synthetic counts only; None as `law` is.
+        ridge: of a fit with noise inside: how little it hears of single answers; None: no fit.
+    """
+
+    epsilon: float
+    delta: float
+    law: NoiseKind | None = None
+    still: Mechanism | None = None
+    ridge: float | None = None
+
+
+C = TypeVar("C", bound=CountMechanism)
+
+
+def without_noise(counts: C) -> C:
+    """The same that adds no noise, to know what noise was added to. Only for synthetic counts."""
+    law = NoiseLaw(counts.law.kind, 0.0)
+    return replace(counts, calibration=replace(counts.calibration, law=law))
+
+
+def attacked_counts(counts: CountMechanism) -> Attacked:
+    """What an audit has to know of noise on counts that are released."""
+    return Attacked(
+        epsilon=counts.guarantee.epsilon,
+        delta=counts.guarantee.delta,
+        law=counts.law.kind,
+        still=without_noise(counts),
+    )
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -179,6 +219,22 @@ class RankingMethod(Method, Generic[M]):
     @abstractmethod
     def conclude(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
         """Post-processing of what was drawn by `mechanism`: may be repeated freely."""
+
+    def certified(self, mechanism: M, drawn: Arrays) -> tuple[Draw, ...]:
+        """What a certificate says of each draw; of a method that does not say, the cost alone.
+
+        Args:
+            mechanism: what drew.
+            drawn: what was stored of it, a public graph that it was drawn on among it.
+        """
+        what = f"what method {self.facts.name} releases"
+        derivation = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
+        cost = cost_of(mechanism.spend)
+        return (Unexplained(mechanism="other", what=what, derivation=derivation, cost=cost),)
+
+    def attacked(self, mechanism: M) -> Attacked:
+        """What an audit has to know; of a method that does not say, what it costs."""
+        return Attacked(epsilon=mechanism.spend.epsilon, delta=mechanism.spend.delta)
 
 
 class PlannedMethod(RankingMethod[M]):
@@ -275,6 +331,11 @@ class Calibrated:
         """Unit, adjacency and budget; of a mechanism that is no local one."""
         params: PrivacyParams = self.mechanism.params  # type: ignore[attr-defined]
         return params
+
+    def certified(self, drawn: Arrays) -> tuple[Draw, ...]:
+        """What a certificate says of every draw of a release, a look at its rows first."""
+        own = self.method.certified(self.mechanism, drawn)
+        return own if self.look is None else (noise_of_look(self.look, self.params), *own)
 
     @property
     def spend(self) -> Spend:

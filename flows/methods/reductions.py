@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.section import BadRows
@@ -141,8 +142,9 @@ def reduce_test(
     *,
     max_answers: int,
     local: LocalAnswers | None = None,
+    totals: SheetShape | None = None,
 ) -> ReduceResponses:
-    """Reduce the log of `config` to what it says of each pair of test items."""
+    """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
     responses, catalogue = config.responses, config.items.catalogue()
     return ReduceResponses(
         files=files,
@@ -156,6 +158,7 @@ def reduce_test(
         people_vote=local is None and config.privacy.params().look > 0,
         local=local,
         sheets=responses.sheet_rules(catalogue),
+        totals=totals,
     )
 
 

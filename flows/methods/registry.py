@@ -1,11 +1,11 @@
-"""Which methods there are: every module of this room names its own in `METHODS`."""
+"""Which methods there are: a module in the folder of a family names its own in `METHODS`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import hushrank.flows.methods
 from hushrank.estimation.common.look import calibrate_look
@@ -19,8 +19,8 @@ KINDS = ("comparisons", "responses", "rankings")
 
 
 def methods_in(folders: Iterable[str], package: str) -> Iterator[Method]:
-    """The methods that the modules in the folders of `package` name."""
-    for module in iter_modules(folders, f"{package}."):
+    """The methods that modules in the folders of `package` name, and those in folders there."""
+    for module in walk_packages(folders, f"{package}."):
         if module.name != __name__:
             yield from getattr(import_module(module.name), "METHODS", ())
 

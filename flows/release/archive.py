@@ -36,7 +36,7 @@ MOST_COMPARED = 100_000  # items of a release that is compared with the one befo
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
 
 Contents = Mapping[str, bytes]  # of files, by name
-Certify = Callable[[Contents], Contents]
+Attach = Callable[[Contents], Contents]  # makes further files from those so far
 
 
 def folder_name(release: Release) -> str:
@@ -152,7 +152,7 @@ def nights_before(release: Release, output: Place) -> list[Release]:
     return nights
 
 
-def keep(folder: Place, contents: Contents, certify: Certify | None = None) -> None:
+def keep(folder: Place, contents: Contents, *attachments: Attach) -> None:
     """Make `folder` with these files and their digests: whole and on disk, or not at all.
 
     In Cloud Storage objects are only created, never replaced, and the digests come last. Without
@@ -161,20 +161,22 @@ def keep(folder: Place, contents: Contents, certify: Certify | None = None) -> N
     Args:
         folder: of the release, in the archive.
         contents: its files.
-        certify: makes the files that certify those; None: there are none. In Cloud Storage it is
-            given what is kept, be it of a run that was killed.
+        attachments: make further files. In Cloud Storage they are given what is kept, be it of a
+            run that was killed.
 
     Raises:
         OSError: the files cannot be written; then nothing is left behind.
     """
-    more = certify or (lambda _: {})
+    kept = dict[str, bytes]()
+    for made in (lambda _: contents, *attachments):
+        files = made(kept)
+        if isinstance(folder, CloudPath):
+            files = {name: _created(folder / name, content) for name, content in files.items()}
+        kept |= files
     if isinstance(folder, CloudPath):
-        kept = {name: _created(folder / name, content) for name, content in contents.items()}
-        kept |= {name: _created(folder / name, made) for name, made in more(kept).items()}
         (folder / SUMS).create(_digests(kept))
-        return
-    contents = {**contents, **more(contents)}
-    make_whole(folder, {**contents, SUMS: _digests(contents)})
+    else:
+        make_whole(folder, {**kept, SUMS: _digests(kept)})
 
 
 def make_whole(folder: Path, contents: Contents) -> None:

@@ -20,8 +20,8 @@ from pydantic import ConfigDict, Field
 
 from hushrank.estimation.common.chances import RankChances, rank_chances
 from hushrank.estimation.common.estimate import Estimate
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.statement.record import Extended, Record, finite_or_text
 
 MANY = 30  # from so many items on, the best few are more than FEW_TOP

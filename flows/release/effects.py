@@ -6,14 +6,11 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
 
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
-from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.transforms.common.plain_text import write_cell
 
@@ -33,51 +30,6 @@ class Effect(Record):
     estimate: float
     low: Extended
     high: Extended
-
-
-class ReleasedEffects(Record):
-    """Scores, effects and sums of information that were drawn with noise; nothing else leaves.
-
-    Attributes:
-        scores: by item, in catalogue order; they sum to zero.
-        effects: by name, in log odds.
-        units: what 1 is worth in each of the three sums of information, in comparisons.
-        of_scores: about each score.
-        between: what each score shares with each effect; a row for each item.
-        of_effects: about effects: the upper triangle, row by row, without its first entry where
-            the first effect is that of being shown first.
-    """
-
-    kind: Literal["scores-and-effects"] = "scores-and-effects"
-    scores: dict[str, float]
-    effects: dict[str, float]
-    units: tuple[float, float, float] = Field(description="of_scores, between, of_effects")
-    of_scores: tuple[int, ...]
-    between: tuple[tuple[int, ...], ...]
-    of_effects: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls,
-        released: CovariateRelease,
-        mechanism: CovariateMle,
-        items: Sequence[str],
-        names: Sequence[str],
-    ) -> Self:
-        """The record of what `mechanism` drew."""
-        one, two, three = (kind.unit for kind in mechanism.information)
-        return cls(
-            scores=dict(zip(items, released.scores.tolist(), strict=True)),
-            effects=dict(zip(names, released.effects.tolist(), strict=True)),
-            units=(one, two, three),
-            of_scores=tuple(released.of_scores.tolist()),
-            between=tuple(map(tuple, released.between.tolist())),
-            of_effects=tuple(released.of_effects.tolist()),
-        )
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: no count is released."""
-        return None
 
 
 def effects_of(

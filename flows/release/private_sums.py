@@ -10,12 +10,16 @@ from typing import Literal, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, shares, weight_of_lies
 from hushrank.estimation.fit.weighted_pairs import UNITS, Chosen, WeightedPairs
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
-from hushrank.flows.release.public_pairs import MOST_MEASURED, Rows, among_items, rows_of
+from hushrank.flows.release.released import (
+    MOST_MEASURED,
+    Figure,
+    ReleasedRecord,
+    Rows,
+    rows_of,
+)
 from hushrank.flows.statement.record import Record
 
 MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
@@ -49,7 +53,7 @@ class ChosenEpsilons(Record):
         )
 
 
-class ReleasedSums(Record):
+class ReleasedSums(ReleasedRecord):
     """Sums of privatised answers, from which all the rest is computed.
 
     An answer is 1 where the item of the row won. For `debiased-rr`, with t = tanh(epsilon / 2) and
@@ -67,6 +71,10 @@ class ReleasedSums(Record):
         chosen: which epsilons people chose; null where all answers have one, or it is not counted.
     """
 
+    shows = (
+        Figure.SCORES,
+        Figure.CHOSEN,
+    )
     kind: Literal["private-sums"] = "private-sums"
     items: tuple[str, ...]
     unit: float
@@ -102,60 +110,6 @@ class ReleasedSums(Record):
             g=pairs.g,
             chosen=ChosenEpsilons.of(pairs.chosen, bins) if bins and pairs.chosen.any() else None,
         )
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: a sum of debiased answers is no count."""
-        return None
-
-
-class ReleasedPairAnswers(Record):
-    """Sums of private answers to random pairs of rankings, from which all the rest is computed.
-
-    An answer counts as often as its list has pairs for each answer of it (`pair_answer_counts`).
-
-    Attributes:
-        items: in catalogue order; rows and columns are in this order.
-        rankings: entry k is how many rankings had k items; where that is hidden, entry 0 is all.
-        wins: entry b of row a counts the private answers that put a above b.
-        asked: entry b of row a counts the private answers about a and b, whatever they say.
-        squares: the same of squared counts of an answer.
-        moments: entry b of row a sums, over rankings, the product of the two items' nets: answers
-            for the item less answers against it.
-    """
-
-    kind: Literal["private-pairs"] = "private-pairs"
-    items: tuple[str, ...]
-    rankings: tuple[int, ...]
-    wins: tuple[tuple[int, ...], ...]
-    asked: tuple[tuple[int, ...], ...]
-    squares: tuple[tuple[int, ...], ...]
-    moments: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, counts: PairAnswerCounts, items: Sequence[str]) -> Self:
-        """The record of `counts`, which are private since each answer was.
-
-        Raises:
-            ValueError: they are of another number of items.
-        """
-        if len(items) != counts.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
-        return cls.model_construct(  # checked above: millions of entries are not checked again
-            items=tuple(items),
-            rankings=tuple(counts.lengths.tolist()),
-            wins=tuple(map(tuple, counts.wins.tolist())),
-            asked=tuple(map(tuple, counts.asked.tolist())),
-            squares=tuple(map(tuple, counts.squares.tolist())),
-            moments=tuple(map(tuple, counts.moments.tolist())),
-        )
-
-    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
-        """Private answers with the row's item above the column's, of some items."""
-        return among_items(self.wins, self.items, items)
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: how often an item is above others depends on which pairs were drawn."""
-        return None
 
 
 def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:

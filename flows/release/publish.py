@@ -24,8 +24,7 @@ from hushrank.flows.release.archive import (
     RANKING,
     RELEASE,
     RELEASES,
-    REPORT,
-    Certify,
+    Attach,
     archived,
     check_intact,
     files_of,
@@ -79,26 +78,23 @@ def check_output(output: Place, *jobs: str, safe: bool = True) -> None:
 
 def publish(
     release: Release,
-    report_html: str,
     output: Place,
-    *,
-    certify: Certify | None = None,
+    *attachments: Attach,
     allow_unsafe: bool = False,
     jobs: Sequence[str] = (),
 ) -> Place:
-    """Keep `release.json`, `ranking.csv` and `report.html` in `output`, and show them there.
+    """Keep a release in `output`, `release.json` and `ranking.csv`, and show it there.
 
-    Beside them, a release with effects of covariates has `effects.csv`, and those of this version
-    have `certificate.json`.
+    Beside them, a release with effects of covariates has `effects.csv`; all other files, the report
+    among them, are attached.
 
     A release that is kept already is never written again. One run at a time may publish a release;
     the ledger's lock sees to that.
 
     Args:
         release: what to publish.
-        report_html: its report.
         output: the folder; what it shows of the same job gives way, unless it is of a later day.
-        certify: makes the certificate of the other files; None: without one.
+        attachments: make its other files, in order.
         allow_unsafe: publish even a release that protects nobody (simulation, `--no-privacy`).
         jobs: other identities of its job, under which `output` may hold releases.
 
@@ -127,7 +123,7 @@ def publish(
     folder = kept or output / RELEASES / folder_name(release)
     try:
         if kept is None:
-            keep(folder, contents_of(release, report_html), certify)
+            keep(folder, contents_of(release), *attachments)
         return show(folder, output)
     except BaseException as error:
         if kept is None and not isinstance(folder, CloudPath):
@@ -190,11 +186,10 @@ def show(folder: Place, output: Place) -> Place:
     return output
 
 
-def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
-    """The published files of a release but for its certificate, by name."""
+def contents_of(release: Release) -> dict[str, bytes]:
+    """The files of a release that are nothing but itself, by name."""
     return {
         **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
-        REPORT: report_html.encode(),
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }

@@ -43,6 +43,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import (
     UNITS,
     WORDS,
@@ -52,7 +53,6 @@ from hushrank.flows.release.scale import (
     log_odds_of,
     published,
 )
-from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.look import LookRecord

@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from hushrank.flows.release.boards import RankedItem, open_intervals
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, ScaleWords
-from hushrank.flows.release.statistics import ReleasedList
 
 MOST_NAMED = 4  # items named in one sentence
 LIKELY = 0.05  # less probable items are not named among the most likely best
@@ -43,9 +42,9 @@ def verdict(release: Release) -> str:
     """
     if not release.informative:
         return "Nothing useful can be learned from this release."
-    if isinstance(release.released, ReleasedList):
+    if (best := release.released.best) is not None:
         shown = release.shown()
-        return f"Best, in this order: {', '.join(shown.get(i, i) for i in release.released.items)}."
+        return f"Best, in this order: {', '.join(shown.get(item, item) for item in best)}."
     unknown = "Nothing was learned about most items. " if open_intervals(release.ranking) else ""
     return unknown + _order(release)
 

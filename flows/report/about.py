@@ -29,22 +29,6 @@ HEADINGS = {
     "dates": "When",
     "contact": "Contact",
 }
-FITTED = (
-    "Scores were fitted to all answers with random noise in the fit. Everything here is computed"
-    " from those noisy scores alone."
-)
-HOW = {  # by what was drawn; counts with noise elsewhere
-    "scores": FITTED,
-    "scores-and-effects": FITTED,
-    "top-list": (
-        "Answers were counted, random noise was added to the counts, and only the names of the best"
-        " were kept."
-    ),
-}
-COUNTED = (
-    "Answers were counted, and random noise was added to the counts. Everything here is computed"
-    " from the noisy counts alone."
-)
 CHANGED = (
     "Each answer was changed at random before it was counted. Everything here is computed from the"
     " changed answers alone."
@@ -71,7 +55,7 @@ def made_rows(release: Release) -> Iterator[Row]:
     if privacy.mechanism == "none" or not release.safe:
         yield "What protects people", "Nothing: this release is a test and protects nobody."
         return
-    how = CHANGED if privacy.unit is Unit.LOCAL else HOW.get(release.released.kind, COUNTED)
+    how = CHANGED if privacy.unit is Unit.LOCAL else release.released.made.value
     yield "How it was made", how
     growth = math.exp(-float(privacy.epsilon))
     sure = round(100 * (1 + privacy.delta * growth) / (1 + growth), 2)

@@ -14,7 +14,6 @@ from hushrank.estimation.common.shared_nights import error_correlation, sampling
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text
-from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import name_list, rank_interval
 
@@ -199,7 +198,7 @@ def day_text(day: date) -> str:
 
 def _why_not(before: Release, release: Release) -> str | None:
     """Why scores cannot be compared, or a sentence on lists without scores; None if they can be."""
-    if isinstance(release.released, ReleasedList) or isinstance(before.released, ReleasedList):
+    if (before.released.best or release.released.best) is not None:
         return _lists(before, release)
     if before.scale is not release.scale or {line.item for line in before.ranking} != {
         line.item for line in release.ranking
@@ -211,15 +210,11 @@ def _why_not(before: Release, release: Release) -> str | None:
 
 
 def _lists(before: Release, release: Release) -> str:
-    if not (
-        isinstance(release.released, ReleasedList) and isinstance(before.released, ReleasedList)
-    ):
+    told = before.released.best, release.released.best
+    if told[0] is None or told[1] is None:
         return "One of the two has scores and the other has a list, so they are not compared."
     shown = before.shown() | release.shown()
-    old, new = (
-        [shown.get(item, item) for item in best]
-        for best in (before.released.items, release.released.items)
-    )
+    old, new = ([shown.get(item, item) for item in best] for best in told if best is not None)
     came, went = ([*(set(a) - set(b))] for a, b in ((new, old), (old, new)))
     if not came and not went:
         same = "in the same order" if old == new else "in another order"

@@ -1,7 +1,4 @@
-"""Which figures the report of a release shows, by the kind of its released statistics.
-
-A method that releases another kind adds a function here, under the type of its record.
-"""
+"""The figures that the report of a release shows: its released statistic names them."""
 
 from __future__ import annotations
 
@@ -14,30 +11,14 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of, round_marks
 from hushrank.flows.release.boards import RankedItem
-from hushrank.flows.release.effects import ReleasedEffects
-from hushrank.flows.release.private_sums import (
-    ChosenEpsilons,
-    ReleasedPairAnswers,
-    ReleasedSums,
-)
-from hushrank.flows.release.public_pairs import ReleasedOutcomes
-from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
+from hushrank.flows.release.private_sums import ChosenEpsilons
 from hushrank.flows.release.release import Release, exact_text
+from hushrank.flows.release.released import Figure
 from hushrank.flows.release.scale import WORDS, Scale, score_text
-from hushrank.flows.release.statistics import (
-    ReleasedCounts,
-    ReleasedList,
-    ReleasedMeasurements,
-    ReleasedPairs,
-    ReleasedRandomized,
-    ReleasedRankings,
-    ReleasedScores,
-)
-from hushrank.flows.release.ties import ReleasedTies
-from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.report.drawings import (
     Cell,
@@ -46,7 +27,7 @@ from hushrank.flows.report.drawings import (
     intervals,
     matrix,
 )
-from hushrank.privacy.units import NoiseKind
+from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
 MOST_NAMED = 60  # most items for which each row has its name
@@ -58,16 +39,6 @@ CONFIDENCE = "With 95 % confidence."
 ASSUMED_COUNTS = (
     " How often each item was compared is not released: it is taken to be what the configuration"
     " expects, and an item that was compared less often has a wider interval than is shown."
-)
-
-
-Matrix = (
-    ReleasedPairs
-    | ReleasedOutcomes
-    | ReleasedTies
-    | ReleasedRankings
-    | ReleasedAbove
-    | ReleasedPairAnswers
 )
 
 
@@ -93,20 +64,8 @@ class ReportFigure:
 
 def figures_of(release: Release) -> list[ReportFigure]:
     """The figures of a release, in the order of the page."""
-    figures = FIGURES[type(release.released)]
-    drawn = (figure(release) for figure in figures)
+    drawn = (FIGURES[each](release) for each in release.released.shows)
     return [figure for figure in drawn if figure is not None]
-
-
-def _met(release: Release) -> bool:
-    """Whether there is a pair to show in a heatmap."""
-    pairs = release.released
-    if not isinstance(pairs, ReleasedOutcomes):
-        return True
-    if pairs.pairs is None:
-        return False
-    shown = pairs.among(_shown_items(release))
-    return bool(np.isfinite(shown).sum() > len(shown))
 
 
 def win_counts_figure(release: Release) -> ReportFigure:
@@ -146,9 +105,7 @@ def scores_figure(release: Release) -> ReportFigure:
         " same numbers."
     )
     band = "The band is where the score lies, given the noise and chance in who answered what."
-    released = release.released
-    expected = isinstance(released, ReleasedScores) and released.exposures is None
-    assumed = ASSUMED_COUNTS if expected else ""
+    assumed = ASSUMED_COUNTS if release.released.assumes_exposures else ""
     return ReportFigure(
         identifier="scores",
         title="Scores",
@@ -259,13 +216,12 @@ def _shown_items(release: Release) -> list[str]:
     return [line.item for line in release.ranking[:MOST_IN_MATRIX]]
 
 
-def _matrix(release: Release, pairs: Matrix, verb: str, description: str) -> Markup:
+def _matrix(release: Release, wins: Floats, verb: str, description: str) -> Markup:
     """Rows and columns by rank; the more often a row beat a column, the stronger the colour.
 
     Pairs that were never compared have no cell.
     """
     items, labels = _shown_items(release), release.shown()
-    wins = pairs.among(items)
     most = max(float(np.nanmax(wins)), 1.0)
 
     def cell(row: int, column: int) -> Cell | None:
@@ -285,12 +241,11 @@ def _matrix(release: Release, pairs: Matrix, verb: str, description: str) -> Mar
 
 def heatmap_figure(release: Release) -> ReportFigure | None:
     """The noisy matrix of wins; None where no pair met that could be shown."""
-    pairs = release.released
-    if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes | ReleasedTies):
-        raise ValueError(f"a release of {pairs.kind} has no matrix to draw")
-    if not _met(release):
+    pairs, shown = release.released, _shown_items(release)
+    wins = pairs.among(shown)
+    if wins is None or np.isfinite(wins).sum() <= len(shown):  # the diagonal alone
         return None
-    exact, shown = release.privacy.mechanism == "none", _shown_items(release)
+    exact = release.privacy.mechanism == "none"
     labels = release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     counted = "as counted" if exact else "noise included"
@@ -300,41 +255,42 @@ def heatmap_figure(release: Release) -> ReportFigure | None:
         " The table below it has the same numbers."
     )
     negative = "" if exact else " Noise can make a count negative; such cells stay blank."
-    if isinstance(pairs, ReleasedOutcomes):
+    if pairs.public_totals:
         negative += " So do pairs that nobody compared."
     return ReportFigure(
         identifier="matrix",
         title="Who beat whom" if exact else "Who beat whom, with noise",
-        svg=_matrix(release, pairs, "over", description),
+        svg=_matrix(release, wins, "over", description),
         caption=(
             f"The matrix that was released{which}, best first. The stronger the colour of a cell,"
             " the more often the item of its row beat the item of its column."
             f"{negative} The whole matrix is in release.json."
         ),
         table=_matrix_table(
-            release, pairs, "Wins of … over", int(getattr(pairs, "row_weight", 1) > 1)
+            release, wins, "Wins of … over", int(getattr(pairs, "row_weight", 1) > 1)
         ),  # half wins
     )
 
 
 def _matrix_table(
-    release: Release, pairs: Matrix, corner: str, decimals: int = 0
+    release: Release, wins: Floats, corner: str, decimals: int = 0
 ) -> tuple[tuple[str, ...], ...]:
     shown, labels = _shown_items(release), release.shown()
     rows = (
         (labels[name], *("–" if math.isnan(won) else f"{won:,.{decimals}f}" for won in row))
-        for name, row in zip(shown, pairs.among(shown).tolist(), strict=True)
+        for name, row in zip(shown, wins.tolist(), strict=True)
     )
     return ((corner, *(labels[name] for name in shown)), *rows)
 
 
-def above_figure(release: Release) -> ReportFigure:
-    """How often one item is ranked above another in the private rankings, or answers."""
-    pairs = release.released
-    if not isinstance(pairs, ReleasedRankings | ReleasedAbove | ReleasedPairAnswers):
-        raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
-    rankings, noise = _rankings_words(release)
-    shown, labels = _shown_items(release), release.shown()
+def above_figure(release: Release) -> ReportFigure | None:
+    """How often one item is ranked above another in the rankings, or answers; None: not counted."""
+    rankings, shown, labels = release.released.ballots, _shown_items(release), release.shown()
+    above = release.released.among(shown)
+    if above is None:
+        return None
+    changed = release.privacy.unit is Unit.LOCAL  # before they were counted: counts have no noise
+    noise = "" if changed or release.privacy.mechanism == "none" else ", with noise"
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     description = (
         f"Heatmap{which}, best first: in how many {rankings} the item of the row is above the"
@@ -344,24 +300,14 @@ def above_figure(release: Release) -> ReportFigure:
     return ReportFigure(
         identifier="matrix",
         title=f"Who is above whom, in {rankings}",
-        svg=_matrix(release, pairs, "above", description),
+        svg=_matrix(release, above, "above", description),
         caption=(
             f"Counted in {rankings}{noise}{which}, best first. The stronger a cell, the more of"
             " them have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
-        table=_matrix_table(release, pairs, f"{rankings.split()[-1].capitalize()} with … above"),
+        table=_matrix_table(release, above, f"{rankings.split()[-1].capitalize()} with … above"),
     )
-
-
-def _rankings_words(release: Release) -> tuple[str, str]:
-    """What was counted, and which noise the counts have."""
-    if isinstance(release.released, ReleasedRankings):
-        return "private rankings", ""
-    if isinstance(release.released, ReleasedPairAnswers):
-        return "private answers", ""
-    exact = release.privacy.mechanism == "none"
-    return "rankings", "" if exact else ", with noise"
 
 
 def item_map_figure(release: Release) -> ReportFigure:
@@ -388,7 +334,7 @@ def item_map_figure(release: Release) -> ReportFigure:
 
 def chosen_figure(release: Release) -> ReportFigure | None:
     """Which epsilons people chose; None where they had no choice, or it was not counted."""
-    chosen = release.released.chosen if isinstance(release.released, ReleasedSums) else None
+    chosen: ChosenEpsilons | None = getattr(release.released, "chosen", None)
     if chosen is None:
         return None
     bins = _bins(chosen)
@@ -487,21 +433,11 @@ def _left_out(release: Release) -> str:
     )
 
 
-FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure | None], ...]] = {
-    ReleasedCounts: (win_counts_figure,),
-    ReleasedWinLoss: (scores_figure,),
-    ReleasedPairs: (scores_figure, heatmap_figure),
-    ReleasedOutcomes: (scores_figure, heatmap_figure),
-    ReleasedTies: (scores_figure, heatmap_figure),
-    ReleasedScores: (scores_figure,),
-    ReleasedEffects: (scores_figure,),
-    ReleasedSums: (scores_figure, chosen_figure),
-    ReleasedMeasurements: (item_map_figure,),
-    ReleasedRandomized: (item_map_figure,),
-    ReleasedRankings: (scores_figure, above_figure),
-    ReleasedPairAnswers: (scores_figure, above_figure),
-    ReleasedAbove: (scores_figure, above_figure),
-    ReleasedNets: (scores_figure,),
-    ReleasedPlaces: (scores_figure,),
-    ReleasedList: (),
+FIGURES: dict[Figure, Callable[[Release], ReportFigure | None]] = {
+    Figure.WIN_COUNTS: win_counts_figure,
+    Figure.SCORES: scores_figure,
+    Figure.WINS: heatmap_figure,
+    Figure.ABOVE: above_figure,
+    Figure.ITEM_MAP: item_map_figure,
+    Figure.CHOSEN: chosen_figure,
 }

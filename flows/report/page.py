@@ -36,11 +36,8 @@ from hushrank.flows.ledger.texts import (
     since_first_text,
 )
 from hushrank.flows.release.boards import GroupRanking
-from hushrank.flows.release.private_sums import ReleasedPairAnswers
-from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
-from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
@@ -266,8 +263,7 @@ def _stream_facts(
 
 def _of_kind(release: Release, words: str) -> str:
     """The words for answers; for rankings instead if people gave rankings."""
-    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces, ReleasedPairAnswers)
-    if not isinstance(release.released, counted):
+    if not release.released.ballots:
         return words
     words = words.replace("answered", "ranked")
     return words.replace("answer", "ranking").replace("Answer", "Ranking")

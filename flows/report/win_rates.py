@@ -15,10 +15,8 @@ from hushrank.estimation.common.score_change import (
     rates_of_scores,
 )
 from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
-from hushrank.flows.release.statistics import ReleasedPairs
 from hushrank.privacy.units import NoiseKind
 
 MOST = 12  # items shown; a longer ranking shows its best
@@ -110,9 +108,8 @@ def _of_scores(release: Release) -> WinRates | None:
 
 def _of_counts(release: Release) -> WinRates | None:
     pairs, privacy = release.released, release.privacy
-    if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes):
-        return None
-    if isinstance(pairs, ReleasedOutcomes) and pairs.pairs is None:
+    won = pairs.among([line.item for line in release.ranking[:MOST]])
+    if won is None or not pairs.tells_rates:
         return None
     variance = 0.0 if privacy.mechanism == "none" else release.noise_variance
     if variance is None:
@@ -121,10 +118,10 @@ def _of_counts(release: Release) -> WinRates | None:
     # Of rows with weights, so many comparisons are as random as one.
     effect = float(privacy.parameters.get("design_effect", 1.0))
     return rates_of_counts(
-        pairs.among([line.item for line in release.ranking[:MOST]]) / effect,
-        variance / (pairs.row_weight * effect) ** 2,
+        won / effect,
+        variance / (getattr(pairs, "row_weight", 1) * effect) ** 2,
         kind,
-        public_totals=isinstance(pairs, ReleasedOutcomes),
+        public_totals=pairs.public_totals,
     )
 
 

@@ -1,4 +1,4 @@
-"""One run of a job, and the nights of a schedule: the steps, their order, and reports on them.
+"""One run of a job: the steps from reservation to commit, of a release or a night of a stream.
 
 In: a configuration file. Out: a published release and a spend in the ledger, or neither.
 """

@@ -17,9 +17,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.certificate.audited import audited_pairs
-from hushrank.flows.certificate.model import AuditedPair
-from hushrank.flows.certificate.software import full_version
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.ledger.account import Attempt
@@ -34,10 +31,11 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.methods.base import Arrays, Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate
-from hushrank.flows.planning.plan.worth import Worth, worth_of
+from hushrank.flows.release.audited import AuditedPair, audited_pairs
 from hushrank.flows.release.identity import Contents, input_names
+from hushrank.flows.release.software import full_version
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.budget import ledger_of, ledger_terms
 from hushrank.flows.run.confidential_folder import (
     Exact,
 )
@@ -136,6 +134,10 @@ class Occasion(Protocol):
 
     def counted(self, job: Job) -> dict[str, Callable[[], None]]:
         """Where exact counts are of a run that ends before its draw, and what deletes them."""
+        ...
+
+    def sweep(self, job: Job) -> None:
+        """Delete what dead runs have left of other nights of its stream."""
         ...
 
     def tidy(self, job: Job) -> None:
@@ -263,11 +265,6 @@ class Job:
         """The mechanism that draws the release; raises as `drawn_by`."""
         return self.drawn_by.mechanism
 
-    @cached_property
-    def worth(self) -> Worth | None:
-        """What the release reaches at best; None: no formula tells. Raises as `drawn_by`."""
-        return worth_of(self.config, self.drawn_by)
-
     @property
     def cost(self) -> Spend:
         """What drawing costs now: of a stream the first night costs, and no other."""
@@ -359,6 +356,16 @@ class Survey:
         except ConfigError as error:
             lines = (f"{self.path}: {line}" for line in str(error).splitlines())
             raise MethodRefused("\n".join(lines)) from None
+
+    def settle(self, config: SurveyConfig) -> None:
+        """Take what its ledger or its mechanism has decided; neither is made again.
+
+        Args:
+            config: with another total of the budget, or, before there is a mechanism, without a
+                pilot query.
+        """
+        self.config = config
+        self.ledger.terms = ledger_terms(config)
 
 
 def unnamed_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:

@@ -25,12 +25,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.look import Seen
-from hushrank.flows.certificate.model import AuditedPair, Software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, EstimateError, LookStopped
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
+from hushrank.flows.release.audited import AuditedPair
+from hushrank.flows.release.software import Software
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.statement.look import (
     LookRecord,

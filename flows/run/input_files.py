@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from hushrank.flows.config.apart import check_files_apart, named_places
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
@@ -65,7 +64,6 @@ def input_of(
         if held is None:
             local = (file.path for file in files if file.path.startswith("/"))
             check_files_apart(named_places(config), local)
-        _check_workers(config, files)
         return files, tables_of(path, config)
     except NoFilesError as error:
         if night is not None:
@@ -167,18 +165,6 @@ def _codes_unclear(file: InputFile, column: str, names: Sequence[str]) -> str:
         f" {zero} if it is {names[1]}; for other numbers name a file of items with columns item and"
         " name. Nothing was spent."
     )
-
-
-def _check_workers(config: SurveyConfig, files: Iterable[InputFile]) -> None:
-    """Refuse ballots on workers that install our wheel alone, which leaves preflibtools out."""
-    runner = config.runner
-    alone = isinstance(runner, DataflowRunner) and runner.wheel is not None
-    if alone and any(file.format is FileFormat.PREFLIB for file in files):
-        raise ConfigError(
-            "runner.wheel: PrefLib files need preflibtools on the workers, and a wheel brings the"
-            " core alone. Name an image that has hushrank[preflib], as infra/Dockerfile makes it."
-            " Nothing was read or spent."
-        )
 
 
 def files_of(

@@ -138,6 +138,9 @@ class SingleRelease:
         """In the folder of the release; see `Occasion.counted`."""
         return {str(job.work): partial(forget_exact, job.work)}
 
+    def sweep(self, job: Job) -> None:
+        """It has no other nights; see `Occasion.sweep`."""
+
     def tidy(self, job: Job) -> None:
         """The exact arrays; see `Occasion.tidy`."""
         forget_exact(job.work)

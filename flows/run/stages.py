@@ -7,15 +7,19 @@ or makes a task of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE
+from hushrank.flows.release.archive import Contents
 from hushrank.flows.release.release import Release
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
-from hushrank.flows.run.context import Job
+from hushrank.flows.run.context import Job, Read
+from hushrank.flows.run.drawn import Drawn
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Bounding, Unit
@@ -129,6 +133,48 @@ class Perform(Protocol):
 def directly(step: Step, action: Callable[[], T]) -> T:
     """Just do it, in this process, without retries."""
     return action()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is known beside a ledger of how far it was.
+
+    Attributes:
+        require: raises LedgerError if the ledger lacks an earlier spend on the people whose input
+            these names say, in plain words.
+        keep: records how far the ledger is now; raises OSError.
+    """
+
+    require: Callable[[SurveyConfig, Ledger, tuple[str, ...]], None]
+    keep: Callable[[SurveyConfig, Ledger, tuple[str, ...]], None]
+
+
+# Makes further files of a release from what it is made of and the files so far.
+Attachment = Callable[[Job, Drawn, Release, Balance, Contents], Contents]
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What a run takes from the rest of the house; `flows.assembly` fills it in.
+
+    Attributes:
+        read: runs a reduction in the child process that alone holds rows.
+        memory: what a ledger is compared with before it is charged.
+        attachments: make the files of a release beside the ranking, in order: each sees those
+            before its own.
+        advise: what speaks against a run, before anything is reserved for it.
+        tell: shows that to a person.
+        perform: carries out each step.
+    """
+
+    read: Read
+    memory: Memory
+    attachments: tuple[Attachment, ...]
+    advise: Callable[[Job], Iterable[str]]
+    tell: Tell
+    perform: Perform
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,25 +11,21 @@ next run finds what was paid for: it is never paid for twice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.flows.certificate.build import certifier, ledger_part
-from hushrank.flows.certificate.model import Software
-from hushrank.flows.certificate.software import software
-from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import EstimateError, LedgerError, RunInProgress
-from hushrank.flows.ledger.account import Attempt
+from hushrank.flows.ledger.account import PAID, Attempt
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Conclusion
-from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
-from hushrank.flows.release.archive import find_archived, nights_before, release_before
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.software import software
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     Exact,
@@ -42,7 +38,7 @@ from hushrank.flows.run.confidential_folder import (
     releases_with_strays,
     store_unmarked,
 )
-from hushrank.flows.run.context import Job, Noisy, stated_version
+from hushrank.flows.run.context import Job, Noisy, Read, stated_version
 from hushrank.flows.run.drawn import (
     Drawn,
     completed,
@@ -55,8 +51,7 @@ from hushrank.flows.run.drawn import (
     stored_drawn,
 )
 from hushrank.flows.run.occasion import mark
-from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.stream_night import tidy_ended
+from hushrank.flows.run.stages import Attachment, Memory
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
@@ -77,7 +72,7 @@ class Reserved:
     again: bool = False
 
 
-def reserve(job: Job) -> Reserved | None:
+def reserve(job: Job, memory: Memory) -> Reserved | None:
     """Set the job's cost aside; None: its noise was drawn before, and is to be published.
 
     Raises:
@@ -86,10 +81,12 @@ def reserve(job: Job) -> Reserved | None:
         LookStopped: a look at its rows has stopped it before, and what was seen is not kept.
         DrawError: its noise was drawn and is not kept, and no fresh draw was asked for.
     """
-    return job.ledger.settled(lambda: _reserved(job)) if job.safe else _reserved(job)
+    if not job.safe:
+        return _reserved(job, memory)
+    return job.ledger.settled(lambda: _reserved(job, memory))
 
 
-def _reserved(job: Job) -> Reserved | None:
+def _reserved(job: Job, memory: Memory) -> Reserved | None:
     attempt = job.attempt if job.safe else None
     finish(job.work, attempt)
     stored = (job.work / DRAWN_FILE).exists()
@@ -110,18 +107,18 @@ def _reserved(job: Job) -> Reserved | None:
         if noisy is not None:
             make_confidential(job.config.confidential, job.release_id)
             with signals_held():
-                finish_drawn(job.work, store_unmarked(job.work, _content(job, noisy)))
+                finish_drawn(job.work, _store(job, _drawn(job, noisy)))
             return None
         if not job.again:
             refuse_lost(attempt, job.work)
-    require_remembered(job.config, job.ledger, job.inputs.plain)
+    memory.require(job.config, job.ledger, job.inputs.plain)
     spend = job.occasion.reserve(job, noise_lost=paid)
-    keep_witness(job.config, job.ledger, job.inputs.plain)
+    memory.keep(job.config, job.ledger, job.inputs.plain)
     drawn_before = job.ledger.known().account.draws(job.release_id)
     return Reserved(spend, again=drawn_before > 0)
 
 
-def reduce(job: Job, reducer: Reducer) -> Exact:
+def reduce(job: Job, read: Read) -> Exact:
     """Read the rows and leave exact arrays in the confidential area.
 
     Raises:
@@ -132,18 +129,18 @@ def reduce(job: Job, reducer: Reducer) -> Exact:
     asked = job.reduction(SecretKey.draw(job.bits()), job.work)
     limit, engine = job.config.memory_limit, job.config.runner.engine()
     asked = replace(asked, memory_limit=limit, engine=engine)
-    job.occasion.reduce(job, asked, reducer.run)
+    job.occasion.reduce(job, asked, read)
     return Exact(job.work)
 
 
-def draw(job: Job, exact: Exact) -> None:
+def draw(job: Job, exact: Exact) -> Drawn:
     """Draw the noise, once, and store what may be published; the exact arrays are then deleted.
 
     What was drawn is on disk before the ledger counts it, so a full disk is met before the point
     of no return. After `mark_drawn` the budget is spent whatever happens. It is spent as well where
     the mechanism fails, for that may tell something about the rows.
 
-    Nothing is returned: what is published is what is stored, whichever run publishes it.
+    What is returned equals what is stored, so that whichever run publishes it publishes the same.
 
     Raises:
         PredictableBits: the job is to be safe, and bits that the reduction or the draw takes are
@@ -151,28 +148,33 @@ def draw(job: Job, exact: Exact) -> None:
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
     noisy = job.occasion.draw(job, exact)
-    content = _content(job, noisy)
+    drawn = _drawn(job, noisy)
     with signals_held():
-        digest = store_unmarked(job.work, content)
+        digest = _store(job, drawn)
         mark(job, digest, noisy)
         finish_drawn(job.work, digest)
         job.occasion.tidy(job)
+    return drawn
 
 
-def _content(job: Job, noisy: Noisy) -> bytes:
-    """All that is stored of what was drawn just now."""
-    drawn = Drawn(
+def _drawn(job: Job, noisy: Noisy) -> Drawn:
+    """What was drawn just now, as it is read back from where it is stored."""
+    return Drawn(
         arrays=noisy.arrays,
         drawn_by=noisy.drawn_by,
         bits=noisy.bits,
         votes=noisy.votes,
         people=people_asked(job.config),
-        created=datetime.now(UTC),
+        created=datetime.now(UTC).replace(microsecond=0),
         code_version=stated_version(),
         software=software(),
-        audit=job.survey.audit,
+        audit=job.survey.audit or None,
     )
-    return npz_bytes(**entries_of(drawn))
+
+
+def _store(job: Job, drawn: Drawn) -> str:
+    """Store it where nobody takes it for a release; return its digest."""
+    return store_unmarked(job.work, npz_bytes(**entries_of(drawn)))
 
 
 def finish(work: Place, attempt: Attempt | None) -> None:
@@ -249,39 +251,24 @@ def _concluded(job: Job, drawn: Drawn) -> Conclusion:
         ) from None
 
 
-def publish_release(job: Job, drawn: Drawn, release: Release, balance: Balance) -> Place:
-    """Write the release, its report and its certificate into the output folder.
+def publish_release(
+    job: Job, drawn: Drawn, release: Release, balance: Balance, attachments: Sequence[Attachment]
+) -> Place:
+    """Write the release and what is attached to it into the output folder.
 
     Raises:
         PublishError: it could not be written; nothing was published.
     """
-    from hushrank.flows.report.page import render_report  # draws plots: slow to load
-
-    output = job.config.output
-    before = release_before(release, output, *job.config.supersedes)
-    continued = before is not None and find_archived(output, before.release_id) is None
-    earlier = nights_before(release, output)
-    report = render_report(release, balance, before, earlier, continued=continued)
-    certify = certifier(
-        release,
-        job.config,
-        drawn.drawn_by,
-        drawn.arrays,
-        drawn.software or Software(hushrank=drawn.code_version),
-        ledger_part(job.ledger, job.release_id) if job.safe else None,
-        drawn.audit,
-    )
     return publish(
         release,
-        report,
-        output,
-        certify=certify,
+        job.config.output,
+        *(partial(attach, job, drawn, release, balance) for attach in attachments),
         allow_unsafe=not job.safe,
         jobs=job.config.job_hashes(),
     )
 
 
-def commit(job: Job) -> None:
+def commit(job: Job, memory: Memory) -> None:
     """Record that the release is published.
 
     Raises:
@@ -293,26 +280,26 @@ def commit(job: Job) -> None:
     ledger = job.ledger
     if ledger.known().account.state(job.release_id) not in PAID:
         account = ledger.book().account
-        require_remembered(job.config, ledger, job.inputs.plain)
+        memory.require(job.config, ledger, job.inputs.plain)
         if job.release_id in account.accepted:  # of a past period, by the word of an operator
             return
     ledger.commit(job.release_id)
     with suppress(OSError):  # what was kept before the noise was drawn stands
-        keep_witness(job.config, ledger)
+        memory.keep(job.config, ledger, ())
 
 
-def sweep(config: SurveyConfig, ledger: Ledger) -> None:
+def sweep(job: Job) -> None:
     """Finish and delete what runs left that died: noise without its name, strays, temporary files.
 
     Of a release that this ledger does not know, another ledger has the lock: only its exact arrays
     are deleted that came when it was drawn or given up.
     """
+    ledger, area = job.ledger, job.config.confidential
     ledger.backend.tidy()
-    forget_half_written(config.confidential)
-    if config.schedule.stream is not None:
-        tidy_ended(config.confidential, ledger.known().account)
-    for release_id in releases_with_strays(config.confidential):
+    forget_half_written(area)
+    job.occasion.sweep(job)
+    for release_id in releases_with_strays(area):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
-            work, attempt = config.confidential / release_id, ledger.attempt(release_id)
+            work, attempt = area / release_id, ledger.attempt(release_id)
             finish(work, attempt)
             delete_strays(work, temporary=attempt is not None)

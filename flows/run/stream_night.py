@@ -38,8 +38,8 @@ from hushrank.flows.ledger.key import Purpose as Named
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import NEW_STREAM, NightToPay, check_night, reserve_night
 from hushrank.flows.methods.base import Calibrated, ReductionJob
+from hushrank.flows.methods.counts.streams import ANSWERS, RELEASED, arrays_of
 from hushrank.flows.methods.reductions import CountedMethod
-from hushrank.flows.methods.streams import ANSWERS, RELEASED, arrays_of
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.confidential_folder import (
     Exact,
@@ -408,6 +408,13 @@ class StreamNight:
             self.folder: partial(forget_counts, self.folder, self.number),
         }
 
+    def sweep(self, job: Job) -> None:
+        """What a job that outlived its run has written for a stream that is over."""
+        account = job.ledger.known().account
+        for attempt in account.attempts:
+            if attempt.stream is not None and has_ended(account, attempt):
+                end(stream_folder(self.area, attempt.release_id))
+
     def tidy(self, job: Job) -> None:
         """The exact arrays, and what no later night needs; see `Occasion.tidy`."""
         forget_exact(job.work)
@@ -434,13 +441,6 @@ def check_turn(job: Job) -> None:
 def stream_folder(area: Place, stream_id: str) -> str:
     """Where a stream keeps what its next night needs."""
     return str(area / f"{STREAM_FOLDER}{stream_id}")
-
-
-def tidy_ended(area: Place, account: Account) -> None:
-    """Delete what a job that outlived its run has written for a stream that is over."""
-    for attempt in account.attempts:
-        if attempt.stream is not None and has_ended(account, attempt):
-            end(stream_folder(area, attempt.release_id))
 
 
 def has_ended(account: Account, stream: Attempt) -> bool:

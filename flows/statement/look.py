@@ -139,7 +139,7 @@ def stop_text(config: SurveyConfig, look: LookRecord, drawn: datetime) -> str:
     if look.silent:
         why = (
             f"{look.seen} So rows are missing, name nobody (a column user that is empty or another"
-            " one), or cannot be read (numbers above 2^53 as people, times, line breaks in CSV)."
+            " one), or cannot be read (numbers above 2^53 as people, line breaks in CSV)."
         )
     return (
         f"look: stopped. {why} {_expected(config)} hushrank inspect, with the same file, shows at"
@@ -188,8 +188,11 @@ def _expected_rows(
     groups = ""
     if config.groups is not None:
         groups = f"; in column {config.groups.column} one of the {len(config.groups.values)} groups"
+    times = config.schedule.times_in_words
+    times = f"; in column {config.schedule.window} {times}" if times else ""
     return (
-        f"They expect the columns {named}; {results}{groups}; and {len(names):,} items ({items})."
+        f"They expect the columns {named}; {results}{groups}{times}; and {len(names):,} items"
+        f" ({items})."
     )
 
 

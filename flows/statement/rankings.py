@@ -188,7 +188,7 @@ def _not_protected_by_counts(mechanism: RankingCountMechanism) -> Iterator[str]:
 
 RDP = "Xu, Sun and Cheng, Ranking differential privacy"
 THEOREM = {
-    RankingMechanism.MALLOWS: f"{RDP}, Algorithm 1 and Theorem 1.",
+    RankingMechanism.MALLOWS: f"{RDP}, Algorithm 1 and Lemmas 1 and 2 (with erratum E4).",
     RankingMechanism.LAPLACE_RANKS: f"{RDP}, Lemma 3, with discrete Laplace noise.",
     RankingMechanism.RANDOM_PAIRS: (
         "Warner, Randomized response (1965), on pairs drawn without looking at the order; see"

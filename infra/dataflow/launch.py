@@ -1,5 +1,5 @@
 """What the launcher of the flex template starts: a file, where our module is in a package."""
 
-from hushrank.flows.run.dataflow_template import main
+from hushrank.flows.nights.dataflow_template import main
 
 main()

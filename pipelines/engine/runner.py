@@ -46,12 +46,19 @@ class Engine:
         most_seconds: a job that takes longer is stopped; for remote engines.
         spill: for the local engine: folder of this machine where rows may wait if the confidential
             area is elsewhere; None: they wait in memory.
+        beam: for the local engine: whether Beam runs jobs that its stand-in could run.
     """
 
     runner: Runner = Runner.LOCAL
     arguments: tuple[str, ...] = ()
     most_seconds: int = 86_400
     spill: str | None = None
+    beam: bool = False
+
+    @property
+    def takes_stand_in(self) -> bool:
+        """Whether Beam's stand-in may run a job that suits it."""
+        return self.runner is Runner.LOCAL and not self.beam
 
 
 HERE = Engine()
@@ -106,16 +113,15 @@ def does_without_beam(job: HasInput) -> bool:
     if is_small(job):
         return True
     paths = [job.confidential, *(file.path for file in job.files)]
-    here = job.engine.runner is Runner.LOCAL and not any(map(is_remote, paths))
+    here = job.engine.takes_stand_in and not any(map(is_remote, paths))
     return here and not job.meets_owners
 
 
 def is_small(job: HasInput) -> bool:
-    """Whether Beam's stand-in should run the job: few local rows, and no other engine named."""
+    """Whether Beam's stand-in should run the job: few local rows, and no engine asked for."""
     paths = [job.confidential, *(file.path for file in job.files)]
     few = sum(file.most_bytes for file in job.files) <= SMALL_BYTES
-    here = job.engine.runner is Runner.LOCAL
-    if not (here and few) or any(map(is_remote, paths)):
+    if not (few and job.engine.takes_stand_in) or any(map(is_remote, paths)):
         return False
     try:
         room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 INPUT, REJECTS = "the input", f"{REJECTS_FOLDER}/"
 WAITING = f".{WAITING_FILE}.*"  # rows of heavy people, on engines
 # Files that stages touch: `pipelines.reduce.reduce` names the stages of every reduction.
-READ_FROM_FILES = dict.fromkeys(("ReadEncode", "SetAside"), (INPUT,))
+READ_FROM_FILES = dict.fromkeys(("Read", "SetAside"), (INPUT,))
 WRITTEN_TO_FILES = {
-    **dict.fromkeys(("ReadEncode", "Bound", "SetAside"), (REJECTS,)),
-    "WriteCounts": (EXACT_FILE,),
-    "WriteTally": (BITS_FILE, TALLY_FILE),
+    **dict.fromkeys(("Encode", "Bound", "SetAside"), (REJECTS,)),
+    "Write": (EXACT_FILE, BITS_FILE, TALLY_FILE),
 }
 
 
@@ -84,7 +83,7 @@ def stages(job: Job) -> list[Stage]:
     pipeline.visit(visitor)
     waits = job.engine.runner is not Runner.LOCAL and "Bound" in visitor.names
     reads = READ_FROM_FILES | ({"Bound": (WAITING,)} if waits else {})
-    writes = WRITTEN_TO_FILES | ({"ReadEncode": (REJECTS, WAITING)} if waits else {})
+    writes = WRITTEN_TO_FILES | ({"Encode": (REJECTS, WAITING)} if waits else {})
     before: dict[str, list[str]] = {name: [] for name in visitor.names}
     after: dict[str, list[str]] = {name: [] for name in visitor.names}
     for source, target in dict.fromkeys(visitor.edges):
@@ -102,7 +101,7 @@ def stages(job: Job) -> list[Stage]:
 
 def randomising_stage(names: list[str]) -> str:
     """Stage of a graph that randomises answers: after it they are private."""
-    return "Bound" if "Bound" in names else "ReadEncode"
+    return "Bound" if "Bound" in names else "Encode"
 
 
 class _Stages(beam.pipeline.PipelineVisitor):

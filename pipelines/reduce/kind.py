@@ -138,14 +138,25 @@ class Kind(ABC, Generic[Job]):
         """Make this copy ready to encode and to bound."""
 
     @abstractmethod
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """Rows of a batch; those that break a rule are beside them.
 
         Args:
             batch: as read.
             place: number of its first row; the rows after it have the next ones.
-            split: from which it was read.
+            split: from which it was read; None: from no file.
         """
+
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
+        """What says that rows whose time cannot be read do not fit; no rows if nobody votes.
+
+        Whoever they name has them every night, and a person has one vote a night all the same.
+
+        Args:
+            batch: such rows, as read.
+            split: from which they were read.
+        """
+        return Sifted(())
 
     @abstractmethod
     def partitions(self, n_rows: int) -> Any:
@@ -222,6 +233,19 @@ def with_votes(
     return replace(found, tally=found.tally | votes)
 
 
+def votes_against(
+    none: Sifted[Any], batch: pa.RecordBatch, user: str | None, keyed_hash: KeyedHash
+) -> Sifted[Any]:
+    """The same as `with_votes` for rows of which none is valid.
+
+    Args:
+        none: what encoding no rows gives, with votes beside them.
+        batch, user, keyed_hash: as for `with_votes`.
+    """
+    rows = none.rows.rows if isinstance(none.rows, Voted) else none.rows
+    return with_votes(Sifted(rows, valid=np.zeros(len(batch), np.bool_)), batch, user, keyed_hash)
+
+
 def pack_votes(
     rows: Sequence[Voted[Any]], partitions: int, first: int, spill: SpillFile | None
 ) -> Parcels:
@@ -231,15 +255,22 @@ def pack_votes(
         yield first + place, (number, park(blob, spill))
 
 
-def votes_met(parcels: Sequence[tuple[int, Parcel]], spill: Spill | None) -> Sifted[None] | None:
-    """The votes of the people of a partition, in the tally; None if it is one of rows."""
+def votes_met(
+    parcels: Sequence[tuple[int, Parcel]], spill: Spill | None, *, whole: bool = False
+) -> Sifted[None] | None:
+    """The votes of the people of a partition, in the tally; None if it is one of rows.
+
+    Args:
+        parcels, spill: of the partition.
+        whole: as for `PeopleRows.n_fit`.
+    """
     people = PeopleRows.none()
     for _, parcel in parcels:
         more = people_of_blob(fetch(parcel, spill))
         if more is None:
             return None
         people = PeopleRows.merged([people, more])
-    fit = people.n_fit
+    fit = people.n_fit(whole=whole)
     return Sifted(None, tally={"people_fit": fit, "people_unfit": len(people) - fit})
 
 

@@ -53,6 +53,7 @@ from hushrank.pipelines.reduce.kind import Kind, WriteArrays, WriteTally
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import Sifted, text_of_rejects
+from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
@@ -293,51 +294,118 @@ def _add(
         spill: where rows wait for the others of their owner: all, if all workers are in this
             process, or those of heavy people. None: the engine carries all of them.
     """
-    read = (
-        pipeline
-        | "Splits" >> beam.Create(list(enumerate(splits)))  # shares them out as well
-        | "ReadEncode"
-        >> beam.ParDo(_ReadEncode(kind, splits, spill)).with_outputs(TALLY, main=ROWS)
-    )
-    rows, tallies = read[ROWS], [read[TALLY]]
-    joins = kind.joins(kind.partitions(_rows_in(splits))) if kind.meets_owners else []
+    n_rows = _rows_in(splits)
+    encoded = pipeline | "Read" >> Read(splits) | "Encode" >> Encode(kind, n_rows, spill)
+    counted, tallies = encoded[ROWS], [encoded[TALLY]]
     if kind.meets_owners:
-        if joins:
-            known = pipeline | "KnownPeople" >> beam.Create(joins)
-            rows = (rows, known) | "WithPeople" >> beam.Flatten()
-        bounded = (
-            rows
-            | "MeetOwners" >> beam.GroupByKey()
-            | "Bound" >> beam.ParDo(_Bound(kind, spill)).with_outputs(TALLY, AGAIN, MET, main=ROWS)
-        )
-        rows = bounded[ROWS]
+        joins = kind.joins(kind.partitions(n_rows))
+        bounded = counted | "Bound" >> Bound(kind, spill, joins)
+        counted = (bounded[ROWS], bounded[MET]) if joins else bounded[ROWS]
         tallies.append(bounded[TALLY])
         if kind.reads_again:
-            _ = (
-                bounded[AGAIN]
-                | "MeetInSplit" >> beam.GroupByKey()
-                | "SetAside" >> beam.ParDo(_ReadAgain(kind.job.confidential, splits))
-            )
-    total = rows | "Count" >> _total(kind)
-    if joins:  # one file holds both, so they are of the same rows, whatever an engine repeats
-        parts = (total, bounded[MET]) | "WithMet" >> beam.Flatten()
-        total = parts | "OneKey" >> beam.Map(_one_key) | "Together" >> beam.GroupByKey()
-    tally = (
-        tuple(tallies)
-        | "Tallies" >> beam.Flatten()
-        | "Tally" >> beam.CombineGlobally(TallyFn()).without_defaults()
-    )
-    folder = kind.job.results
-    _ = total | "WriteCounts" >> beam.ParDo(WriteArrays(folder, kind.arrays))
-    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(folder, kind.job.bits))
+            _ = bounded[AGAIN] | "SetAside" >> SetAside(kind.job.confidential, splits)
+    _ = (counted | "Count" >> Count(kind), *tallies) | "Write" >> Write(kind)
 
 
-def _total(kind: Kind[Any]) -> beam.PTransform:
-    """What sums everything that is counted."""
-    summed = kind.combine()
-    if kind.job.engine.runner is not Runner.LOCAL and is_large(summed):
-        return DenseTotal(summed)
-    return beam.CombineGlobally(summed)
+class Read(beam.PTransform):
+    """A pipeline -> the `Part`s of the splits."""
+
+    def __init__(self, splits: list[Split]) -> None:
+        super().__init__()
+        self._splits = splits
+
+    def expand(self, pipeline: Any) -> beam.PCollection:
+        """Share out the splits and read each of them."""
+        splits = pipeline | "Splits" >> beam.Create(list(enumerate(self._splits)))
+        read = beam.ParDo(_ReadSplit(len(self._splits))).with_outputs(main=ROWS)
+        return (splits | "ReadSplit" >> read)[ROWS]
+
+
+class Encode(beam.PTransform):
+    """`Part`s -> (partition, parcel), or what is counted if owners need not meet; tallies."""
+
+    def __init__(self, kind: Kind[Any], n_rows: int, spill: Spill | None = None) -> None:
+        """Args: the kind of the rows; about how many rows there are; as in `_add`."""
+        super().__init__()
+        self._step = _Encode(kind, n_rows, spill)
+
+    def expand(self, parts: beam.PCollection) -> Any:
+        """One step; what it makes of a part waits in the worker for more of the bundle."""
+        return parts | "EncodeRows" >> beam.ParDo(self._step).with_outputs(TALLY, main=ROWS)
+
+
+class Bound(beam.PTransform):
+    """(partition, parcel) -> what is counted; tallies, and what `_Bound` gives beside them."""
+
+    def __init__(
+        self, kind: Kind[Any], spill: Spill | None = None, joins: Sequence[tuple[int, Any]] = ()
+    ) -> None:
+        """Args: the kind of the rows; as in `_add`; what meets the parcels, as of `Kind.joins`."""
+        super().__init__()
+        self._step = _Bound(kind, spill)
+        self._joins = joins
+
+    def expand(self, parcels: beam.PCollection) -> Any:
+        """Bring all rows of an owner together, and keep those within the bounds."""
+        if self._joins:
+            known = parcels.pipeline | "KnownPeople" >> beam.Create(self._joins)
+            parcels = (parcels, known) | "WithPeople" >> beam.Flatten()
+        met = parcels | "MeetOwners" >> beam.GroupByKey()
+        outputs = beam.ParDo(self._step).with_outputs(TALLY, AGAIN, MET, main=ROWS)
+        return met | "BoundRows" >> outputs
+
+
+class SetAside(beam.PTransform):
+    """(number of split, rows in conflict) -> files of these rows with all their columns."""
+
+    def __init__(self, confidential: str, splits: list[Split]) -> None:
+        super().__init__()
+        self._step = _ReadAgain(confidential, splits)
+
+    def expand(self, places: beam.PCollection) -> beam.PCollection:
+        """Read each split again that has such rows."""
+        return places | "MeetInSplit" >> beam.GroupByKey() | "ReadAgain" >> beam.ParDo(self._step)
+
+
+class Count(beam.PTransform):
+    """What is counted -> its one exact sum; of a pair with those who met the rows, both together.
+
+    One file holds both, so they are of the same rows, whatever an engine repeats.
+    """
+
+    def __init__(self, kind: Kind[Any]) -> None:
+        super().__init__()
+        summed = kind.combine()
+        cut = kind.job.engine.runner is not Runner.LOCAL and is_large(summed)
+        self._sum = DenseTotal(summed) if cut else beam.CombineGlobally(summed)
+
+    def expand(self, counted: Any) -> beam.PCollection:
+        """Sum; in blocks if that is worth it."""
+        if not isinstance(counted, tuple):
+            return counted | "Sum" >> self._sum
+        rows, met = counted
+        parts = (rows | "Sum" >> self._sum, met) | "WithMet" >> beam.Flatten()
+        return parts | "OneKey" >> beam.Map(_one_key) | "Together" >> beam.GroupByKey()
+
+
+class Write(beam.PTransform):
+    """(The exact sum, tallies, ...) -> files of the confidential folder, and nothing else."""
+
+    def __init__(self, kind: Kind[Any]) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def expand(self, results: tuple[beam.PCollection, ...]) -> beam.PCollection:
+        """Write the arrays, and the sum of all tallies."""
+        kind, (total, *tallies) = self._kind, results
+        folder = kind.job.results
+        tally = (
+            tuple(tallies)
+            | "Tallies" >> beam.Flatten()
+            | "Tally" >> beam.CombineGlobally(TallyFn()).without_defaults()
+        )
+        _ = total | "WriteCounts" >> beam.ParDo(WriteArrays(folder, kind.arrays))
+        return tally | "WriteTally" >> beam.ParDo(WriteTally(folder, kind.job.bits))
 
 
 def _one_key(element: Any) -> tuple[int, Any]:
@@ -366,38 +434,75 @@ class _Sifting(beam.DoFn):
         """
         tally.update(found.tally)
         if found.rejects is not None:
-            set_aside(self._kind.job.confidential, source, found.rejects)
+            job = self._kind.job
+            if job.confidential:
+                set_aside(job.confidential, source, found.rejects)
+            elif job.fail_on_bad_rows:
+                raise InputError(f"input: a row breaks a rule: {found.rejects['reason'][0]}")
             tally["rows_rejected"] += len(found.rejects)
         return found.rows
 
 
-class _ReadEncode(_Sifting):
-    """(number, Split) -> (partition, parcel), or what is counted if owners need not meet; tally."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that were read together, and what beside them is no row.
 
-    def __init__(self, kind: Kind[Any], splits: list[Split], spill: Spill | None) -> None:
+    Attributes:
+        source: where it was read: the same if it is read again.
+        number: of the part there.
+        place: number of its first row there, above `ROW_BITS` bits the number of the source.
+        found: the rows, which may be none.
+        split: what it was read from; None: no file.
+    """
+
+    source: str
+    number: int
+    place: int
+    found: Sifted[Any]
+    split: Split | None = None
+
+
+class _ReadSplit(beam.DoFn):
+    """(number, Split) -> its `Part`s, first an empty one: an empty split counts no row, too."""
+
+    def __init__(self, n_splits: int) -> None:
+        # Where each split has two processors of this machine, one reads what the other encodes.
+        self._ahead = in_process.is_chosen() and 2 * n_splits <= in_process.local_workers()
+
+    def process(self, element: tuple[int, Split]) -> Iterator[Part]:
+        number, split = element
+        place, nothing = number << ROW_BITS, {"rows_read": 0, "rows_rejected": 0}
+        yield Part(split.name, 0, place, Sifted((), tally=nothing), split)
+        found = read_split(split)
+        for part, rows in enumerate(ahead(found) if self._ahead else found):
+            yield Part(split.name, part, place, rows, split)
+            place += len(rows.rows)
+
+
+class _Encode(_Sifting):
+    """What `Encode` does with each `Part`."""
+
+    def __init__(self, kind: Kind[Any], n_rows: int, spill: Spill | None) -> None:
         super().__init__(kind, spill)
-        n_rows = _rows_in(splits)
         self._partitions = kind.partitions(n_rows)
         self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
-        # Where each split has two processors of this machine, one reads what the other encodes.
-        self._ahead = in_process.is_chosen() and 2 * len(splits) <= in_process.local_workers()
 
     def start_bundle(self) -> None:
         self._waiting: list[Any] = []  # of several splits: many small files, large parcels
 
-    def process(self, element: tuple[int, Split]) -> Iterator[Any]:
-        number, split = element
-        tally, first = Counter({"rows_read": 0, "rows_rejected": 0}), 0
-        batches = read_split(split)
-        for part, found in enumerate(ahead(batches) if self._ahead else batches):
-            rows = self._valid(found, f"{split.name}#{part}", tally)
-            for start in range(0, len(rows), self._kind.encode_rows):
-                place = first + start
-                batch = rows.slice(start, self._kind.encode_rows)
-                encoded = self._kind.encode(batch, (number << ROW_BITS) + place, split)
-                valid = self._valid(encoded, f"{split.name}#row {place}", tally)
-                yield from self._sent(valid)
-            first += len(rows)
+    def process(self, part: Part) -> Iterator[Any]:
+        tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1
+        rows = self._valid(part.found, f"{part.source}#{part.number}", tally)
+        if part.found.timeless is not None:
+            votes = self._kind.votes_against(part.found.timeless, part.split)
+            tally.update(votes.tally)
+            if len(votes.rows):
+                yield from self._sent(votes.rows)
+        for start in range(0, len(rows), self._kind.encode_rows):
+            batch = rows.slice(start, self._kind.encode_rows)
+            encoded = self._kind.encode(batch, part.place + start, part.split)
+            valid = self._valid(encoded, f"{part.source}#row {first + start}", tally)
+            yield from self._sent(valid)
         yield TaggedOutput(TALLY, tally)
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -430,7 +535,8 @@ def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
             refused.append(text_of_rejects(batch.malformed, split.schema))
         for table in refused:
             yield Sifted(batch.rows[:0], table, tally={"rows_read": len(table)})
-        yield Sifted(batch.rows, tally={"rows_read": len(batch.rows)})
+        tally = {"rows_read": len(batch.rows)}
+        yield Sifted(batch.rows, tally=tally, timeless=batch.timeless)
 
 
 class _Bound(_Sifting):

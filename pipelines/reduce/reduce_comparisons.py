@@ -90,7 +90,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         return self.job.columns.event is not None
 
     def encode(
-        self, batch: pa.RecordBatch, place: int, split: Split
+        self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
         pseudonyms, naming = keyed_hash, Naming.BARE
@@ -116,6 +116,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             tally["refusals_sent"] = len(refused)
             rows = OwnedRows.concatenate([rows, refused])
         return Sifted(rows, found.rejects, found.valid, tally=tally)
+
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
+        if not self.job.people_vote:
+            return Sifted(())
+        refused = refusals(pa.Table.from_batches([batch]), self.job.columns, self.keyed_hash)
+        return Sifted(refused, tally={"refusals_sent": len(refused)})
 
     def _weights(self, rows: Comparisons) -> dict[str, int]:
         """The tally of weights of rows that are counted as they are; ties count if not dropped."""

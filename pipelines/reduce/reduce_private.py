@@ -53,7 +53,7 @@ class AnswersKind(Kind[ReduceAnswers]):
             self._table = read_epsilon_table(epsilons.table)
 
     def encode(
-        self, batch: pa.RecordBatch, place: int, split: Split
+        self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[Answers | PrivateAnswers]:
         job, coins, keyed_hash = self.job, system_bits(), None
         if self.meets_owners:

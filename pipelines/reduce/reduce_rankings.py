@@ -26,6 +26,7 @@ from hushrank.pipelines.reduce.kind import (
     pack_votes,
     partitions_of,
     slices,
+    votes_against,
     votes_met,
     with_votes,
 )
@@ -121,7 +122,7 @@ class RankingsKind(Kind[ReduceRankings]):
             self._table = read_epsilon_table(epsilons.table)
 
     def encode(
-        self, batch: pa.RecordBatch, place: int, split: Split
+        self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private] | Sifted[PairAnswers]:
         job, columns = self.job, self.job.columns
         if isinstance(columns, PairColumns):
@@ -239,27 +240,39 @@ class CountRankingsKind(RankingsKind):
         """As many rows as a batch of ballots has, so that no ballot is cut in two."""
         return max(BLOCK_RANKINGS, preflib.BATCH_ROWS)
 
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """`Pieces` of a batch in long form, else `Rankings`, as also ballots of PrefLib are.
 
         If people vote, their votes are beside them.
         """
+        batch = self._counted(batch)
+        found = self._encoded(batch, split)
+        if not self.job.people_vote:
+            return found
+        return with_votes(found, batch, self.job.columns.user, self.keyed_hash)
+
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
+        if not self.job.people_vote:
+            return Sifted(())
+        batch = self._counted(batch)
+        none = self.encode(batch[:0], 0, split)
+        return votes_against(none, batch, self.job.columns.user, self.keyed_hash)
+
+    def _counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the contest that is counted; before votes, as what ranks nothing has none."""
         job, columns = self.job, self.job.columns
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
-        if isinstance(columns, RankColumns):  # before votes: a row that ranks nothing casts none
+        if isinstance(columns, RankColumns):
             batch = ranked_rows(batch, columns.rank, job.reading)
-        found = self._encoded(batch, split)
-        if not job.people_vote:
-            return found
-        return with_votes(found, batch, columns.user, self.keyed_hash)
+        return batch
 
-    def _encoded(self, batch: pa.RecordBatch, split: Split) -> Sifted[Any]:
+    def _encoded(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
         job, columns = self.job, self.job.columns
         how = (job.catalogue, NO_EPSILONS, None, self.keyed_hash)
         if isinstance(columns, RankColumns):
             pieces = encode_ranks(batch, columns, *how)
-            if split.file.format is not FileFormat.PREFLIB:
+            if split is None or split.file.format is not FileFormat.PREFLIB:
                 return pieces
             found = self.assembled(pieces.rows)
             rejects = _in_one_table(pieces.rejects, found.rejects)
@@ -299,9 +312,11 @@ class CountRankingsKind(RankingsKind):
     ) -> Iterator[Sifted[Any]]:
         """At most L rankings of each person, or all rankings of people whom nobody names."""
         parcels, job, most = list(parcels), self.job, CROWD * self._partition_items
-        if job.people_vote and (votes := votes_met(parcels, spill)) is not None:
-            yield votes
-            return
+        if job.people_vote:  # an item that does not fit changes the ranking that the rows make
+            whole = isinstance(job.columns, RankColumns)
+            if (votes := votes_met(parcels, spill, whole=whole)) is not None:
+                yield votes
+                return
         if has_copies(fetch(parcels[0][1], spill)):
             for part in slices(parcels, spill, rankings_of_blob, most, _first_word):
                 merged = merge_copies(part)

@@ -18,6 +18,7 @@ from hushrank.pipelines.reduce.kind import (
     pack_votes,
     partitions_of,
     slices,
+    votes_against,
     votes_met,
     with_votes,
 )
@@ -31,6 +32,7 @@ from hushrank.transforms.responses.answer_counts import (
     MeasurementsFn,
     RandomizedSums,
     RandomizedSumsFn,
+    SheetTotalsFn,
     randomized_sums,
 )
 from hushrank.transforms.responses.answer_sheets import (
@@ -62,13 +64,19 @@ class ResponsesKind(Kind[ReduceResponses]):
         typed = [_with_cell_types(head, file, columns) for file, head in known]
         return plan_files(job.files, columns, typed)
 
-    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Any]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """`Responses`, with votes beside them if people vote."""
         job = self.job
         found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash, job.sheets)
         if not job.people_vote:
             return found
         return with_votes(found, batch, job.columns.user, self.keyed_hash)
+
+    def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
+        if not self.job.people_vote:
+            return Sifted(())
+        none = self.encode(batch[:0], 0, split)
+        return votes_against(none, batch, self.job.columns.user, self.keyed_hash)
 
     def partitions(self, n_rows: int) -> int:
         cells = len(self.job.catalogue) if isinstance(self.job.columns, WideColumns) else 1
@@ -116,12 +124,16 @@ class ResponsesKind(Kind[ReduceResponses]):
 
     def combine(self) -> beam.CombineFn:
         n_items = len(self.job.catalogue)
+        if self.job.totals is not None:
+            return SheetTotalsFn(self.job.totals)
         if self.job.local is None:
             return MeasurementsFn(n_items)
         return RandomizedSumsFn(self.job.local, n_items)
 
     def arrays(self, total: RandomizedSums | NDArray[np.int64]) -> Arrays:
-        return total.arrays() if isinstance(total, RandomizedSums) else {"y": total}
+        if isinstance(total, RandomizedSums):
+            return total.arrays()
+        return {"y" if self.job.totals is None else "sheets": total}
 
 
 def _with_cell_types(head: Head, file: InputFile, columns: ResponseColumns | WideColumns) -> Head:

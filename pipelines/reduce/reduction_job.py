@@ -59,7 +59,8 @@ class Reduction:
         catalogue: the public items.
         key: the run's secret; it makes the pseudonyms of people, and with the rows it decides which
             rows are kept.
-        confidential: folder for everything that holds private data.
+        confidential: folder for everything that holds private data; empty: the graph is a part of
+            somebody else's, which writes nothing, so rows that break a rule are left out.
         fail_on_bad_rows: raise, before anything is drawn or released, if a row breaks a rule.
         people_vote: count as well of how many people the rows fit (`privacy.look`).
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.pipelines.reduce.reduction_job import Reduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource
@@ -15,13 +16,14 @@ from hushrank.transforms.responses.whole_sheets import SheetRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceResponses(Reduction):
-    """One reduction of test answers to pairwise differential measurements.
+    """One reduction of test answers to pairwise differential measurements, or to totals.
 
     Attributes:
         max_answers: K, the most answers of one person that count.
         duplicates: which of several answers of one person to one item counts.
         local: randomise answers before they are counted; None: count them exactly.
         sheets: which sheets count as a whole; None: all, and a blank was not asked.
+        totals: count right less wrong answers and raw scores instead, of whole sheets; None: pairs.
     """
 
     columns: ResponseColumns | WideColumns
@@ -29,6 +31,7 @@ class ReduceResponses(Reduction):
     duplicates: Duplicates
     local: LocalAnswers | None = None
     sheets: SheetRules | None = None
+    totals: SheetShape | None = None
 
     @property
     def bits(self) -> BitsUsed:

@@ -9,7 +9,9 @@ import pytest
 
 from hushrank.experiments.rdp.rdp import FIGURES
 from hushrank.experiments.xsc.xsc import APPLICATION
+from hushrank.experiments.xsc.xsc_paper import PRINTED
 from hushrank.experiments.xsc.xsc_scenarios import scenarios
+from hushrank.experiments.xsc.xsc_tables import NOT_AT_HAND, TABLES, series_of
 
 XSC = "Xu–Sun–Cheng, adaptive debiased randomised response"
 RDP = "Xu–Sun–Cheng, ε-ranking differential privacy"
@@ -57,6 +59,47 @@ def test_every_command_names_an_experiment(checkout: Path, title: str) -> None:
     known = WHAT_THERE_IS[title][2]
     assert named <= known
     assert len(named) >= len(known) - 1
+
+
+def test_every_cell_of_the_tables_stands_beside_the_printed_number(checkout: Path) -> None:
+    """Tables 3 to 11 of [XSC]: ours and its standard error, theirs, and the ratio of the two."""
+    text = section((checkout / "docs" / "reproduction.md").read_text(), XSC)
+    for table in TABLES:
+        (block,) = re.findall(rf"^\*\*Table {table.number}\*\* .*?(?=^$\n^[^|])", text, re.M | re.S)
+        heading, _, head, _, *lines = block.splitlines()
+        columns = [cell.strip() for cell in head.split("|")[2:-1]]
+        shown = {
+            (cells[0].strip(), column): cell.strip()
+            for line in lines
+            for cells in [line.strip("|").split("|")]
+            for column, cell in zip(columns, cells[1:], strict=True)
+        }
+        printed = [cell for cell in PRINTED if cell.table == table.number]
+        assert (NOT_AT_HAND in heading) == (not printed)
+        assert all(re.match(r"\d\.\d{4} \(\d\.\d{4}\)", cell) for cell in shown.values())
+        for cell in printed:
+            people = "" if cell.setting.L is None else f"L = {cell.setting.L}"
+            numbers = shown.pop((series_of((cell.setting, cell.method, cell.metric)), people))
+            ours, theirs, ratio = numbers.split("; ")
+            assert theirs == f"{cell.mean:.4f}"
+            rounding = 0.005 + 0.00005 / cell.mean
+            assert abs(float(ours.split()[0]) / cell.mean - float(ratio)) < rounding
+        if printed:
+            assert all(cell.endswith("; none") for cell in shown.values())
+
+
+def test_the_printed_errors_on_the_cars_stand_on_the_page(checkout: Path) -> None:
+    """Table 2 of [XSC]: without the file there is nothing of ours to put beside them."""
+    text = section((checkout / "docs" / "reproduction.md").read_text(), XSC)
+    head, *lines = re.findall(
+        r"^\| (?:link|logistic|probit) \| (.*0\.0\d.*|`debiased-rr`.*) \|$", text, re.M
+    )
+    methods = re.findall(r"`([\w-]+)`", head)
+    cells = [cell for cell in PRINTED if cell.table == 2]
+    for link, line in zip(("logistic", "probit"), lines[:2], strict=True):
+        shown = dict(zip(methods, line.split(" | "), strict=True))
+        of = {c.method: f"{c.mean:.4f} ({c.se:.4f})" for c in cells if c.setting.link == link}
+        assert shown == of
 
 
 def test_numbers_are_read_from_lists_and_ranges() -> None:

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.report import page as report
 from hushrank.flows.run import reader_process as reduction
@@ -133,8 +134,8 @@ class Fault:
 def drawn_job_of(config: Path) -> Job:
     """A job whose run died between the draw and the publication."""
     job = prepare_job(read_survey(config))
-    reserve(job)
-    reduce(job, SharedReducer())
+    reserve(job, MEMORY)
+    reduce(job, SharedReducer().run)
     draw(job, Exact(job.work))
     return job
 

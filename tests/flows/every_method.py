@@ -51,6 +51,12 @@ def _responses(method: str, privacy: dict[str, Any], **more: Any) -> dict[str, A
     return {"input": {"kind": "responses"}, "privacy": privacy, "method": method, **more}
 
 
+def _sheets(method: str, privacy: dict[str, Any]) -> dict[str, Any]:
+    """Test answers of which only whole sheets count."""
+    rows = {"kind": "responses", "missing": "set-aside"}
+    return {"input": rows, "privacy": privacy, "method": method}
+
+
 def _rankings(method: str, **privacy: Any) -> dict[str, Any]:
     kind = {"kind": "rankings", "columns": {}}
     return {"input": kind, "privacy": {**BALLOTS, **privacy}, "method": method}
@@ -92,6 +98,10 @@ BITS = {
     "spectral, look": NOISE | KEYED,
     "spectral, sparse": NOISE | KEYED,
     "spectral, even": NOISE | KEYED,
+    "totals": NOISE | KEYED,
+    "totals, look": NOISE | KEYED,
+    "totals, gaussian": NOISE | KEYED,
+    "auto, test": NOISE | KEYED,
     "spectral-rr": FLIPS | KEYED,
     "spectral-rr, sparse": FLIPS | KEYED,
     "kemeny": FLIPS | KEYED,
@@ -137,6 +147,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "spectral, look": _responses("spectral", {**PER_PERSON, **LOOK}),
     "spectral, sparse": _responses("spectral", PER_PERSON, spectral=SPARSE),
     "spectral, even": _responses("spectral", PER_PERSON, spectral={"graph": "even", "degree": 2}),
+    "totals": _sheets("totals", PER_PERSON),
+    "totals, look": _sheets("totals", {**PER_PERSON, **LOOK}),
+    "totals, gaussian": _sheets("totals", {**GAUSSIAN, "adjacency": "add-remove"}),
+    "auto, test": _sheets("auto", PER_PERSON),
     "spectral-rr": _responses("spectral-rr", SHEETS),
     "spectral-rr, sparse": _responses("spectral-rr", SHEETS, spectral=SPARSE),
     "kemeny": _rankings("kemeny"),

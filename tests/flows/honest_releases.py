@@ -24,6 +24,7 @@ STREAM = {"nights": 6, "participations": 2, "gap": 2, "show": {"window": 3}, "fi
 GROUPS = {"column": "team", "values": ["red", "blue"]}
 ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
 ADDED = {"privacy__adjacency": "add-remove"}
+BOOKLETS = {"A": ITEMS[:3], "B": ITEMS[1:]}
 SPLIT = {"input__ties": "split"}
 WEIGHTS = {"input__columns__weight": "weight", "privacy__max_weight": 1.5}
 HEAVY = {"privacy__bounding": "weights", "privacy__distinct_pairs": True}
@@ -150,7 +151,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "responses, booklets": (
         "spectral",
         {
-            "input__booklets": {"A": ITEMS[:3], "B": ITEMS[1:]},
+            "input__booklets": BOOKLETS,
             "input__missing": "wrong",
             "privacy__max_contributions": 3,
         },
@@ -165,6 +166,16 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "privacy__max_contributions": 3,
         },
     ),
+    "totals, blanks are wrong": ("totals", {"input__missing": "wrong"}),
+    "totals of booklets, added": (
+        "totals",
+        {**ADDED, "input__booklets": BOOKLETS, "privacy__max_contributions": 3},
+    ),
+    "totals of many items": (
+        "totals",
+        {"items": {"count": 45}, "input__missing": "wrong", "privacy__max_contributions": 45},
+    ),
+    "auto, blanks not asked": ("auto, test", {"input__missing": None}),
     "responses, whole sheets": ("spectral", {"input__missing": "set-aside"}),
     "responses at the source": (
         "spectral-rr",

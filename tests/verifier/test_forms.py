@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from hushrank.flows.certificate.build import (
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.methods.registry import facts_of_methods
+from hushrank.flows.release.release import Release, schema
+from hushrank.flows.release.released import ReleasedRecord, all_records
+from hushrank.flows.release.scale import UNITS
+from hushrank.flows.release.software import LIBRARIES
+from hushrank.flows.trust.certificate.build import (
     BOUNDED,
     BUDGET_BEFORE,
     FAILS,
@@ -26,14 +34,7 @@ from hushrank.flows.certificate.build import (
     SPANS_LINES,
     WEIGHED,
 )
-from hushrank.flows.certificate.model import Certificate
-from hushrank.flows.certificate.software import LIBRARIES
-from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.methods.registry import facts_of_methods
-from hushrank.flows.release.release import Release, schema
-from hushrank.flows.release.scale import UNITS
+from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.randomness import BitSource
 from hushrank.verifier import verify_release as verifier
@@ -44,6 +45,8 @@ FROM_ITEMS = {"first_code"}  # a key of section items that says how rows are rea
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field may hold, in whatever collection."""
+    if annotation is ReleasedRecord:
+        return [*all_records().values()]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) in (Literal, None):

@@ -33,6 +33,7 @@ from hushrank.privacy.sensitivity import (
     exposures_sensitivity,
     outcomes_sensitivity,
     pair_counts_sensitivity,
+    sheet_totals_sensitivity,
     tie_counts_sensitivity,
     win_counts_sensitivity,
     win_loss_sensitivity,
@@ -187,6 +188,23 @@ def test_sensitivity_of_measurements(adjacency, answers, items, data):
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     found = norms(measurement_sensitivity(params, items, edges, degree))
     assert verifier.measurements(answers, sides, items, edges, degree) == found
+
+
+@FEW
+@given(
+    st.sampled_from(Adjacency),
+    st.integers(1, 9),
+    st.integers(2, 9),
+    st.integers(1, 9),
+    st.integers(1, 90),
+)
+def test_sensitivity_of_totals_of_sheets(adjacency, answers, items, answer_weight, sheet_weight):
+    params = PrivacyParams(
+        unit=Unit.USER, adjacency=adjacency, epsilon=1.0, max_contributions=answers
+    )
+    sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
+    found = norms(sheet_totals_sensitivity(params, items, answer_weight, sheet_weight))
+    assert verifier.sheet_totals(answers, sides, items, answer_weight, sheet_weight) == found
 
 
 @FEW

@@ -112,6 +112,8 @@ class Sifted(Generic[Rows]):
         valid: mask of the valid rows among those that were read; None: all.
         places: places in the input of other rows that are set aside too; None: none.
         tally: confidential counts of other events.
+        timeless: rows as read that were set aside before, because their time cannot be read; None:
+            none.
     """
 
     rows: Rows
@@ -119,6 +121,7 @@ class Sifted(Generic[Rows]):
     valid: Mask | None = None
     places: NDArray[np.int64] | None = None
     tally: dict[str, int] = field(default_factory=dict)
+    timeless: pa.RecordBatch | None = None
 
 
 def sift(batch: pa.RecordBatch, rules: Rules) -> tuple[Mask, pa.Table | None]:

@@ -33,25 +33,17 @@ EXTRAS: Mapping[str, Extra] = {
     ),
     "collect": Extra("Starlette and uvicorn", ("starlette", "uvicorn")),
     "delta": Extra("deltalake", ("deltalake",)),
-    "gcp": Extra(
-        "the libraries of Google Cloud", ("google.cloud.storage", "google.cloud.dataflow")
-    ),
+    "gcp": Extra("Beam's libraries for Dataflow", ("google.cloud.dataflow", "apitools")),
     "iceberg": Extra("pyiceberg", ("pyiceberg",)),
     "otel": Extra(
         "the OpenTelemetry exporter",
         ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     ),
-    "preflib": Extra("preflibtools", ("preflibtools",)),
-    "prefect": Extra("Prefect", ("prefect",)),
     "report": Extra("resvg-py", ("resvg_py",)),
     "reproduce": Extra("matplotlib", ("matplotlib",)),
     "s3": Extra("s3fs", ("s3fs",)),
     "towers": Extra("JAX", ("jax",)),
 }
-
-
-class LibraryMissing(OSError):  # noqa: N818 - what is missing is the fault
-    """A place cannot be used for want of an extra; its `strerror` is the `remedy`."""
 
 
 def remedy(extra: str) -> str:

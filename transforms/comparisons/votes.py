@@ -90,10 +90,14 @@ class PeopleRows:
             fit, unfit = (np.add.reduceat(counts[order], places) for counts in (fit, unfit))
         return PeopleRows(self.first[once], self.second[once], fit, unfit)
 
-    @property
-    def n_fit(self) -> int:
-        """How many people say "fits": some of their rows do, and at least as many as do not."""
-        return int(np.count_nonzero((self.fit > 0) & (self.fit >= self.unfit)))
+    def n_fit(self, *, whole: bool = False) -> int:
+        """How many people say "fits": some of their rows do, and at least as many as do not.
+
+        Args:
+            whole: a person's rows are one answer together, so no row may be unfit.
+        """
+        most = 0 if whole else self.fit
+        return int(np.count_nonzero((self.fit > 0) & (self.unfit <= most)))
 
     def blobs(self, n_partitions: int) -> Iterator[tuple[int, int, bytes]]:
         """Cut people into partitions, the same for every reader; empty ones are left out.
@@ -186,7 +190,7 @@ def votes_of(pieces: Iterable[OwnedRows]) -> Votes:
     people = PeopleRows.none()
     for rows in pieces:
         people = PeopleRows.merged([people, _people_in(rows)])
-    fit = people.n_fit
+    fit = people.n_fit()
     return Votes(fit, len(people) - fit, int(people.unfit.sum()))
 
 

@@ -112,8 +112,17 @@ class PCollection:
         """Elements, in order."""
         return self._elements
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """Where other collections start."""
+        return Pipeline()
+
     def __or__(self, transform: PTransform) -> Any:
         return transform._run(self)
+
+    def _followed_by(self, fn: DoFn, tags: tuple[str, ...], main: str) -> _Step:
+        """The step that does `fn` with each element."""
+        return _Step(fn, self.elements, tags, main)
 
     def _summed(self, fn: CombineFn) -> Any:
         """The accumulator of all elements."""
@@ -126,8 +135,12 @@ class PCollection:
 class PTransform:
     """A step; `"Label" >> step` is the step itself, because nobody looks at the graph."""
 
-    def _run(self, collection: Any) -> Any:
+    def expand(self, collection: Any) -> Any:
+        """The steps of a composite one."""
         raise NotImplementedError
+
+    def _run(self, collection: Any) -> Any:
+        return self.expand(collection)
 
     def __rrshift__(self, label: str) -> Self:
         return self
@@ -199,7 +212,7 @@ class ParDo(PTransform):
     def _run(self, collection: PCollection) -> Any:
         if self._tags is None:
             return PCollection(list(itertools.chain(*_bundles(self._all, collection.elements))))
-        step = _Step(self._fn, collection.elements, (*self._tags, self._main), self._main)
+        step = collection._followed_by(self._fn, (*self._tags, self._main), self._main)
         return {tag: _Output(step, tag) for tag in (*self._tags, self._main)}
 
     def _all(self, elements: Sequence[Any]) -> list[Any]:
@@ -216,6 +229,35 @@ def outputs_of_bundle(fn: DoFn, elements: Iterable[Any]) -> Iterator[Any]:
     for last in fn.finish_bundle() or ():
         yield last.value
     fn.teardown()
+
+
+class _Both(DoFn):
+    """Two steps as one: each output of the first is an element of the second, and is not kept."""
+
+    def __init__(self, first: DoFn, second: DoFn) -> None:
+        self._steps = (first, second)
+
+    def setup(self) -> None:
+        self._first, self._second = map(copy.copy, self._steps)  # each bundle has its own
+        self._first.setup()
+        self._second.setup()
+
+    def start_bundle(self) -> None:
+        self._first.start_bundle()
+        self._second.start_bundle()
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        for each in self._first.process(element) or ():
+            yield from self._second.process(each) or ()
+
+    def finish_bundle(self) -> Iterable[Any]:
+        for last in self._first.finish_bundle() or ():
+            yield from map(WindowedValue, self._second.process(last.value) or ())
+        yield from self._second.finish_bundle() or ()
+
+    def teardown(self) -> None:
+        self._first.teardown()
+        self._second.teardown()
 
 
 class _Step:
@@ -289,6 +331,13 @@ class _Output(PCollection):
     @property
     def elements(self) -> list[Any]:
         return self._step.output(self._tag)
+
+    def _followed_by(self, fn: DoFn, tags: tuple[str, ...], main: str) -> _Step:
+        """If it is the one output of a step that nobody asked yet, both steps are done as one."""
+        step = self._step
+        if step._done or list(step._found) != [self._tag]:
+            return super()._followed_by(fn, tags, main)
+        return _Step(_Both(step._fn, fn), step._elements, tags, main)
 
     def _summed(self, fn: CombineFn) -> Any:
         found = self._step.summed(fn) if self._tag == self._step._main else None

@@ -45,7 +45,7 @@ def randomize_rankings(
 ) -> PrivateRankings:
     """Cross the trust boundary: replace every ranking by a synthetic one of the same items.
 
-    Guarantee: epsilon-ranking DP for each ranking with its own epsilon ([RDP] Theorem 1, Lemma 3),
+    Guarantee: epsilon-ranking DP for each ranking with its own epsilon ([RDP] Lemmas 1 to 3),
     if `bits.safe`; between any two rankings of the same m items `mallows.whole_ranking_epsilon` or
     `laplace_ranks.whole_ranking_epsilon`. Not hidden: which items were ranked, and how many.
 

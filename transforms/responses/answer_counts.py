@@ -20,6 +20,7 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomize_answers,
     randomized_measurements,
 )
+from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.dense_sums import (
     ArraySumFn,
@@ -53,6 +54,24 @@ class MeasurementsFn(ArraySumFn):
         for tile in item_tiles(self._n_items):
             y[tile] += measurements_of_answers(*columns, self._n_items, *tile)
         return y
+
+
+class SheetTotalsFn(ArraySumFn):
+    """PCollection[Responses] -> entries of whole sheets, shape (shape.n_entries,), int64.
+
+    An element holds all answers of its people, of which each is to all items of one booklet.
+    """
+
+    def __init__(self, totals: SheetShape) -> None:
+        self._totals = totals
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._totals.n_entries,)
+
+    def add_input(self, entries: Counts, sheets: Responses) -> Counts:
+        entries += self._totals.count(sheets.person, sheets.item, sheets.correct)
+        return entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from hushrank.transforms.common.extras import LibraryMissing, remedy
-
 if TYPE_CHECKING:
     from google.cloud import storage
 
@@ -72,8 +70,7 @@ class CloudPath:
     """Object in a bucket, or the folder of the objects whose names begin with `name/`.
 
     `/` joins it as it joins a `pathlib.Path`. Methods that ask the store raise PermissionError,
-    FileNotFoundError, or another OSError if the store does not answer; LibraryMissing without the
-    extra `gcp`.
+    FileNotFoundError, or another OSError if the store does not answer.
     """
 
     bucket: str
@@ -277,14 +274,12 @@ def _how(patience: float) -> dict[str, Any]:
 @contextlib.contextmanager
 def _explained(path: CloudPath) -> Iterator[None]:
     """Raise errors of the store as `OSError`s, like those of files."""
+    import requests
+    from google.api_core import exceptions as api
+    from google.auth import exceptions as auth
+    from google.cloud.storage import exceptions as media
+
     where = str(path)
-    try:
-        import requests
-        from google.api_core import exceptions as api
-        from google.auth import exceptions as auth
-        from google.cloud.storage import exceptions as media
-    except ModuleNotFoundError:
-        raise LibraryMissing(errno.ENOSYS, remedy("gcp"), where) from None
     try:
         yield
     except api.NotFound:

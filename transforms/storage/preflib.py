@@ -5,10 +5,9 @@ item 2 first, then items 1 and 4 at the same rank. Here each ballot becomes a pe
 file and a running number, because PrefLib names nobody. So two ballots of one person in two files
 count as two people.
 
-preflibtools parses the orders, but it ignores what it does not understand. So every line is checked
-against the format first, and lines that break a rule are returned separately; which lines these are
-is private, like the rest of a ballot. The items come from the header alone, so they do not depend
-on anybody's ballot: they are public, as a catalogue must be.
+Every line is checked against the format before it is parsed. Lines that break a rule are returned
+separately; which lines these are is private, like the rest of a ballot. The items come from the
+header alone, so they do not depend on anybody's ballot: they are public, as a catalogue must be.
 
 References:
     [MW13] Mattei, Walsh. PrefLib: a library for preferences. 2013.
@@ -19,26 +18,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
-from typing import IO, TYPE_CHECKING
+from itertools import takewhile
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError, to_numpy
-
-if TYPE_CHECKING:
-    from preflibtools.instances import OrdinalInstance
 
 USER, ITEM, RANK = "user", "item", "rank"  # columns of the rows
 SCHEMA = pa.schema([(USER, pa.string()), (ITEM, pa.string()), (RANK, pa.int64())])
 KINDS = ("soc", "soi", "toc", "toi")  # strict or with ties, complete or incomplete
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
 HEADER_BYTES = 1 << 20  # the header must end within the first MiB
-BLOCK_BYTES = 1 << 20  # bytes of ballots parsed at a time; preflibtools takes 40 times as many
+BLOCK_BYTES = 1 << 20  # bytes of ballots parsed at a time
 # More than any ballot has items, whose names must fit into the header: no ballot is cut in two.
 BATCH_ROWS = 1 << 16
 MOST_PEOPLE = 1_000_000  # most people of one line, if the header does not say how many voted
@@ -54,6 +49,7 @@ _UNCOUNTED = (
     " it tells where the header ends, so that no ballot is read as a part of it"
 )
 _NUMBER_ALTERNATIVES = re.compile(rb"# NUMBER ALTERNATIVES: ([0-9]{1,9})\s*$")
+_NAME = re.compile(r"# ALTERNATIVE NAME ([0-9]{1,9}): (.*)")
 _KNOWN = "# ALTERNATIVE NAME 1: ..., as PrefLib writes it since 2022"
 
 Integers = NDArray[np.int64]
@@ -125,31 +121,32 @@ def read_header(path: str, head: bytes) -> Header:
         head: the beginning of the file.
 
     Raises:
-        InputError: there is no header in this format, or it contradicts itself; or preflibtools is
-            not installed.
+        InputError: there is no header in this format, or it contradicts itself.
     """
     whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no cut line
     head_lines, counted = _header_lines(whole)
     lines = _text(path, b"\n".join(head_lines)).split("\n")
     ending = path.rpartition(".")[2].lower()
-    need("preflib", path)
-    instance = _instance(ending)
+    names = {int(found[1]): found[2].strip() for found in map(_NAME.match, lines) if found}
+    told = dict(line[2:].split(": ", 1) for line in lines if ": " in line)
+    kind = told.get("DATA TYPE", ending).strip()
     try:
-        instance.parse(lines, header_only=True)
+        voters, alternatives = (
+            int(told.get(key, 0)) for key in ("NUMBER VOTERS", "NUMBER ALTERNATIVES")
+        )
     except ValueError:
         raise _error(path, "a number in the header is not one") from None
-    names = {number: name.strip() for number, name in instance.alternatives_name.items()}
-    rule = _broken_rule(instance.data_type, ending, names, instance.num_alternatives)
+    rule = _broken_rule(kind, ending, names, alternatives)
     if rule is not None:
         raise _error(path, rule)
     if not counted:
         raise _error(path, _UNCOUNTED)
     numbers = sorted(names)
     return Header(
-        kind=instance.data_type,
+        kind=kind,
         names=tuple(names[number] for number in numbers),
         numbers=np.array(numbers, np.int64),
-        voters=instance.num_voters or None,
+        voters=voters or None,
         lines=len(lines),
     )
 
@@ -280,31 +277,36 @@ def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ball
 
 
 def _parsed(texts: pa.Array, header: Header) -> Ballots:
-    """Parse lines that have the form of a ballot."""
-    instance = _instance(header.kind)
-    instance.parse(texts.to_pylist())
-    # Not from the instance, which loses a count if two lines hold the same order.
-    counts = pc.utf8_trim_whitespace(pc.list_element(pc.split_pattern(texts, ":"), 0))
-    return _ballots_of(instance.orders, to_numpy(counts.cast(pa.int64())), header)
+    """Parse lines that have the form of a ballot: all their characters are ASCII.
 
-
-def _ballots_of(
-    orders: Sequence[tuple[tuple[int, ...], ...]], people: Integers, header: Header
-) -> Ballots:
-    """Read orders as groups of tied alternatives; unknown ones get a code above all others."""
-    groups = list(chain.from_iterable(orders))
-    sizes = np.fromiter(map(len, groups), np.int64, len(groups))
-    n_groups = np.fromiter(map(len, orders), np.int64, len(orders))
-    alternatives = np.fromiter(chain.from_iterable(groups), np.int64, int(sizes.sum()))
+    A number outside braces is a group of its own, and numbers inside share the group that begins at
+    their brace. An item that the header does not name gets a code above all others.
+    """
+    parts = pc.split_pattern(texts, ":", max_splits=1)
+    people = pc.utf8_trim_whitespace(pc.list_element(parts, 0)).cast(pa.int64())
+    orders = ";".join(pc.list_element(parts, 1).to_pylist())
+    characters = np.frombuffer(orders.encode(), np.uint8)
+    at = np.arange(len(characters))
+    digit = (characters >= ord("0")) & (characters <= ord("9"))
+    first = digit & ~np.concatenate([[False], digit[:-1]])
+    starts = np.flatnonzero(first)
+    ends = np.flatnonzero(digit & ~np.concatenate([digit[1:], [False]]))
+    number = np.cumsum(first)[digit] - 1
+    worth = 10.0 ** (ends[number] - at[digit]) * (characters[digit] - ord("0"))
+    alternatives = np.bincount(number, worth, len(starts)).astype(np.int64)  # of at most 9 digits
+    opened = np.maximum.accumulate(np.where(characters == ord("{"), at, -1))
+    closed = np.maximum.accumulate(np.where(characters == ord("}"), at, -1))
+    group = np.where(opened[starts] > closed[starts], opened[starts], starts)
+    ballot = np.cumsum(characters == ord(";"))[starts]
+    lengths = np.bincount(ballot, minlength=len(texts))
     place = np.minimum(np.searchsorted(header.numbers, alternatives), len(header.numbers) - 1)
-    known = header.numbers[place] == alternatives
-    rank = np.arange(len(groups)) - np.repeat(np.cumsum(n_groups) - n_groups, n_groups)
-    ballot = np.repeat(np.arange(len(orders)), n_groups)
+    groups = np.cumsum(np.diff(group, prepend=-1) != 0)  # so far, in all ballots together
+    before = np.concatenate([[0], groups])[np.cumsum(lengths) - lengths]
     return Ballots(
-        items=np.where(known, place, len(header.numbers)),
-        ranks=np.repeat(rank + 1, sizes),
-        lengths=np.bincount(np.repeat(ballot, sizes), minlength=len(orders)),
-        people=people,
+        items=np.where(header.numbers[place] == alternatives, place, len(header.numbers)),
+        ranks=groups - np.repeat(before, lengths),
+        lengths=lengths,
+        people=to_numpy(people),
     )
 
 
@@ -358,14 +360,6 @@ def _rows(
 
 def _dictionary(codes: Integers, values: pa.Array) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), values)
-
-
-def _instance(kind: str) -> OrdinalInstance:
-    from preflibtools.instances import OrdinalInstance  # takes a third of a second
-
-    instance = OrdinalInstance()
-    instance.data_type = kind
-    return instance
 
 
 def _broken_rule(kind: str, ending: str, names: dict[int, str], alternatives: int) -> str | None:

@@ -437,7 +437,10 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
             for batch in _of_window(_of_partitions(read(stream, split), split), split):
                 rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
                 rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
-                yield ReadBatch(rows, batch.malformed, rejects)
+                timeless = batch.timeless
+                if timeless is not None:
+                    timeless, _ = set_unreadable_apart(timeless, split.identities)
+                yield ReadBatch(rows, batch.malformed, rejects, timeless)
         check_unchanged(split.file)
     except Exception as error:  # another content than that which was cut may break anything
         check_unchanged(split.file)
@@ -465,12 +468,14 @@ def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch
         return
     for batch in batches:
         inside, broken = window.select(batch.rows.column(window.column))
-        rejects = batch.rejects
+        rejects, timeless = batch.rejects, None
         if broken.any():
-            reasons = pa.array([TIMELESS] * int(broken.sum()), pa.string())
-            rejects = (*rejects, as_rejects(batch.rows.filter(pa.array(broken)), reasons))
+            timeless = batch.rows.filter(pa.array(broken))
+            reasons = pa.array([TIMELESS] * len(timeless), pa.string())
+            rejects = (*rejects, as_rejects(timeless, reasons))
+            timeless = timeless.select(split.schema.names)
         rows = batch.rows.filter(pa.array(inside)).select(split.schema.names)
-        yield ReadBatch(rows, batch.malformed, rejects)
+        yield ReadBatch(rows, batch.malformed, rejects, timeless)
 
 
 def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:

@@ -70,11 +70,14 @@ class ReadBatch:
         rows: rows whose texts are readable.
         malformed: the raw text of lines that are not rows at all.
         rejects: unreadable rows, in tables with a column `reason`.
+        timeless: those of `rejects` that have no time which can be read, as `rows` has them; None:
+            none.
     """
 
     rows: pa.RecordBatch
     malformed: tuple[str, ...] = ()
     rejects: tuple[pa.Table, ...] = ()
+    timeless: pa.RecordBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hushrank.flows.audit.result import AuditFound, Bound, PartFound
+    from hushrank.flows.trust.audit.result import AuditFound, Bound, PartFound
     from hushrank.pipelines.privatize.synthetic_rankings import RankingColumns, SyntheticRankings
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.storage.files import InputFile
@@ -183,7 +183,7 @@ def _epsilon_text(epsilon: NDArray[np.float64]) -> str:
 def _show_table(
     console: Console, items: int, epsilon: float, releases: int, simulations: int | None
 ) -> None:
-    from hushrank.estimation.rankings.inference_attack import success_rates
+    from hushrank.estimation.rankings.inference_attack import largest_success, success_rates
     from hushrank.privacy.randomness import system_bits
 
     if simulations is not None and simulations < 2:
@@ -194,13 +194,14 @@ def _show_table(
     except ValueError as error:
         raise ConfigError(f"{error}.") from None
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in ("releases", "epsilon together", "whole ranking", "best item", "pairs"):
+    for name in ("releases", "epsilon together", "whole ranking", "at most", "best item", "pairs"):
         table.add_column(name, justify="right")
     for rate in rates:
         table.add_row(
             f"{rate.n_rankings:,}",
             f"{rate.n_rankings * epsilon:g}",
             _with_error(rate.mean, rate.standard_error),
+            f"{largest_success(items, epsilon, rate.n_rankings):.3g}",
             f"{rate.best_item:.0%}",
             f"{rate.pairs:.0%}",
         )
@@ -212,16 +213,22 @@ def _show_table(
         soft_wrap=True,
     )
     console.print(table)
-    console.print(
+    console.print(_meaning_of_rates(items, releases), markup=False, highlight=False, soft_wrap=True)
+
+
+def _meaning_of_rates(items: int, releases: int) -> str:
+    """Explain the rates by comparison, and the effect of more rankings of one person."""
+    epsilon = (items - 1) / math.sqrt(releases)
+    return (
         "A random guess gets the whole ranking right with probability"
         f" {1 / math.factorial(items):.2g}, the best item with {1 / items:.0%} and pairs with"
-        " 50%.\nHanding out the same synthetic"
-        " ranking again reveals nothing more: keep it, and draw no other. If new ones must be"
-        f" drawn, {releases:,} of them together reveal no more than one at epsilon {items - 1},"
-        f" if each has epsilon (m - 1) / sqrt(N) = {(items - 1) / math.sqrt(releases):.3g}.",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        ' 50%. "At most" is what no guess of the whole ranking exceeds, because its first two items'
+        " may be exchanged in most releases (Xu, Sun and Cheng, Ranking differential privacy,"
+        " Theorem 2).\nHanding out the same synthetic ranking again reveals nothing more: keep it,"
+        f" and draw no other. If new ones must be drawn, and each of {releases:,} has epsilon"
+        f" (m - 1) / sqrt(N) = {epsilon:.3g}, the best guess from all is right no more often, on"
+        f" average, than from one at epsilon {items - 1}. What they may reveal at worst is more:"
+        f" losses add up, to epsilon (m - 1) sqrt(N) = {epsilon * releases:.3g}."
     )
 
 
@@ -268,9 +275,9 @@ def audit(
         raise ConfigError(f"--minutes must be above 0 and at most {MOST_MINUTES:g}, got {minutes}")
     console = Console(stderr=as_json)
     with console.status(f"reading {config}") if not as_json else nullcontext() as status:
-        from hushrank.flows.audit.audit import audit as found_by
-        from hushrank.flows.audit.result import AUDIT_FILE
         from hushrank.flows.run.job import read_survey
+        from hushrank.flows.trust.audit.audit import audit as found_by
+        from hushrank.flows.trust.audit.result import AUDIT_FILE
         from hushrank.transforms.storage.write import write_whole
 
         path = out or config.with_name(AUDIT_FILE)

@@ -37,8 +37,8 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
     was spent stays in the ledger.
     """
     from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.nights.retention import BY_A_RULE, delete, kept_streams, overdue
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.retention import BY_A_RULE, delete, kept_streams, overdue
     from hushrank.transforms.storage.cloud_storage import is_cloud
 
     checked, now = load_config(config), datetime.now(UTC)
@@ -68,7 +68,7 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
 
 
 def _end(config: SurveyConfig, ledger: Ledger, stream_id: str, *, really: bool) -> None:
-    from hushrank.flows.run.retention import end_stream
+    from hushrank.flows.nights.retention import end_stream
 
     stream = end_stream(config, ledger, stream_id, really=really)
     drawn = f"{stream.drawn} of {stream.span.nights} nights were drawn"

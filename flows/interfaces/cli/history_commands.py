@@ -137,7 +137,7 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
     """Sentence for each listed release whose input files changed later; empty unless a YAML
     file."""
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.late_files import late_releases
+    from hushrank.flows.nights.late_files import late_releases
     from hushrank.transforms.storage.cloud_storage import is_cloud
 
     listed, found = {release.release_id for release in releases}, dict[str, str]()
@@ -148,8 +148,8 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
 
 
 def _verify(outputs: list[Place], as_json: bool) -> None:
-    from hushrank.flows.certificate.check import problems_of_certificate
     from hushrank.flows.release.history import problems_of, read_history
+    from hushrank.flows.trust.certificate.check import problems_of_certificate
 
     if problems := problems_of(outputs, problems_of_certificate):
         raise ArchiveError("\n".join(problems))

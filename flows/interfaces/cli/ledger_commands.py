@@ -80,10 +80,11 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
     anything else for which a run would be refused: key, permissions, clock. With --public-key,
     somebody who has only the copy and that key can check it.
     """
+    from hushrank.flows.assembly import check_ledger
     from hushrank.flows.ledger.guards import Guards
     from hushrank.flows.ledger.inspection import guard_texts
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import check_ledger, ledger_of
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
 
     checked = load_config(config)
@@ -115,8 +116,8 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     """Give back the budget that a dead run reserved before it drew any noise."""
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.nights.cancel import cancel as give_back
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.run import cancel as give_back
 
     checked = load_config(config)
     ledger = ledger_of(checked)
@@ -130,12 +131,13 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     Without --yes the command only says what is wrong and what it would do. First put back the
     newest copy of the ledger, if there is one: spending that no copy records counts as not spent.
     """
+    from hushrank.flows.assembly import check_ledger
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.recovery.recovery import findings, recover_ledger
-    from hushrank.flows.run.budget import check_ledger, ledger_of
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.run.job import inputs_of
+    from hushrank.flows.trust.recovery.recovery import findings, recover_ledger
 
     checked = load_config(config)
     if yes:  # this writes a checkpoint there
@@ -219,7 +221,7 @@ def _of_nights(
     )
     from hushrank.flows.ledger.forecast import forecast as forecast_of
     from hushrank.flows.ledger.texts import spend_text
-    from hushrank.flows.run.nights import due_nights
+    from hushrank.flows.nights.nights import due_nights
 
     now = datetime.now(UTC)
     due = 0

@@ -78,7 +78,7 @@ def support(
     to: Annotated[Path | None, typer.Option(help="The zip file to write.")] = None,
 ) -> None:
     """Write a support bundle: versions, configuration, ledger, log; no data. Spends nothing."""
-    from hushrank.flows.run.support import bundle_name, write_bundle
+    from hushrank.flows.watching.support import bundle_name, write_bundle
 
     path = to or Path(bundle_name(datetime.now(UTC)))
     write_bundle(config, path)
@@ -165,12 +165,12 @@ def validate(
 
     shown = nullcontext() if as_json else console.status(f"checking {config}")
     with shown, Reader() as reader:  # started first, because it loads as long as all the rest
+        from hushrank.flows.assembly import check_ledger
         from hushrank.flows.display import check_notes, show_checks
-        from hushrank.flows.run.budget import check_ledger
+        from hushrank.flows.nights.nights import job_to_check
         from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.nights import job_to_check
-        from hushrank.flows.run.run import drawn_before, refuse_worthless
+        from hushrank.flows.run.notes import check_worth, drawn_before
         from hushrank.flows.run.stream_night import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
@@ -178,7 +178,7 @@ def validate(
             job = job_to_check(survey, datetime.now(UTC))
         else:
             job = prepare_job(survey, night=night)
-        refuse_worthless(job)
+        check_worth(job)
         job.heads = heads_of(job.files, job.config, reader)
         ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:
@@ -233,8 +233,8 @@ def run(
         _show_stages(config, night, no_privacy, unsafe_seed, anyway, as_json)
         return
     with execution(config, prefect, as_json=as_json) as execute:
+        from hushrank.flows.nights.nights import run_night
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.nights import run_night
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None or unsafe_seed is not None or no_privacy:
@@ -266,7 +266,7 @@ def _show_stages(
 
         print_document(stages_document(job))
         return
-    from hushrank.flows.run.stage_table import show_stages
+    from hushrank.flows.interfaces.documents.stage_table import show_stages
 
     show_stages(Console(), job)
 

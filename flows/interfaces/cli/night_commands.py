@@ -22,8 +22,8 @@ from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import short_message
 
 if TYPE_CHECKING:
+    from hushrank.flows.nights.nights import NightResult
     from hushrank.flows.run.context import Job
-    from hushrank.flows.run.nights import NightResult
     from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome
 
@@ -46,8 +46,8 @@ def backfill(
     Stops with exit code 3 when the next night does not fit the budget.
     """
     from hushrank.flows.config.schedule import day_of
+    from hushrank.flows.nights.nights import rank_nights
     from hushrank.flows.run.job import read_survey
-    from hushrank.flows.run.nights import rank_nights
 
     start, end = day_of(first, "--from"), day_of(last, "--to")
     if end < start:
@@ -63,8 +63,8 @@ def catch_up(config: ConfigPath, prefect: ThroughPrefect = None, anyway: Anyway 
 
     A schedule runs this command: cron, or a systemd timer, if there is no Prefect server.
     """
+    from hushrank.flows.nights.nights import rank_due
     from hushrank.flows.run.job import read_survey
-    from hushrank.flows.run.nights import rank_due
 
     with execution(config, prefect) as execute:
         show_nights(rank_due(read_survey(config, anyway=anyway), datetime.now(UTC), execute))
@@ -77,14 +77,14 @@ def resume(
     ] = Path("survey.yaml"),
 ) -> None:
     """Publish a release that is paid for but not published; spends nothing."""
+    from hushrank.flows.assembly import resume_job
     from hushrank.flows.display import StepDisplay, show_outcome
+    from hushrank.flows.nights.nights import drawn_job
     from hushrank.flows.run.job import read_survey
-    from hushrank.flows.run.nights import drawn_job
-    from hushrank.flows.run.run import publish_drawn
 
     job = drawn_job(read_survey(config, anyway=True), release_id)  # its noise was drawn already
     console = Console()
-    show_outcome(console, publish_drawn(job, StepDisplay(console, job).perform))
+    show_outcome(console, resume_job(job, StepDisplay(console, job).perform))
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def execution(
         as_json: standard output is for a document, so progress goes to standard error.
 
     Raises:
-        ConfigError: the process may use too little memory, or Prefect is not installed.
+        ConfigError: the process may use too little memory.
         HushrankError: Prefect's settings cannot be read.
     """
     console = Console(stderr=as_json)
@@ -109,9 +109,6 @@ def execution(
 
     with Reducer() as reducer:  # started first: it loads its libraries beside this process
         _load_scipy()
-        from hushrank.flows.prefect.server import check_prefect
-
-        check_prefect(prefect)
         run = _runner(console, prefect)
 
         def execute(job: Job) -> Outcome:
@@ -140,9 +137,9 @@ def _load_scipy() -> None:
 
 def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], Outcome]:
     """The function that runs one job: directly, or as a Prefect flow."""
+    from hushrank.flows.assembly import run_job
     from hushrank.flows.display import StepDisplay
-    from hushrank.flows.prefect.server import server_configured
-    from hushrank.flows.run.run import run_job
+    from hushrank.flows.nights.server import server_configured
 
     told: set[str] = set()
 
@@ -155,7 +152,7 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
     if not (has_server if prefect is None else prefect):
         return lambda job, reducer: run_job(job, reducer, StepDisplay(console, job).perform, tell)
     _show_step(console, "prefect", CONFIGURED_SERVER if has_server else OWN_SERVER)
-    from hushrank.flows.prefect.flow import run_in_flow
+    from hushrank.flows.nights.flow import run_in_flow
 
     return lambda job, reducer: run_in_flow(job, reducer, StepDisplay(console, job).perform, tell)
 
@@ -167,7 +164,8 @@ def _show_step(console: Console, name: str, says: str) -> None:
 
 def show_nights(results: Iterable[NightResult]) -> None:
     """Print the result of each night as soon as it is ready."""
-    from hushrank.flows.display import night_text, show_alerts
+    from hushrank.flows.display import show_alerts
+    from hushrank.flows.nights.nights import night_text
 
     console = Console()
     done = False

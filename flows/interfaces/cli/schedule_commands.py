@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from hushrank.flows.errors import ConfigError, HushrankError, require
+from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.interfaces.cli.arguments import Anyway, ConfigPath
 from hushrank.flows.terminal import Console
 
@@ -44,13 +44,12 @@ def serve(config: ConfigPath, cron: CronText = None, anyway: Anyway = False) -> 
 
     Only one run is active at a time. If the server is unreachable, the command waits and continues.
     """
-    require("prefect", "hushrank serve")
     survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
     _check_server()
     from prefect.types.entrypoint import EntrypointType
 
-    from hushrank.flows.prefect.scheduled import nights
+    from hushrank.flows.nights.scheduled import nights
 
     console = Console()
     while True:
@@ -91,7 +90,6 @@ def deploy(
     anyway: Anyway = False,
 ) -> None:
     """Register the schedule with a Prefect server, so that workers of a pool run it."""
-    require("prefect", "hushrank deploy")
     survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
     _check_server()
@@ -99,7 +97,7 @@ def deploy(
     from prefect.deployments.runner import RunnerDeployment
     from prefect.types.entrypoint import EntrypointType
 
-    from hushrank.flows.prefect.scheduled import nights
+    from hushrank.flows.nights.scheduled import nights
 
     deployment = RunnerDeployment.from_flow(
         nights,

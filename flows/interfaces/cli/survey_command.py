@@ -202,9 +202,9 @@ def _rank(path: Path, moment: datetime) -> tuple[Release, Path]:
     """Rank the night; return its release and the page of its report."""
     from hushrank.flows.display import show_outcome
     from hushrank.flows.interfaces.cli.night_commands import execution
+    from hushrank.flows.nights.nights import run_night
     from hushrank.flows.release.archive import REPORT
     from hushrank.flows.run.job import read_survey
-    from hushrank.flows.run.nights import run_night
 
     with execution(path, prefect=False) as execute:
         outcome = run_night(read_survey(path), moment.date(), datetime.now(UTC), execute)

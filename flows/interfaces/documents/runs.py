@@ -13,6 +13,7 @@ from typing import Literal
 import typer
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from hushrank.flows.interfaces.documents.stage_table import stage_rows
 from hushrank.flows.ledger.budget import Balance, SharedInput
 from hushrank.flows.ledger.history import HistoryRow
 from hushrank.flows.ledger.streams import FREE
@@ -22,7 +23,6 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.context import Job
-from hushrank.flows.run.stage_table import stage_rows
 from hushrank.flows.run.stages import STEPS, Outcome
 from hushrank.flows.statement.look import LookRecord
 from hushrank.flows.statement.record import Extended, Record

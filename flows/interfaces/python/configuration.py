@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, cast
@@ -18,8 +17,7 @@ from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.ledger import Ledger
-from hushrank.flows.methods.base import Calibrated
-from hushrank.flows.methods.registry import calibrate, facts_of_methods
+from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.flows.planning.propose.questions import (
     NUMBERS,
     Question,
@@ -27,7 +25,7 @@ from hushrank.flows.planning.propose.questions import (
     unlisted_question,
 )
 from hushrank.flows.planning.propose.sections import DEFAULT_METHODS, LOOK
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.context import Survey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import adaptive_total
 from hushrank.transforms.storage.cloud_storage import Place, is_cloud
@@ -272,28 +270,16 @@ USUAL_DELTA = 1e-6
 NO_NAME = "name: missing; add for example name='arena', the people whose budget is counted together"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Configuration that the keywords describe.
-
-    Attributes:
-        config: the configuration.
-        counted: whether a lasting ledger counts the release.
-        calibrated: method and mechanism of it; None: nobody needed them yet.
-    """
-
-    config: SurveyConfig
-    counted: bool
-    calibrated: Calibrated | None = None
-
-
-def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool) -> Asked:
+def asked_of(
+    asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool, anyway: bool = False
+) -> Survey:
     """Build the configuration of a job, and check every rule of the YAML file.
 
     Args:
         asked: the keywords.
         paths: what to read; None: a table in memory.
         unsafe: the caller allows a release without a lasting ledger.
+        anyway: see `Survey`.
 
     Raises:
         ConfigError: a rule is broken; one line for each problem.
@@ -317,12 +303,12 @@ def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool)
         raise ConfigError("\n".join([*open_questions, str(error)])) from None
     if open_questions:
         raise ConfigError("\n".join(open_questions))
-    if looks and _is_known_without_look(config):
-        config = _without_look(config)
-    if known or not config.privacy.private:
-        return Asked(config, counted)
-    calibrated = calibrate(config)
-    return Asked(_with_total_of(config, calibrated.spend), counted, calibrated)
+    survey = Survey(LABEL, config, counted=counted, anyway=anyway)
+    if looks and _is_known_without_look(survey):
+        survey.settle(_without_look(config))
+    if not known and config.privacy.private:
+        survey.settle(_with_total_of(survey.config, survey.calibrated.spend))
+    return survey
 
 
 def _unanswered(content: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
@@ -407,11 +393,11 @@ def add_look(content: dict[str, Any]) -> bool:
     return True
 
 
-def _is_known_without_look(config: SurveyConfig) -> bool:
+def _is_known_without_look(survey: Survey) -> bool:
     """Whether the ledger knows this job from an earlier version that had no pilot query."""
-    known = {each.config_hash for each in ledger_of(config).book().account.attempts}
-    return known.isdisjoint(config.job_hashes()) and not known.isdisjoint(
-        _without_look(config).job_hashes()
+    known = {each.config_hash for each in survey.ledger.known().account.attempts}
+    return known.isdisjoint(survey.config.job_hashes()) and not known.isdisjoint(
+        _without_look(survey.config).job_hashes()
     )
 
 

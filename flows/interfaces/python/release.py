@@ -11,8 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushrank.flows.certificate.check import load_certificate, problems_of_certificate
-from hushrank.flows.certificate.model import Certificate
 from hushrank.flows.display import ranking_table
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.arguments import plainly
@@ -35,6 +33,8 @@ from hushrank.flows.release.release import load_release
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import text_console
+from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
+from hushrank.flows.trust.certificate.model import Certificate
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud

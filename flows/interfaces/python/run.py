@@ -11,13 +11,13 @@ from typing import Any, Unpack
 
 from rich.text import Text
 
+from hushrank.flows.assembly import run_job
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
 from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
 from hushrank.flows.interfaces.python.arguments import plain_argument, releasing
 from hushrank.flows.interfaces.python.configuration import (
-    LABEL,
     UNSAFE_WITHOUT_REASON,
     Keywords,
     PathLike,
@@ -28,11 +28,11 @@ from hushrank.flows.interfaces.python.configuration import (
 from hushrank.flows.interfaces.python.release import Release
 from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
+from hushrank.flows.nights.nights import run_night
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, prepare_job, read_survey
-from hushrank.flows.run.nights import run_night
+from hushrank.flows.run.notes import log_note
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.run import log_note, run_job
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
 
@@ -86,13 +86,10 @@ def rank(
         HushrankError: anything else; the text says whether budget was spent.
     """
     paths, day = paths_of(answers), _day(night)
-    job = asked_of(asked, paths, unsafe=unsafe)
-    check_keyword_deltas(job.config, anyway=anyway)
-    private = job.config.privacy.private
-    _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
-    survey = Survey(LABEL, job.config, counted=job.counted, anyway=anyway)
-    if job.calibrated is not None:
-        survey.calibrated = job.calibrated
+    survey = asked_of(asked, paths, unsafe=unsafe, anyway=anyway)
+    check_keyword_deltas(survey.config, anyway=anyway)
+    private = survey.config.privacy.private
+    _check_unsafe(private=private, counted=survey.counted, seed=seed, unsafe=unsafe)
     check_places(survey.config, unsafe=_uncounted(survey, seed))
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
     with running(progress, wait) as execute, held(survey, answers, paths) as ready:

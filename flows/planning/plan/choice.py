@@ -50,7 +50,7 @@ def methods_to_compare(config: SurveyConfig, own: str | None = None) -> tuple[st
     usable = [
         name
         for name in sorted(METHODS, key=_plan_order)
-        if METHODS[name].facts.kind == config.input.kind
+        if config.input.kind in METHODS[name].facts.kinds
         and config.privacy.unit in METHODS[name].facts.units
         and math.isfinite(_plan_order(name))
         and is_right(config, name)

@@ -13,6 +13,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Calibrated, PlannedMethod
 from hushrank.flows.planning.plan.survey import Setting, answers_of, planned_survey
 from hushrank.flows.planning.plan.world import World
+from hushrank.privacy.units import NoiseKind, Unit
 
 # assumed number of people who answer, if the job does not say how many were asked
 MANY_PEOPLE = 100_000
@@ -90,12 +91,14 @@ def refusal(config: SurveyConfig, worth: Worth) -> str:
     """Say why a job that buys nothing is refused, and what to do."""
     privacy = config.privacy
     budget = f"rho: {privacy.rho:g}" if privacy.epsilon is None else f"epsilon: {privacy.epsilon:g}"
+    other = [] if privacy.noise is NoiseKind.GAUSSIAN else ["take noise: gaussian"]
+    other += ["lower max_contributions"] if privacy.unit is Unit.USER else []
     return (
-        f"privacy.{budget} buys nothing here: even if {worth.people:,} people answer, the"
+        f"privacy.{budget} buys nothing here: even with {worth.people:,} {_counted(config)}, the"
         f" standard error of an item's score is about {worth.error:.2g}, and scores are assumed to"
-        f" differ by {worth.spread:.2g}. Raise it, take noise: gaussian, lower"
-        " max_contributions or rank fewer items; hushrank plan shows what each is worth. --anyway"
-        " (in Python anyway=True) continues nevertheless. Nothing was spent."
+        f" differ by {worth.spread:.2g}. {', '.join(['Raise it', *other])} or rank fewer items;"
+        " hushrank plan shows what each is worth. --anyway (in Python anyway=True) continues"
+        " nevertheless. Nothing was spent."
     )
 
 
@@ -110,27 +113,37 @@ def worth_note(config: SurveyConfig, worth: Worth | None) -> str:
         )
     if worth.nothing:
         return (
-            f"This buys nothing: even if {worth.people:,} people answer, the standard error of an"
-            f" item's score is about {worth.error:.2g}, and scores are supposed to differ by"
+            f"This buys nothing: even with {worth.people:,} {_counted(config)}, the standard error"
+            f" of an item's score is about {worth.error:.2g}, and scores are supposed to differ by"
             f" {worth.spread:.2g}."
         )
     return (
-        f"Fewer than about {_rounded(worth.enough):,} people would learn nothing at this epsilon:"
-        " the standard error of an item's score would exceed the spread of scores that plan"
-        " supposes."
+        f"Fewer than about {_rounded(worth.enough):,} {_counted(config)} would tell nothing at this"
+        " epsilon: the standard error of an item's score would exceed the spread of scores that"
+        " plan supposes."
     )
 
 
-def few_people_note(worth: Worth | None) -> str:
+def few_people_note(config: SurveyConfig, worth: Worth | None) -> str:
     """Warn of a job that needs very many people; empty: it does not, or there is no formula."""
     if worth is None or worth.enough <= FEW_PEOPLE:
         return ""
-    return (
-        f"With fewer than about {_rounded(worth.enough):,} people nothing can be learned at this"
-        " epsilon, these bounds and so many items, but epsilon is spent nevertheless. Write how"
-        " many people were asked as privacy.look: {share: 0.02, people: ...}, and such a run is"
-        " refused before it spends."
+    note = (
+        f"With fewer than about {_rounded(worth.enough):,} {_counted(config)} nothing can be"
+        " learned at this epsilon, these bounds and so many items, but epsilon is spent"
+        " nevertheless."
     )
+    if config.privacy.unit is not Unit.USER:
+        return note
+    return (
+        f"{note} Write how many people were asked as privacy.look: {{share: 0.02, people: ...}},"
+        " and such a run is refused before it spends."
+    )
+
+
+def _counted(config: SurveyConfig) -> str:
+    """Noun for the number in the formula: people, or answers if single ones are protected."""
+    return "answers" if config.privacy.unit is Unit.COMPARISON else "people"
 
 
 def _rounded(people: int) -> int:

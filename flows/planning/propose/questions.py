@@ -27,6 +27,7 @@ NUMBERS: tuple[Reading, ...] = (  # possible meanings of 1, 0 and -1
 
 _NOT_RANKED = ("0", "99", "999", "-", "--", ".", "N/A", "NaN", "none", "x")
 _ITEMS = ("items", "items.names")  # keys whose answer is a list of items
+MOST_POINTS = 9  # most points of one item; larger numbers are no points
 _OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may differ from the listed choices
 _WITH_POINTS = (
     "if all are: a sheet with a number above 1 is then set aside as a whole, those of the able more"
@@ -379,6 +380,34 @@ def blank_codes_question(codes: Sequence[str], right: str, wrong: str) -> Questi
             Choice("no", "if not: a sheet with it is set aside", f"{{{words}}}"),
         ),
         because="the rows that were read hold it",
+    )
+
+
+def points_question(column: str, *, points: bool) -> Question:
+    """Ask whether answers may be points, of which right and wrong must be made.
+
+    Args:
+        column: of the answers; empty: each item has one.
+        points: whether the rows that were read hold a number above 1.
+    """
+    where = scalar(column) if column else "the columns of items"
+    others = "any other number is excluded"
+    if not column:
+        others = "a sheet with another number is set aside"
+    more = flow([str(number) for number in range(1, MOST_POINTS + 1)])
+    any_right = f"{{right: {more}, wrong: {flow(['0'])}}}"
+    return Question(
+        key="input.words",
+        short="whether answers are points",
+        asks="is every answer 1 (right), 0 (wrong) or empty? No points are counted; write another"
+        " rule as {right: [2], wrong: [0, 1]};",
+        choices=(
+            Choice("yes", f"if so: {others}", "null"),
+            Choice("points", "if there are points, and any is right", any_right),
+        ),
+        because=f"the rows that were read hold numbers above 1 in {where}"
+        if points
+        else f"{where} may hold 2 in rows that were not read",
     )
 
 

@@ -15,6 +15,7 @@ from hushrank.flows.planning.propose.names import (
     words_of,
 )
 from hushrank.flows.planning.propose.people import UserGuess, guess_user, known_user, repeats
+from hushrank.flows.planning.propose.questions import MOST_POINTS
 from hushrank.flows.planning.propose.values import numbered_column, text_of, texts_of
 from hushrank.transforms.responses.responses import ANSWER_TEXTS, NOT_ANSWERED_TEXTS
 
@@ -43,7 +44,6 @@ _ABOUT_PEOPLE = re.compile(
     "gender|sex|female|male|age|treatment|treated|control|group|consent|native|esl|finished|valid"
 )
 BLANK_CODES = {".", "*", "-", "--", "?", "n/a", "nan", "null", "none", "missing"}
-MOST_POINTS = 9  # most points of one item; larger numbers are no points
 LEAST_ITEMS = 3  # fewest items of a sheet; two columns of 0 and 1 may be anything
 _EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
 
@@ -60,7 +60,10 @@ class ResponseGuess:
         left_out: more columns of a sheet that hold two values but describe people.
         words: the words for right and for wrong; None: 1 and 0, or true and false.
         doubtful: columns of a sheet that hold right and wrong, but are named unlike `items`.
-        points: columns that are named like items and hold whole numbers above 1.
+        points: columns that are named like items, or as the marks of a log, and hold whole numbers
+            above 1.
+        numbers: whether right and wrong are 1 and 0 in the rows that were read, so that other rows
+            may hold points.
         empty: columns of `items` without an answer in the rows that were read.
         blanks: codes in the rows that were read that may mean a blank, such as a dot.
         gaps: whether the rows that were read have a blank among their answers.
@@ -82,6 +85,7 @@ class ResponseGuess:
     gaps: bool = False
     coded: str | None = None
     numbered: bool = False
+    numbers: bool = False
 
     def known(self) -> dict[str, str]:
         """Column of each role that was found, except guesses."""
@@ -137,6 +141,7 @@ def guess_sheet(
         blanks=_blank_codes(asked, rows),
         gaps=_have_gaps(asked, rows),
         numbered=bool(family),
+        numbers=_hold_numbers(asked, rows),
     )
 
 
@@ -154,6 +159,8 @@ def guess_long(
         return None
     item = only_with_meaning(columns, _ITEM)
     correct, words = _correct(columns, rows, item)
+    points = () if correct is not None else _points_of_log(columns, rows, item)
+    correct = points[0] if points else correct
     if not partial and (item is None or correct is None):
         return None
     taken = [name for name in (item, correct) if name]
@@ -169,8 +176,10 @@ def guess_long(
         correct=correct,
         words=words,
         coded=coded,
+        points=points,
         blanks=_blank_codes(marks, rows),
         gaps=_have_gaps(marks, rows),
+        numbers=_hold_numbers(marks, rows),
     )
 
 
@@ -192,6 +201,27 @@ def _correct(
         if set(words) <= set(texts_of(rows, column)) and not _ABOUT_PEOPLE.fullmatch(column.lower())
     ]
     return found[0] if len(found) == 1 else (None, None)
+
+
+def _points_of_log(
+    columns: Sequence[str], rows: Sequence[Row], item: str | None
+) -> tuple[str, ...]:
+    """The only column that is named as marks and holds points from 0 on; empty: none or several."""
+    named = [
+        column
+        for column in columns
+        if column != item and _CORRECT.fullmatch("".join(_plain(column)))
+    ]
+    found = [
+        column for column in named if "0" in _answers(rows, column) and _are_points(rows, column)
+    ]
+    return tuple(found) if len(found) == 1 else ()
+
+
+def _hold_numbers(columns: Collection[str], rows: Sequence[Row]) -> bool:
+    """Whether these columns hold whole numbers, and neither words nor true and false."""
+    found = {text for column in columns for text in _answers(rows, column)}
+    return bool(found) and all(text.removesuffix(".0").isdecimal() for text in found)
 
 
 def _plain(column: str) -> list[str]:
@@ -233,13 +263,17 @@ def _with_points(columns: Sequence[str], rows: Sequence[Row], items: Sequence[st
     first_words = {words_of(item)[0] for item in items if _number_of(item)}
     found = []
     for column in columns:
-        texts = _answers(rows, column)
-        numbers = [text.removesuffix(".0") for text in texts]
         named = _number_of(column) and words_of(column)[0] in first_words
-        whole = named and bool(numbers) and all(text.isdecimal() for text in numbers)
-        if whole and 1 < max(map(int, numbers)) <= MOST_POINTS:
+        if named and _are_points(rows, column):
             found.append(column)
     return found
+
+
+def _are_points(rows: Sequence[Row], column: str) -> bool:
+    """Whether a column holds whole numbers, some of them above 1 and none too large for points."""
+    numbers = [text.removesuffix(".0") for text in _answers(rows, column)]
+    whole = bool(numbers) and all(text.isdecimal() for text in numbers)
+    return whole and 1 < max(map(int, numbers)) <= MOST_POINTS
 
 
 def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> list[str]:

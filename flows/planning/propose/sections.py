@@ -29,6 +29,7 @@ from hushrank.flows.planning.propose.questions import (
     items_question,
     missing_question,
     not_ranked_question,
+    points_question,
     unlisted_question,
 )
 from hushrank.flows.planning.propose.rankings import RankingGuess
@@ -211,7 +212,7 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
 
 def _questions_of_items(guess: ResponseGuess, sheet: Sequence[str]) -> tuple[Question, ...]:
     """Ask for the items of a log, or which more columns of a sheet are items."""
-    if guess.empty or guess.doubtful or guess.points:
+    if guess.layout == "wide" and (guess.empty or guess.doubtful or guess.points):
         return (doubtful_items_question(sheet, guess.empty, guess.doubtful, guess.points),)
     return () if guess.layout == "wide" else _items_questions("asked", guess.coded)
 
@@ -219,10 +220,12 @@ def _questions_of_items(guess: ResponseGuess, sheet: Sequence[str]) -> tuple[Que
 def _questions_of_blanks(
     guess: ResponseGuess, sheet: Sequence[str]
 ) -> tuple[Question | None, Question | None, Question | None]:
-    """Ask what a code means, what a blank means, and for booklets; None: no need."""
+    """Ask what a code or a number means, what a blank means, and for booklets; None: no need."""
     wide, words = guess.layout == "wide", None
     if guess.blanks:
         words = blank_codes_question(guess.blanks, *(guess.words or ("1", "0")))
+    elif guess.numbers:
+        words = points_question(guess.correct or "", points=bool(guess.points))
     missing = missing_question(gaps=guess.gaps) if wide or guess.gaps else None
     return words, missing, booklets_question(sheet) if wide and guess.gaps else None
 

@@ -10,6 +10,7 @@ import pytest
 
 from hushrank.estimation.rankings.inference_attack import (
     guess_ranking,
+    largest_success,
     success_rates,
 )
 from hushrank.privacy.mallows import expected_concordance, synthetic_rankings
@@ -103,6 +104,34 @@ def test_more_releases_of_the_same_ranking_tell_more() -> None:
         assert few.pairs < many.pairs
         assert few.best_item < many.best_item
     assert rates[-1].mean > 0.9
+
+
+@pytest.mark.parametrize(("m", "n"), [(3, 10), (5, 10), (3, 40)])
+def test_releases_at_a_falling_epsilon_help_no_more_than_one_and_may_lose_more(
+    m: int, n: int
+) -> None:
+    """What `hushrank attack` says of N releases, each at epsilon (m - 1) / sqrt(N)."""
+    each = (m - 1) / math.sqrt(n)
+    (one,) = success_rates(m, m - 1, [1], 2, seeded_bits(6))
+    (many,) = success_rates(m, each, [n], 400, seeded_bits(6))
+    assert many.mean + 3 * many.standard_error < one.mean
+    # at worst all come out as if the first item were last: each then loses its whole epsilon
+    kept = np.arange(m)
+    moved = np.roll(kept, -1)
+    agreed = [sum(a < b for a, b in combinations(order.tolist(), 2)) for order in (kept, moved)]
+    assert n * each / (m - 1) * (agreed[0] - agreed[1]) == pytest.approx((m - 1) * math.sqrt(n))
+
+
+@pytest.mark.parametrize(("m", "epsilon", "n"), [(3, 1.0, 1), (3, 1.0, 9), (4, 2.0, 16)])
+def test_no_guess_exceeds_the_bound_of_the_first_two_items(m: int, epsilon: float, n: int) -> None:
+    (rate,) = success_rates(m, epsilon, [n], 200, seeded_bits(8))
+    most = largest_success(m, epsilon, n)
+    flip = 1 / (1 + math.exp(epsilon / (m - 1)))
+    chances = [math.comb(n, k) * flip**k * (1 - flip) ** (n - k) for k in range(n + 1)]
+    assert most == pytest.approx(
+        sum(chance * ((2 * k < n) + (2 * k == n) / 2) for k, chance in enumerate(chances))
+    )
+    assert rate.mean < most < 1
 
 
 def test_without_evidence_the_guess_is_blind() -> None:

@@ -380,3 +380,28 @@ def test_intervals_hold_as_often_as_they_say(
             assert binomial_p_value(misses, replicates, 0.05) > 1e-4, (method, end)
     for method, releases in wrong.items():
         assert binomial_p_value(max(releases, replicates // 20), replicates, 0.05) > 1e-4, method
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("method", METHODS)
+def test_an_item_that_nobody_ranked_has_no_place(method: str, noise: NoiseKind) -> None:
+    """Two of four items are surely above it and two below, if nothing were taken for the middle."""
+    lists = [*500 * [(0, 1, 3, 4)], *100 * [(1, 0, 4, 3)]]
+    counts, params = counts_of(lists, 5), params_of(4.0, noise)
+    found = [
+        estimate_of(method, released(method, counts, params, seeded_bits(k))) for k in range(9)
+    ]
+    held = [(each.rank_low[2], each.rank_high[2]) == (1, 5) for each in found]
+    assert sum(held) >= 8  # 97.5 % hold, so one may not
+    assert all(each.rank_high[0] < 5 for each in found)  # that of the others is not open
+    if method in ("borda", "bradley-terry"):
+        shut = [np.isfinite([each.low[2], each.high[2]]).any() for each in found]
+        assert sum(shut) == 9 - sum(held)
+
+
+@pytest.mark.parametrize("method", ["borda", "bradley-terry", "footrule"])
+def test_an_item_always_in_the_middle_of_complete_lists_was_ranked(method: str) -> None:
+    """Its sum and its squares are 0, as of one that nobody ranked: what all lists hold tells it."""
+    counts = counts_of([*300 * [(0, 1, 2, 3, 4)], *100 * [(1, 0, 2, 4, 3)]], 5)
+    found = estimate_of(method, released(method, counts, params_of(4.0), seeded_bits(1)))
+    assert 2 <= found.rank_low[2] <= found.rank_high[2] <= 4

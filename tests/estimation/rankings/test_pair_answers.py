@@ -270,3 +270,14 @@ def test_the_better_mechanism_follows_items_and_epsilon() -> None:
     ]
     assert choice(40, 50.0, by_pairs=False)
     assert choice(1000, 5.0, by_pairs=True)
+
+
+def test_an_item_that_nobody_ranked_has_no_place_where_lists_are_hidden() -> None:
+    """Every pair is asked, so only the answers tell that nobody had both of its items."""
+    law = law_of_epsilon(6.0, 2, Hide.ITEMS)
+    items, lengths = np.tile([0, 1, 3, 4], 2_000), np.full(2_000, 4)
+    counts = count_answers(answer_pairs(items, lengths, 5, law, seeded_bits(3)), 5, 5, law)
+    found = borda_estimate(answered_nets(counts, law)).estimate
+    assert (found.rank_low[2], found.rank_high[2]) == (1, 5)
+    assert np.isinf([found.low[2], found.high[2]]).all()
+    assert found.rank_high[0] < 5

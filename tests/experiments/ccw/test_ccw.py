@@ -25,6 +25,8 @@ from hushrank.experiments.ccw.ccw_trials import (
     LINF,
     MLE,
     ONE_SHOT,
+    ONE_SHOT_DELTA_DP,
+    ONE_SHOT_TUNED,
     RANKS,
     RANKS_DECIDED,
     TOP_K,
@@ -145,10 +147,20 @@ def test_errors_fall_with_items_for_comparisons_and_rise_for_users() -> None:
 
 def test_one_shot_is_compared_by_its_best_items_only() -> None:
     values = simulated(Setting(4, 100, (5.0,), p=1.0), 0)
-    assert {method for _, method, _ in values} == {COUNTS, TIGHT, PAPER, ONE_SHOT}
+    one_shots = {ONE_SHOT, ONE_SHOT_DELTA_DP, ONE_SHOT_TUNED}
+    assert {method for _, method, _ in values} == {COUNTS, TIGHT, PAPER, *one_shots}
     assert {metric for _, _, metric in values} == {TOP_K}
     assert values[5.0, ONE_SHOT, TOP_K] < 0.75  # chance
     assert values[5.0, COUNTS, TOP_K] < values[5.0, ONE_SHOT, TOP_K]
+
+
+def test_a_tuned_one_shot_is_as_good_as_counts_and_the_noise_with_a_delta_is_worse() -> None:
+    """The list of one comparison is a function of noisy counts, which cost 2 / epsilon."""
+    found = [simulated(Setting(4, 100, (1.0,), p=1.0), replicate) for replicate in range(8)]
+    mean = {m: np.mean([v[1.0, m, TOP_K] for v in found]) for _, m, _ in found[0]}
+    assert mean[ONE_SHOT_TUNED] == pytest.approx(mean[COUNTS], abs=0.1)  # four standard errors
+    assert mean[ONE_SHOT_TUNED] + 0.3 < mean[ONE_SHOT]
+    assert mean[ONE_SHOT_TUNED] + 0.3 < mean[ONE_SHOT_DELTA_DP]
 
 
 def test_replicates_differ_and_repeat() -> None:

@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import binomtest, chi2
 
 from hushrank.estimation.common.links import LOGISTIC, PROBIT
 from hushrank.estimation.fit.weighted_pairs import UNITS, information_units
 from hushrank.experiments.xsc import xsc_survey
 from hushrank.experiments.xsc.xsc_survey import (
+    TUNED,
     Survey,
     all_scores,
     debiased_scores,
@@ -19,6 +21,7 @@ from hushrank.experiments.xsc.xsc_survey import (
     randomized_sums,
     survey_in_parts,
 )
+from hushrank.privacy.gaussian_profile import delta_of
 from tests.statistics import FALSE_POSITIVE_RATE
 
 TRUTH = np.array([0.9, 0.2, -0.3, -0.8])
@@ -62,7 +65,8 @@ def test_every_method_scores_and_only_the_naive_one_stays_biased() -> None:
     errors = {method: np.abs(found - TRUTH).max() for method, found in scores.items()}
     counts = errors.pop("rr-counts")
     naive = errors.pop("classic-rr")
-    assert sorted(errors) == ["debiased-rr", "laplace-rr", "noisy-objective"]
+    private = ["debiased-rr", "laplace-rr", "noisy-objective", "noisy-objective-tuned"]
+    assert sorted(errors) == private
     assert max(errors.values()) < 0.15
     assert naive > 0.3
     assert counts > 1000  # totals, not scores
@@ -74,11 +78,26 @@ def test_every_method_scores_and_only_the_naive_one_stays_biased() -> None:
 def test_objective_noise_has_the_scale_of_its_theorem() -> None:
     survey = survey_of(4000, 1.0, seed=7, epsilon=2.0)
     rng = np.random.default_rng(8)
-    runs = [all_scores(survey, LOGISTIC, rng)["noisy-objective"] for _ in range(60)]
-    sigma = math.sqrt(2) * math.sqrt(8 * math.log(2e6) + 8) / 2
+    scores = [all_scores(survey, LOGISTIC, rng) for _ in range(60)]
+    published = math.sqrt(2) * math.sqrt(8 * math.log(2e6) + 8) / 2
+    _check_scale([found["noisy-objective"] for found in scores], published, ridge=4 / 4 / 2.0)
+    # tuned: sensitivity sqrt(2), and the least noise that is (2, 1e-6)-DP
+    tuned = brentq(lambda sigma: delta_of(2.0, math.sqrt(2) / sigma) - 1e-6, 1, 10)
+    assert tuned < 0.55 * published
+    _check_scale([found[TUNED] for found in scores], tuned, ridge=1.0)
+
+
+def test_the_least_noise_is_far_below_that_of_the_theorem() -> None:
+    """At the smallest epsilon of Scenario V; docs/reproduction.md, Who wins Scenario V."""
+    published = math.sqrt(8 * math.log(2e6) + 0.8) / 0.2
+    least = brentq(lambda sigma: delta_of(0.2, 1 / sigma) - 1e-6, 5, 50)
+    assert published / least == pytest.approx(2.8, abs=0.05)
+
+
+def _check_scale(runs: list[np.ndarray], sigma: float, ridge: float) -> None:
     chance = LOGISTIC.cdf(np.subtract.outer(TRUTH, TRUTH))
     weights = 4000 * chance * (1 - chance) * (1 - np.eye(4))
-    hessian = np.diag(weights.sum(axis=1)) - weights + (4 / 4 / 2.0) * np.eye(4)
+    hessian = np.diag(weights.sum(axis=1)) - weights + ridge * np.eye(4)
     moved = np.array([hessian @ (run - np.mean(runs, axis=0)) for run in runs]) / sigma
     statistic = float(np.square(moved).sum())  # chi-square, 3 directions in each of 59 runs
     degrees = 3 * 59

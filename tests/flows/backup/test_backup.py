@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.backup import backup
 from hushrank.flows.errors import BackupError
+from hushrank.flows.nights.nights import lock_of_nights, prepare_night
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import lock_of_nights, prepare_night
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.flows.backup.conftest import CLOUD, LOCAL, OTHER_CLOUD, elsewhere, everything
 from tests.flows.conftest import InProcessReducer, Survey
@@ -125,8 +126,8 @@ def die_at_night(survey: Survey, number: int) -> Job:
     """A night is reserved and counted, and then its machine loses its power."""
     checked = read_survey(survey.config)
     job = prepare_night(checked, DAYS[number], datetime.now(UTC))
-    steps.reserve(job)
-    steps.reduce(job, InProcessReducer())
+    steps.reserve(job, MEMORY)
+    steps.reduce(job, InProcessReducer().run)
     return job
 
 

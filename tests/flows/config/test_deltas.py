@@ -105,7 +105,7 @@ def test_the_people_of_a_plan_and_of_tokens_lower_the_limit(survey, command):
 
 
 def test_a_schedule_passes_anyway_on_and_refuses_without_it(survey, monkeypatch):
-    from hushrank.flows.prefect import scheduled
+    from hushrank.flows.nights import scheduled
 
     assert _parameters("s.yaml", False) == {"survey": "s.yaml"}
     assert _parameters("s.yaml", True) == {"survey": "s.yaml", "anyway": True}

@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from blake3 import blake3
 
+from hushrank.flows import assembly
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.key import (
@@ -197,7 +199,7 @@ def old_release(request, survey, command, monkeypatch) -> str:
         patch.setattr(SurveyConfig, "job_hash", lambda config: by_place(config, by_place=True))
         if not keyed:
             patch.setattr(Job, "inputs", InputNames("", ()))
-            patch.setattr("hushrank.flows.run.steps.keep_witness", lambda *_: None)
+            patch.setattr(assembly, "MEMORY", replace(assembly.MEMORY, keep=lambda *_: None))
         assert command("run", survey.config, "--direct")[0] == 0
     if not keyed:
         (survey.folder / "ledger.jsonl.key").unlink()

@@ -1,15 +1,18 @@
 """A method is one module: what this one says of itself is all that it takes to be used.
 
 `docs/adding_a_mechanism.md` points here. The method ranks by noisy counts of lost comparisons, a
-mirror image of `noisy-counts`; a second one chooses between methods.
+mirror image of `noisy-counts`, and brings a released record of its own, with its figure, its entry
+in the certificate and its part in an audit; a second one chooses between methods.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import json
 import textwrap
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -24,24 +27,58 @@ from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods import registry
-from hushrank.flows.methods.base import Arrays, Choice, Conclusion, Method, Terms
+from hushrank.flows.methods.base import (
+    Arrays,
+    Attacked,
+    Choice,
+    Conclusion,
+    Method,
+    Terms,
+    attacked_counts,
+)
+from hushrank.flows.methods.counts import noisy_counts
+from hushrank.flows.methods.draws import Draw
+from hushrank.flows.methods.formulas import Restated, noise_of_counts
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.methods.registry import METHODS, load_config, methods_in
-from hushrank.flows.release.release import load_release
+from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.release.released import KINDS, Figure, ReleasedRecord
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedScores
+from hushrank.flows.report.figures import figures_of
 from hushrank.flows.statement.counts import CountWords
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import count_record
+from hushrank.flows.trust.audit.audit import reduce_rows
+from hushrank.flows.trust.audit.central import central_parts
+from hushrank.flows.trust.certificate.check import load_certificate
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomness import RandomBits, system_bits
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import NoiseKind, Unit
 
 LOSSES = CountWords(
     entry="count of lost comparisons",
     computed="ranking, shares and intervals are computed from the noisy counts alone",
     algorithm={Unit.USER: "noisy-counts of the survey with every outcome turned round"},
 )
+
+
+RESTATED = Restated(
+    proof="privacy.sensitivity.win_counts_sensitivity",
+    what="losses of each item",
+    entries=lambda n_items: n_items,
+    lines=noisy_counts.RESTATED.lines,
+)
+
+
+class ReleasedLosses(ReleasedRecord):
+    """The noisy counts of lost comparisons."""
+
+    shows = (Figure.SCORES,)
+    kind: Literal["loss-counts"] = "loss-counts"
+    losses: dict[str, int]
+
+
+KINDS.pop("loss-counts")  # it is of the tests below alone
 
 
 def _problems(config: Sections) -> Problems:
@@ -87,9 +124,18 @@ class NoisyLosses(CountedMethod[CountMechanism]):
         return Conclusion(
             estimate=estimate,
             privacy=count_record(LOSSES, mechanism),
-            released=ReleasedScores.of(estimate.scores, config.items.catalogue().names),
+            released=ReleasedLosses(
+                losses=dict(zip(config.items.catalogue().names, losses.wins.tolist(), strict=True))
+            ),
             scale=Scale.WIN_SHARE,
         )
+
+    def certified(self, mechanism: CountMechanism, drawn: Arrays) -> tuple[Draw, ...]:
+        found = noise_of_counts(mechanism, (RESTATED,))
+        return super().certified(mechanism, drawn) if found is None else (found,)
+
+    def attacked(self, mechanism: CountMechanism) -> Attacked:
+        return attacked_counts(mechanism)
 
 
 def _turned(lost: Estimate) -> Estimate:
@@ -126,6 +172,7 @@ class FewItems(Method):
 @pytest.fixture
 def losses(survey, monkeypatch):
     monkeypatch.setitem(METHODS, "noisy-losses", NoisyLosses())
+    monkeypatch.setitem(KINDS, "loss-counts", ReleasedLosses)
     return survey.set(method="noisy-losses")
 
 
@@ -157,6 +204,34 @@ def test_it_is_checked_planned_and_run_as_any_other(losses, command):
     code, printed = command("run", losses.config, "--direct")
     assert code == 0, printed
     assert load_release(losses.output / "release.json") == release  # paid for once
+
+
+def test_its_record_figure_certificate_and_audit_are_its_own(losses, command, tmp_path):
+    code, printed = command("run", losses.config, "--direct")
+    assert code == 0, printed
+    text = (losses.output / "release.json").read_text()
+    release = Release.model_validate_json(text)
+    assert isinstance(release.released, ReleasedLosses)
+    assert release.released.losses == json.loads(text)["released"]["losses"]
+    assert [figure.identifier for figure in figures_of(release)] == ["scores"]
+    assert 'id="scores"' in (losses.output / "report.html").read_text()
+    (draw,) = load_certificate(losses.output).draws
+    assert (draw.what, draw.entries) == ("losses of each item", 4)
+    assert draw.sensitivity.l1 == release.privacy.sensitivity_l1
+    folder = tmp_path / "audit"
+    folder.mkdir()
+    (part,) = central_parts(load_config(losses.config), folder, reduce_rows)
+    assert part.epsilon == release.privacy.epsilon
+    assert part.law is NoiseKind.LAPLACE
+    assert len(part.centres) == len(part.sides) > 1
+
+
+def test_a_record_of_an_unknown_kind_is_refused(losses, command, monkeypatch):
+    code, printed = command("run", losses.config, "--direct")
+    assert code == 0, printed
+    monkeypatch.delitem(KINDS, "loss-counts")
+    with pytest.raises(ConfigError, match="is not a release of hushrank, or was changed"):
+        load_release(losses.output / "release.json")
 
 
 def test_its_noise_is_on_its_own_counts(losses):
@@ -288,7 +363,7 @@ def test_no_other_room_knows_a_method_by_its_name():
     found = {
         str(path.relative_to(folder))
         for path in Path(folder).rglob("*.py")
-        if path.parent.name != "methods" and names_a_method(path.read_text())
+        if "methods" not in path.parts and names_a_method(path.read_text())
     }
     assert found == examples
     assert names_a_method('if config.method == "one-shot": pass')

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.counts.win_loss import ReleasedWinLoss
 from hushrank.flows.methods.registry import METHODS, load_config
-from hushrank.flows.release.win_loss import ReleasedWinLoss
 from tests.flows.conftest import ITEMS
 
 MANY = [f"item {number}" for number in range(60)]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.noisy_pairs import NoisyPairs
+from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from tests.flows.conftest import ITEMS, answers

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hushrank.flows.methods.one_shot import OneShot
+from hushrank.flows.methods.counts.one_shot import OneShot
 from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.randomness import system_bits
 from tests.flows.conftest import ITEMS

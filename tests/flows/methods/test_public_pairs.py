@@ -11,7 +11,7 @@ import pytest
 
 from hushrank.estimation.comparisons import public_pairs
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.noisy_pairs import NoisyPairs
+from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce, reduce_comparisons

@@ -13,7 +13,7 @@ import pytest
 
 from hushrank.flows.config.method import GraphKind
 from hushrank.flows.methods.registry import calibrate, load_config
-from hushrank.flows.methods.spectral import Spectral
+from hushrank.flows.methods.responses.spectral import Spectral
 from hushrank.flows.release.release import load_release
 from hushrank.flows.report.page import render_report
 from tests.flows.conftest import Survey

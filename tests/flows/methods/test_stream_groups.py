@@ -15,8 +15,8 @@ import pytest
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import link_named
 from hushrank.flows.methods.base import Arrays, Conclusion
+from hushrank.flows.methods.counts.streams import NIGHT, SHOWN
 from hushrank.flows.methods.registry import calibrate, load_config
-from hushrank.flows.methods.streams import NIGHT, SHOWN
 from tests.estimation.comparisons.test_stream_scores import LEAST, MOST, NIGHTS, World, covered
 from tests.estimation.comparisons.test_stream_scores import Shown as Night
 from tests.flows.config.test_stream import job

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.flows.methods.counts.streams import invented_night, shown_cells
 from hushrank.flows.methods.registry import calibrate, load_config
-from hushrank.flows.methods.streams import invented_night, shown_cells
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.drawn import law_of, text_of_law
 from hushrank.flows.statement.counts import WIN_COUNTS

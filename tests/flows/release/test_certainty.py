@@ -16,11 +16,12 @@ import pytest
 from hushrank.estimation.common import chances
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import estimate_of
-from hushrank.flows.display import night_text, show_outcome
+from hushrank.flows.display import show_outcome
 from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of
 from hushrank.flows.interfaces.python.release import Release as PythonRelease
-from hushrank.flows.prefect.artifacts import summary
+from hushrank.flows.nights.artifacts import summary
+from hushrank.flows.nights.nights import NightResult, night_text
 from hushrank.flows.release.boards import GroupRanking, RankedItem, better_lines
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
@@ -32,11 +33,10 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.report import page
-from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import Console
 from tests.estimation.common.test_all_at_once import normal_separation
-from tests.flows.prefect.test_artifacts import BALANCE
+from tests.flows.nights.test_artifacts import BALANCE
 from tests.releases import make_release, provenance
 
 GAPS = (0.0, 1.0, 1.8, 2.3, 2.7, 3.2, 4.0, 6.0)  # of the first two, in standard errors

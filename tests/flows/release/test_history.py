@@ -14,7 +14,7 @@ import pytest
 
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release
-from tests.releases import ITEMS, WINS, make_nights, make_release
+from tests.releases import ITEMS, WINS, make_nights, make_release, page
 
 FIRST = make_release(release_id="a1", seed=1)
 RELEASES = [
@@ -27,7 +27,7 @@ RELEASES = [
 def output(tmp_path: Path) -> Path:
     folder = tmp_path / "out"
     for release in [RELEASES[1], RELEASES[0], *RELEASES[2:]]:  # a night can come late
-        publish(release, "<!doctype html><title>report</title>", folder)
+        publish(release, folder, page("<!doctype html><title>report</title>"))
     return folder
 
 
@@ -144,7 +144,7 @@ def test_a_release_in_another_ones_place_is_named(output, command):
 
 def foreign(tmp_path: Path) -> Release:
     other = make_release(release_id="z9", name="another-population")
-    publish(other, "<!doctype html><title>report</title>", tmp_path / "other")
+    publish(other, tmp_path / "other", page("<!doctype html><title>report</title>"))
     return other
 
 
@@ -191,7 +191,7 @@ def test_what_changed_since_an_earlier_day_is_told(output, command):
 def test_nights_of_a_stream_are_compared_by_what_they_share(tmp_path, command):
     nights = make_nights([WINS] * 5)
     for night in nights:
-        publish(night, "<!doctype html><title>report</title>", tmp_path / "out")
+        publish(night, tmp_path / "out", page("<!doctype html><title>report</title>"))
     code, printed = command("history", tmp_path / "out", "--since", nights[1].day)
     assert code == 0, printed
     assert "Compared are the answers of 1 November 2026 to 2 November 2026 and those" in printed

@@ -17,7 +17,7 @@ from hushrank.flows.release.release import Release, json_text, load_head, load_r
 from hushrank.flows.report import downloads, rows
 from hushrank.flows.report.page import ROOM
 from hushrank.flows.report.rows import LONG, ROW_BYTES, table_of
-from tests.releases import make_release
+from tests.releases import make_release, page
 
 FEW = make_release()
 N_ITEMS = 20_000
@@ -79,10 +79,10 @@ def only_heads(monkeypatch):
 def test_to_publish_another_release_only_the_head_of_the_one_before_is_read(tmp_path, only_heads):
     output = tmp_path / "out"
     for release_id in ("first", "second"):
-        publish(make_release(release_id=release_id), "<!doctype html>", output)
+        publish(make_release(release_id=release_id), output, page("<!doctype html>"))
     assert load_head(output / "release.json").release_id == "second"
     with pytest.raises(ConfigError, match="holds the release of another job"):
-        publish(make_release(job="cd" * 32), "<!doctype html>", output)
+        publish(make_release(job="cd" * 32), output, page("<!doctype html>"))
 
 
 def test_the_head_says_what_the_whole_says(tmp_path: Path, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_as_it_was_written_is_read_whole(tmp_path, monkeypatc
 
 def test_a_release_of_too_many_items_is_compared_with_no_other(tmp_path, monkeypatch):
     output = tmp_path / "out"
-    publish(make_release(release_id="first"), "<!doctype html>", output)
+    publish(make_release(release_id="first"), output, page("<!doctype html>"))
     later = make_release(release_id="second").model_copy(
         update={"created": FEW.created.replace(hour=23)}
     )

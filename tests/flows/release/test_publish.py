@@ -16,11 +16,12 @@ from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
 from hushrank.flows.release.archive import FILES, load_archived
 from hushrank.flows.release.publish import check_output, publish, published
 from hushrank.flows.release.release import load_release
-from tests.releases import JOB, SEEDED, make_release
+from tests.releases import JOB, SEEDED, make_release, page
 
 OLD = make_release(release_id="old", seed=1)
 NEW = make_release(release_id="new", seed=2)
-PAGE = "<!doctype html><title>report</title>"
+HTML = "<!doctype html><title>report</title>"
+PAGE = page(HTML)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_the_three_files_are_shown_and_kept_and_nothing_else(output):
-    assert publish(NEW, PAGE, output) == output
+    assert publish(NEW, output, PAGE) == output
     shown = ["ranking.csv", "release.json", "report.html"]
     assert names(output) == sorted([*shown, "releases"])
     assert names(output / "releases") == ["2026-11-20-new"]
@@ -48,11 +49,11 @@ def test_the_three_files_are_shown_and_kept_and_nothing_else(output):
         assert (kept / name).stat().st_mode & 0o222 == 0
     assert names(output.parent) == ["campus"]
     assert load_release(output / "release.json") == NEW
-    assert (output / "report.html").read_text() == PAGE
+    assert (output / "report.html").read_text() == HTML
 
 
 def test_the_table_holds_the_ranking(output):
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     with (output / "ranking.csv").open(newline="", encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     assert len(table) == len(NEW.ranking)
@@ -67,10 +68,10 @@ def test_the_table_holds_the_ranking(output):
 
 
 def test_a_new_release_of_the_job_is_shown_and_the_old_one_kept(output):
-    publish(OLD, PAGE, output)
+    publish(OLD, output, PAGE)
     kept = output / "releases" / "2026-11-20-old"
     before = {name: (kept / name).read_bytes() for name in names(kept)}
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     assert release_in(output) == "new"
     assert names(output.parent) == ["campus"]
     assert {name: (kept / name).read_bytes() for name in names(kept)} == before
@@ -78,9 +79,9 @@ def test_a_new_release_of_the_job_is_shown_and_the_old_one_kept(output):
 
 
 def test_an_earlier_day_is_kept_beside_what_is_shown_of_a_later_one(output):
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     earlier = make_release(release_id="late", created=NEW.created - timedelta(days=3))
-    folder = publish(earlier, PAGE, output)
+    folder = publish(earlier, output, PAGE)
     assert folder == output / "releases" / "2026-11-17-late"
     assert load_archived(folder) == earlier
     assert release_in(output) == "new"
@@ -91,7 +92,7 @@ def test_an_earlier_day_is_kept_beside_what_is_shown_of_a_later_one(output):
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="needs sha256sum of coreutils")
 def test_the_digests_are_those_that_common_tools_check(output):
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     (kept,) = (output / "releases").iterdir()
     check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     assert subprocess.run(check, cwd=kept, capture_output=True).returncode == 0
@@ -103,14 +104,14 @@ def test_the_digests_are_those_that_common_tools_check(output):
 @pytest.mark.parametrize("name", ["release.json", "ranking.csv", "report.html", "SHA256SUMS"])
 @pytest.mark.parametrize("how", ["changed", "missing"])
 def test_a_kept_release_that_was_changed_is_named_and_not_shown_again(output, name, how):
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     (path,) = output.glob(f"releases/*/{name}")
     path.chmod(0o600)
     if how == "changed":
         path.write_bytes(path.read_bytes()[1:] + b"!")
     else:
         path.unlink()
-    for action in (lambda: published(output, "new"), lambda: publish(NEW, PAGE, output)):
+    for action in (lambda: published(output, "new"), lambda: publish(NEW, output, PAGE)):
         with pytest.raises(ArchiveError) as caught:
             action()
         assert caught.value.exit_code == 1
@@ -123,26 +124,26 @@ def test_a_kept_release_that_was_changed_is_named_and_not_shown_again(output, na
 
 
 def test_the_same_release_again_touches_nothing(output):
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     before = {name: (output / name).stat().st_ino for name in FILES}
-    publish(NEW, "another page", output)
+    publish(NEW, output, page("another page"))
     assert {name: (output / name).stat().st_ino for name in FILES} == before
-    assert (output / "report.html").read_text() == PAGE
+    assert (output / "report.html").read_text() == HTML
 
 
 def test_a_file_that_went_missing_is_put_back(output):
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     (output / "report.html").unlink()
-    publish(NEW, PAGE, output)
-    assert (output / "report.html").read_text() == PAGE
+    publish(NEW, output, PAGE)
+    assert (output / "report.html").read_text() == HTML
 
 
 def test_an_unsafe_release_is_refused_unless_insisted_on(output):
     unsafe = make_release(bits=SEEDED)
     with pytest.raises(PublishError, match="protects nobody and was not published: A seed"):
-        publish(unsafe, PAGE, output)
+        publish(unsafe, output, PAGE)
     assert not output.parent.exists()
-    publish(unsafe, PAGE, output, allow_unsafe=True)
+    publish(unsafe, output, PAGE, allow_unsafe=True)
     assert load_release(output / "release.json") == unsafe
 
 
@@ -152,7 +153,7 @@ def refusals(output: Path) -> dict[str, str]:
     texts = {}
     for name, action in {
         "check": lambda: check_output(output, JOB),
-        "publish": lambda: publish(NEW, PAGE, output),
+        "publish": lambda: publish(NEW, output, PAGE),
     }.items():
         with pytest.raises(ConfigError) as caught:
             action()
@@ -163,7 +164,7 @@ def refusals(output: Path) -> dict[str, str]:
 
 
 def test_an_output_that_holds_another_jobs_release_is_refused(output):
-    publish(make_release(job="another"), PAGE, output)
+    publish(make_release(job="another"), output, PAGE)
     for text in refusals(output).values():
         assert text == (
             f"output {output}: holds the release of another job, or of this one as it was"
@@ -182,7 +183,7 @@ def test_an_output_with_files_that_are_no_release_is_refused(output):
 
 
 def test_a_file_put_beside_a_release_is_not_deleted(output):
-    publish(OLD, PAGE, output)
+    publish(OLD, output, PAGE)
     (output / "notes.txt").write_text("mine")
     for text in refusals(output).values():
         assert "holds notes.txt, which is not part of a release" in text
@@ -230,7 +231,7 @@ def test_an_output_that_may_be_used_passes_and_stays_untouched(output):
     assert not output.parent.exists()
     output.mkdir(parents=True)
     check_output(output, JOB)
-    publish(OLD, PAGE, output)
+    publish(OLD, output, PAGE)
     check_output(output, JOB)
     assert release_in(output) == "old"
 
@@ -242,7 +243,7 @@ def test_a_full_disk_publishes_nothing_and_leaves_what_was_there(
 ):
     """The disk is full when this or that file is flushed, in the archive or on top."""
     if before:
-        publish(before, PAGE, output)
+        publish(before, output, PAGE)
     flush, flushed = os.fsync, []
 
     def full(descriptor: int) -> None:
@@ -254,7 +255,7 @@ def test_a_full_disk_publishes_nothing_and_leaves_what_was_there(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(PublishError) as caught:
-            publish(NEW, PAGE, output)
+            publish(NEW, output, PAGE)
     assert caught.value.exit_code == 1
     assert str(caught.value) == (
         f"output {output}: nothing was published: No space left on device. Put this right and run"
@@ -263,14 +264,14 @@ def test_a_full_disk_publishes_nothing_and_leaves_what_was_there(
     assert names(output.parent) == (["campus"] if before else [])
     if before:
         assert release_in(output) == "old"
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     assert release_in(output) == "new"
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
 @pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
 def test_a_move_that_fails_leaves_the_old_release_in_place(output, monkeypatch, error, fails_at):
-    publish(OLD, PAGE, output)
+    publish(OLD, output, PAGE)
     rename, moves = Path.rename, []
 
     def failing(path: Path, target: Path) -> Path:
@@ -282,11 +283,11 @@ def test_a_move_that_fails_leaves_the_old_release_in_place(output, monkeypatch, 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", failing)
         with pytest.raises((PublishError, KeyboardInterrupt)):
-            publish(NEW, PAGE, output)
+            publish(NEW, output, PAGE)
     assert release_in(output) == "old"
     assert names(output.parent) == ["campus"]
     assert names(output / "releases") == ["2026-11-20-old"]
-    assert (output / "report.html").read_text() == PAGE
+    assert (output / "report.html").read_text() == HTML
 
 
 @pytest.mark.parametrize("killed", ["writing", "before it is shown", "after one file"])
@@ -294,9 +295,9 @@ def test_a_move_that_fails_leaves_the_old_release_in_place(output, monkeypatch, 
 def test_the_run_after_a_killed_one_shows_what_was_kept(output, tmp_path, killed, before):
     """The folders are as a killed process leaves them."""
     if before:
-        publish(before, "old page", output)
+        publish(before, output, page("old page"))
     whole = tmp_path / "elsewhere"
-    publish(NEW, PAGE, whole)
+    publish(NEW, whole, PAGE)
     kept = output / "releases" / "2026-11-20-new"
     if killed == "writing":
         partial = kept.with_name(".2026-11-20-new.partial")
@@ -308,11 +309,11 @@ def test_the_run_after_a_killed_one_shows_what_was_kept(output, tmp_path, killed
         shutil.copy(whole / "report.html", output / "report.html")
         (output / ".ranking.csv.partial").write_text("ra")
     if killed == "writing":
-        publish(NEW, PAGE, output)
+        publish(NEW, output, PAGE)
     else:
         assert published(output, "new") == (NEW, output)
     assert release_in(output) == "new"
-    assert (output / "report.html").read_text() == PAGE
+    assert (output / "report.html").read_text() == HTML
     assert sorted(set(names(output)) | set(names(output / "releases"))) == sorted(
         {*FILES, "releases", "2026-11-20-new"} | ({"2026-11-20-old"} if before else set())
     )
@@ -323,6 +324,6 @@ def test_a_link_to_a_folder_stays_a_link(output, tmp_path):
     real.mkdir(parents=True)
     output.parent.mkdir()
     output.symlink_to(real)
-    publish(NEW, PAGE, output)
+    publish(NEW, output, PAGE)
     assert output.is_symlink()
     assert release_in(real) == "new"

@@ -16,11 +16,11 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.counts.noisy_counts import ReleasedCounts
 from hushrank.flows.release.boards import GroupRanking
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release, build_release, load_release
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.flows.report.page import render_report
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.privacy.accounting import Spend

@@ -11,16 +11,13 @@ from scipy.sparse import csr_array
 
 from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts, outcomes_of
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
+from hushrank.flows.methods.counts.noisy_counts import ReleasedCounts
+from hushrank.flows.methods.counts.noisy_pairs import ReleasedOutcomes, ReleasedPairs
+from hushrank.flows.methods.counts.one_shot import ReleasedList
+from hushrank.flows.methods.likelihood.perturbed_mle import ReleasedScores
 from hushrank.flows.release.private_sums import ReleasedSums
-from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import json_text
-from hushrank.flows.release.statistics import (
-    Released,
-    ReleasedCounts,
-    ReleasedList,
-    ReleasedPairs,
-    ReleasedScores,
-)
+from hushrank.flows.release.released import Released
 
 ITEMS = ("a", "b", "c")
 WINS = np.array([[0, 5, 2], [1, 0, -3], [4, 7, 0]], np.int64)
@@ -104,12 +101,11 @@ def test_outcomes_name_the_pairs_that_met_and_count_for_both_items():
 
 
 def test_outcomes_of_very_many_pairs_are_not_published(monkeypatch):
-    monkeypatch.setattr("hushrank.flows.release.public_pairs.MOST_PAIRS", 1)
+    monkeypatch.setattr("hushrank.flows.methods.counts.noisy_pairs.MOST_PAIRS", 1)
     released = ReleasedOutcomes.of(OUTCOMES, ITEMS)
     assert (released.pairs, released.compared, released.wins) == (None, None, None)
     assert released.wins_by_item() is None
-    with pytest.raises(ValueError, match="not published"):
-        released.among(ITEMS)
+    assert released.among(ITEMS) is None
 
 
 def test_sums_of_many_items_name_the_pairs_that_met():

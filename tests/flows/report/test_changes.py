@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from hushrank.flows.methods.counts.one_shot import ReleasedList
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.report.changes import changes_between
 from hushrank.privacy.units import NoiseKind
 from tests.releases import ITEMS, PAIR_WINS, WINS, make_release, make_scores_release, user_params

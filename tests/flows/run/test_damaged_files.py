@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import HushrankError, PredictableBits
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
@@ -24,8 +25,8 @@ from tests.flows.damages import DAMAGES, remove, replace_by_folder
 def drawn(survey):
     """A job whose noise is drawn and paid for, and not published."""
     job = prepare_job(read_survey(survey.config))
-    reserve(job)
-    reduce(job, InProcessReducer())
+    reserve(job, MEMORY)
+    reduce(job, InProcessReducer().run)
     draw(job, Exact(job.work))
     return job
 
@@ -73,8 +74,8 @@ def test_the_result_of_another_release_is_not_published(survey, command, drawn):
 def test_damaged_counts_cost_nothing(survey, name):
     job = prepare_job(read_survey(survey.config))
     ledger, path = ledger_of(job.config), job.work / name
-    reserve(job)
-    reduce(job, InProcessReducer())
+    reserve(job, MEMORY)
+    reduce(job, InProcessReducer().run)
     whole = path.read_bytes()
     for damage in (lambda: path.write_bytes(whole[:20]), lambda: replace_by_folder(path)):
         damage()

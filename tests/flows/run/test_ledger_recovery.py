@@ -14,9 +14,9 @@ from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.recovery.recovery import LostRelease, _accept, _of_the_ledger, lost_once
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.trust.recovery.recovery import LostRelease, _accept, _of_the_ledger, lost_once
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import hushrank as hr
+from hushrank.flows.assembly import run_job
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BudgetRefused
 from hushrank.flows.ledger import local_file
@@ -16,7 +17,6 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods import registry
 from hushrank.flows.run import drawn as stored
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.run import run_job
 from tests.flows.conftest import ITEMS, InProcessReducer, answers
 from tests.ledgers import Clock, pure, terms_of
 

@@ -8,11 +8,12 @@ from functools import partial
 
 import pytest
 
-from hushrank.flows.audit import audit
-from hushrank.flows.audit.result import ASSUMPTIONS
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.flows.trust.audit import audit
+from hushrank.flows.trust.audit.result import ASSUMPTIONS
 from tests.flows.conftest import InProcessReducer
 from tests.flows.crashes import drawn_job_of
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -106,9 +107,9 @@ def test_what_was_drawn_is_published_where_the_audit_is_gone(audited, command):
 
 def test_an_audit_that_goes_during_a_run_was_read_before_it(audited, command):
     job = prepare_job(read_survey(audited.config))
-    reserve(job)
+    reserve(job, MEMORY)
     (audited.folder / "audit.json").unlink()
-    reduce(job, InProcessReducer())
+    reduce(job, InProcessReducer().run)
     draw(job, Exact(job.work))
     code, printed = command("resume", job.release_id, audited.config)
     assert code == 0, printed

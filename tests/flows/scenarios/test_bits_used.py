@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import DrawError, PredictableBits
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
@@ -44,14 +45,14 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_reduction_of_next_to_no_rows_tells_of_the_same_bits(name, tmp_path):
     """With nothing to choose and no tie, so what a release says of bits tells nothing of rows."""
     job = prepare_job(read_survey(survey_of(name, tmp_path, people=1).config))
-    reduce(job, SharedReducer())
+    reduce(job, SharedReducer().run)
     told = json.loads((job.work / "bits.json").read_text())
     assert told == {purpose: BITS[name][purpose] for purpose in BITS[name] if purpose != "noise"}
 
 
 def reserved(job: Job):
     ledger = ledger_of(job.config)
-    reserve(job)
+    reserve(job, MEMORY)
     return ledger
 
 
@@ -82,7 +83,7 @@ def test_noise_of_the_simulated_sampler_is_never_stored(tmp_path, monkeypatch):
     survey = survey_of("noisy-counts", tmp_path)
     job = prepare_job(read_survey(survey.config))
     reserved(job)
-    reduce(job, InProcessReducer())
+    reduce(job, InProcessReducer().run)
     monkeypatch.setattr("hushrank.privacy.noise._exact_noise", simulated())
     with pytest.raises(DrawError, match="not drawn from bits of the operating system"):
         draw(job, Exact(job.work))
@@ -99,7 +100,7 @@ def test_a_draw_without_any_random_bit_is_never_stored(tmp_path, monkeypatch):
     survey = survey_of("noisy-counts", tmp_path)
     job = prepare_job(read_survey(survey.config))
     reserved(job)
-    reduce(job, InProcessReducer())
+    reduce(job, InProcessReducer().run)
     forgotten = "hushrank.estimation.common.central_noise.add_noise"
     monkeypatch.setattr(forgotten, lambda counts, law, bits: counts)
     with pytest.raises(DrawError, match="not drawn from bits of the operating system"):
@@ -115,7 +116,7 @@ def test_workers_that_draw_from_a_seed_are_found_before_anything_is_spent(
     ledger = reserved(job)
     for module in (reduce_private, reduce_rankings, reduce_responses):
         monkeypatch.setattr(module, "system_bits", lambda: seeded_bits(1))
-    reduce(job, InProcessReducer())
+    reduce(job, InProcessReducer().run)
     with pytest.raises(PredictableBits, match="no budget was spent"):
         draw(job, Exact(job.work))
     assert str(ledger.state(job.release_id)) == "reserved"
@@ -124,7 +125,7 @@ def test_workers_that_draw_from_a_seed_are_found_before_anything_is_spent(
 def test_a_reduction_that_does_not_say_which_bits_it_used_is_not_drawn_from(tmp_path):
     job = prepare_job(read_survey(survey_of("noisy-counts", tmp_path).config))
     reserved(job)
-    reduce(job, InProcessReducer())
+    reduce(job, InProcessReducer().run)
     (job.work / "bits.json").unlink()
     with pytest.raises(PredictableBits, match="left no record of the random bits"):
         draw(job, Exact(job.work))
@@ -159,7 +160,7 @@ def test_two_reductions_of_one_job_keep_different_rows(coins):
     job = prepare_job(read_survey(coins.config))
     kept = []
     for _ in range(2):
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
         kept.append(exact_of(job))
     assert sum(kept[0]) == sum(kept[1]) == 60
     assert kept[0] != kept[1]  # equal with probability 2^-60
@@ -192,7 +193,7 @@ def test_two_reductions_keep_different_answers(name, array, tmp_path):
     )
     kept = []
     for _ in range(2):
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
         kept.append(np.load(job.work / "exact.npz")[array].tolist())
     assert kept[0] != kept[1]  # five free counts, each equal with probability below 1/50: 10^-8
 
@@ -208,7 +209,7 @@ def test_two_reductions_keep_different_rankings(tmp_path):
     job = prepare_job(read_survey(survey.set(privacy__max_contributions=1).config))
     kept = []
     for _ in range(2):
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
         kept.append(np.load(job.work / "exact.npz")["lengths"].tolist())
     assert sum(kept[0]) == sum(kept[1]) == 2_000
     assert kept[0] != kept[1]  # six free counts, each equal with probability below 1/50
@@ -235,7 +236,7 @@ def found(configs):
     for config in configs:
         job = prepare_job(read_survey(Path(config)))
         told["key " + config] = SecretKey.draw(job.bits()).value.hex()
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
         told["exact " + config] = digest(load_arrays(job.work / "exact.npz"))
         ledger = ledger_of(job.config)
         ledger.reserve(job.release_id, job.terms.spend, config_hash=job.config.job_hash())
@@ -309,7 +310,7 @@ def test_what_workers_drew_is_told_by_the_reduction_itself(tmp_path):
     ledger = reserved(job)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduce_rankings, "system_bits", lambda: seeded_bits(1))
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
     told = json.loads((job.work / "bits.json").read_text())
     assert told["randomisation"] == ["seeded", "system"]
     assert "rows" not in json.dumps(told)

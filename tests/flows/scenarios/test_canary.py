@@ -31,7 +31,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from hushrank.flows.run import run as nightly
 from hushrank.flows.run.context import Job
-from hushrank.flows.run.destinations import Traces
+from hushrank.flows.watching.destinations import Traces
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, TALLY_FILE
 from tests.flows.conftest import ITEMS, Survey, answers
 
@@ -200,7 +200,7 @@ def test_nothing_planted_leaves_the_confidential_area(
     canaries, command, monkeypatch, caplog, method, ending
 ):
     exporter = InMemorySpanExporter()
-    monkeypatch.setattr("hushrank.flows.run.destinations.Traces", lambda: Traces(exporter))
+    monkeypatch.setattr("hushrank.flows.watching.destinations.Traces", lambda: Traces(exporter))
     put(canaries.set(method=method), ending)
     run = ("run", canaries.config, "--direct", "--date", NIGHT, "--anyway")
     told = []

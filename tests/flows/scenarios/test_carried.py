@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods import registry
-from hushrank.flows.methods.noisy_counts import NoisyCounts
+from hushrank.flows.methods.counts.noisy_counts import NoisyCounts
 from tests.flows.conftest import answers
 
 FIRST = date(2024, 11, 16)

@@ -25,7 +25,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from google.auth.credentials import AnonymousCredentials
 
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.run import dataflow_template
+from hushrank.flows.nights import dataflow_template
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce import reduce
@@ -166,7 +166,7 @@ def test_what_is_staged_is_the_graph_and_the_image(tmp_path, emulator, anybody):
         CloudPath.parse(options["pipelineUrl"]).read_bytes()
     )
     names = {transform.unique_name for transform in graph.components.transforms.values()}
-    assert {"ReadEncode", "MeetOwners", "Bound", "WriteCounts", "WriteTally"} <= names
+    assert {"Read", "Encode", "Bound", "Count", "Write"} <= names
     staged = [str(found.path) for found in CloudPath.parse("gs://survey").objects()]
     assert not [path for path in staged if "main_session" in path or path.endswith(".tar.gz")]
 
@@ -352,7 +352,7 @@ def test_the_image_s_program_and_version_are_ours(checkout):
     )
     assert "FLEX_TEMPLATE_PYTHON_PY_FILE=/opt/hushrank/launch.py" in docker
     launch = (checkout / "infra" / "dataflow" / "launch.py").read_text()
-    assert "from hushrank.flows.run.dataflow_template import main" in launch
+    assert "from hushrank.flows.nights.dataflow_template import main" in launch
     copied = [line.split()[1] for line in docker.splitlines() if line.startswith("COPY ")]
     packages = tomllib.loads((checkout / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {folder.split("/")[0] for folder in packages["package-dir"].values()}

@@ -276,7 +276,7 @@ def test_a_terminal_is_answered(survey, tmp_path_factory):
     assert b"1,200" in printed
     assert "hushrank.pipelines.inspect.found" in loaded
     reads = "hushrank.pipelines.inspect.inspect_log"  # the child loads it
-    assert not {reads, "prefect", "apache_beam", "hushrank.flows.run.observer"} & set(loaded)
+    assert not {reads, "prefect", "apache_beam", "hushrank.flows.watching.observer"} & set(loaded)
 
 
 def test_one_night(survey, command):

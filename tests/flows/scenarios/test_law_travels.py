@@ -15,19 +15,20 @@ import pytest
 from hushrank.estimation.common import central_noise, look
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import measurements
+from hushrank.estimation.responses import measurements, sheet_totals
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.ledger.entries import Draw, read_chain, write_lines
-from hushrank.flows.methods import spectral
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS, calibrate
+from hushrank.flows.methods.responses import spectral
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.steps import reduce, reserve
+from hushrank.flows.run.steps import draw, estimate, reduce, reserve
 from hushrank.flows.statement import rankings as ranking_statement
 from hushrank.flows.statement.look import record_with_look
 from hushrank.privacy import random_pairs, randomized_response
@@ -51,17 +52,19 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module", params=VARIANTS)
 def drawn_once(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Survey, Job, bytes]:
-    """Name of a variant, its survey, its job and what was drawn for it."""
+) -> tuple[str, Survey, Job, bytes, Drawn]:
+    """Name of a variant, its survey, its job, and what was drawn for it: as stored, as returned."""
     survey = survey_of(request.param, tmp_path_factory.mktemp("drawn"))
-    job = drawn_job_of(survey.config)
-    return request.param, survey, job, (job.work / "drawn.npz").read_bytes()
+    job = prepare_job(read_survey(survey.config))
+    reserve(job, MEMORY)
+    returned = draw(job, reduce(job, InProcessReducer().run))
+    return request.param, survey, job, (job.work / "drawn.npz").read_bytes(), returned
 
 
 @pytest.fixture
 def drawn(drawn_once) -> tuple[str, Survey, Job]:
     """As it was when the run died: nothing is published."""
-    name, survey, job, content = drawn_once
+    name, survey, job, content, _ = drawn_once
     shutil.rmtree(survey.output, ignore_errors=True)
     store(job, content)
     return name, survey, job
@@ -111,6 +114,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("win_counts", "win_loss", "pair_counts", "outcomes", "exposures"):
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
     _tripled(monkeypatch, measurements, "measurement_sensitivity")
+    _tripled(monkeypatch, sheet_totals, "sheet_totals_sensitivity")
     _tripled(monkeypatch, look, "votes_sensitivity")
     _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
     _tripled(monkeypatch, one_shot, "one_shot_sensitivity")
@@ -227,6 +231,17 @@ def test_what_is_stored_is_read_back_exactly(drawn):
     assert (again.created, again.code_version) == (found.created, found.code_version)
 
 
+def test_a_run_ranks_what_it_has_drawn_as_a_later_run_ranks_what_is_stored(drawn, drawn_once):
+    _, _, job = drawn
+    returned, found = drawn_once[-1], stored(job)
+    assert type(returned.drawn_by.method) is type(found.drawn_by.method)
+    entries, again = entries_of(returned), entries_of(found)
+    assert {name: (each.dtype, each.tolist()) for name, each in entries.items()} == {
+        name: (each.dtype, each.tolist()) for name, each in again.items()
+    }
+    assert estimate(job, returned).to_json() == estimate(job, found).to_json()
+
+
 def test_a_release_without_noise_is_stored_and_read_back(tmp_path, command):
     survey = survey_of("noisy-counts", tmp_path).set(privacy__epsilon="inf")
     code, printed = command("run", survey.config, "--direct", "--no-privacy")
@@ -268,10 +283,10 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))
-    reserve(job)
+    reserve(job, MEMORY)
     change_the_code(monkeypatch)
     with pytest.raises(RuntimeError, match="would randomise by another law than the run states"):
-        reduce(job, InProcessReducer())
+        reduce(job, InProcessReducer().run)
     assert not (job.work / "exact.npz").exists()
 
 

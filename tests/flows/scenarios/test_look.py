@@ -166,6 +166,23 @@ def test_a_night_that_stops_keeps_no_other_from_being_ranked(worded, command):
     assert worded.ledger.read_bytes() == before
 
 
+def test_times_that_cannot_be_read_stop_a_night(worded, command):
+    """No row is of any night, so the rows that fit are none; the people are named all the same."""
+    table = pq.read_table(worded.folder / "answers.parquet")
+    forms = {"2026-11-02 10:15 +01:00": 0, "2026/11/03 10:15:00 AM GMT+1": 4}
+    for day, (time, code) in enumerate(forms.items(), 2):
+        night = ("--date", f"2026-11-0{day}")
+        column = pa.array([time] * len(table))
+        pq.write_table(table.append_column("at", column), worded.folder / "answers.parquet")
+        worded.set(**MENDED, schedule={"window": "at", "timezone": "Europe/Berlin"})
+        told = "Column at (schedule.window) should hold dates or times such as 2026-11-20, 2026"
+        assert told in command("validate", worded.config, *night)[1]
+        found, printed = command("run", worded.config, "--direct", *night)
+        assert found == code, printed
+    assert "in column at dates or times such as 2026-11-20, 2026-11-20 18:30 or" in printed
+    assert events(worded)[-1]["event"] == "stop"
+
+
 def test_a_night_of_bad_data_ends_a_schedule_with_the_code_of_bad_data(worded, command):
     today = datetime.now(UTC).date()
     before, last = today - timedelta(days=2), today - timedelta(days=1)
@@ -251,7 +268,9 @@ def test_rankings_and_tests_stop_where_items_have_other_names(rows_of_kind, comm
     assert "4 items (Q1, Q2, Q3, ...)" in printed
     assert events(survey)[-1]["spend"]["epsilon"] == 1.0
     code, printed = command("run", rows_of_kind(kind, ["Q1", "Q2", "Q3", "q4"]).config, "--direct")
-    assert code == 0, printed  # three of four rows fit
+    assert code == (4 if kind == "rankings" else 0), printed  # no ranking, three of four answers
+    code, printed = command("run", rows_of_kind(kind, ["Q1", "Q2", "Q3", "Q4"]).config, "--direct")
+    assert code == 0, printed
     release = load_release(survey.output / "release.json")
     assert release.look is not None
     assert release.look.fit > PEOPLE / 2

@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.assembly import run_job
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.nights.nights import rank_due
 from hushrank.flows.release.archive import archived
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.nights import rank_due
-from hushrank.flows.run.run import run_job
 from hushrank.privacy.accounting import Spend
 from tests.flows.conftest import InProcessReducer, answers
 from tests.ledgers import Clock

@@ -106,6 +106,7 @@ def test_both_guarantees_are_stated_and_the_larger_one_is_charged(ballots, comma
     assert "At most 2 rankings of each person count" in words
     assert "Which items a person ranked, and how many" in privacy["not_protected"][0]
     assert "same rank" in privacy["not_protected"][1]
+    assert privacy["theorem"].endswith("Algorithm 1 and Lemmas 1 and 2 (with erratum E4).")
     assert privacy["erratum"].startswith("E4")
     report = (ballots.output / "report.html").read_text()
     assert "in any other order" in report
@@ -123,6 +124,7 @@ def test_a_shorter_longest_list_costs_less(ballots, command):
 
 def test_laplace_ranks_are_a_baseline_with_their_own_bound(ballots, command):
     pq.write_table(long_form(true_rankings(300)), ballots.folder / "ballots.parquet")
+    ballots.set(model={"common_order": True})
     release, _ = run(ballots.set(privacy__mechanism="laplace-ranks", privacy__epsilon=8.0), command)
     privacy = release["privacy"]
     assert privacy["epsilon"] == 8.0 * 12 / 8
@@ -194,7 +196,8 @@ def test_an_epsilon_of_each_person_comes_from_a_table_or_a_column(ballots, comma
         privacy={
             "unit": "local", "mechanism": "mallows", "epsilon_table": "epsilons.csv",
             "epsilon_range": [1.0, 4.0],
-        }
+        },
+        model={"common_order": True},
     )  # fmt: skip
     release, _ = run(ballots, command)
     assert release["privacy"]["epsilon"] == 10.0
@@ -234,9 +237,32 @@ def test_debiasing_undoes_what_the_mechanism_does_to_scores(ballots, command):
     assert tiny["warnings"][0].startswith("Undoing what the mechanism does to rankings leaves much")
     assert min(line["low"] for line in tiny["ranking"]) == -2.0  # half a list: all that is possible
     assert max(line["high"] for line in tiny["ranking"]) == 2.0
+    ballots.set(model={"common_order": True})
     tiny, _ = run(ballots.set(method="kemeny"), command, "pairs")
     assert tiny["privacy"]["parameters"]["debiased"] is False
     assert "one ranking would count as thousands" in tiny["warnings"][0]
+
+
+def test_an_order_that_was_not_undone_needs_the_statement_that_people_share_one(ballots, command):
+    """Pairs cannot be undone at this epsilon, which only the counts show."""
+    ballots.set(privacy__epsilon=1e-4)
+    release, _ = run(ballots, command, "unstated")
+    assert release["informative"] is False
+    assert {line["rank"] for line in release["ranking"]} == {3.0}
+    assert release["warnings"][0].startswith("No order is published: what the mechanism does")
+    for number, model in enumerate(({"common_order": True}, {"debiased": False})):
+        release, _ = run(ballots.set(model=model), command, f"stated{number}")
+        assert sorted(line["rank"] for line in release["ranking"]) == [1, 2, 3, 4, 5]
+        assert "two items can change places by that" in release["warnings"][0]
+
+
+def test_pairs_are_undone_unless_the_order_is_stated_to_be_common(ballots, command):
+    """Of 40 people undoing adds more chance than it takes away bias."""
+    pq.write_table(long_form(true_rankings(40)), ballots.folder / "ballots.parquet")
+    undone, _ = run(ballots, command, "undone")
+    stated, _ = run(ballots.set(model={"common_order": True}), command, "stated")
+    assert undone["privacy"]["parameters"]["debiased"] is True
+    assert stated["privacy"]["parameters"]["debiased"] is False
 
 
 def test_true_rankings_are_nowhere_outside_the_confidential_area(ballots, command):
@@ -290,6 +316,18 @@ MISTAKES = [
     (
         {"privacy__mechanism": "laplace-ranks", "model": {"debiased": True}},
         "model.debiased: cannot be: for pairs under mechanism laplace-ranks no closed form is",
+    ),
+    (
+        {"privacy__mechanism": "laplace-ranks"},
+        "model.common_order: missing, since the mechanism cannot be undone: for pairs under",
+    ),
+    (
+        {
+            "privacy": {"unit": "local", "mechanism": "mallows", "epsilon_range": [1.0, 4.0]},
+            "input__columns__epsilon": "own",
+            "method": "borda",
+        },
+        "model.common_order: missing, since the mechanism cannot be undone: rankings have",
     ),
     (
         {"items": {"count": 100}, "method": "borda", "model": {"debiased": True}},

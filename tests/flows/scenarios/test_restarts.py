@@ -96,11 +96,11 @@ def test_python_says_it_too(flink, caplog, capsys):
 
 def test_a_scheduled_run_says_it_in_its_log(flink, monkeypatch):
     """Without a server: flow and tasks are functions, and the logger a list."""
-    from hushrank.flows.prefect import scheduled
+    from hushrank.flows.nights import scheduled
 
     monkeypatch.setattr("prefect.flow", lambda **_: lambda function: function)
-    monkeypatch.setattr("hushrank.flows.prefect.flow.set_defaults", lambda: None)
-    monkeypatch.setattr("hushrank.flows.prefect.flow._as_task", lambda step, action: action)
+    monkeypatch.setattr("hushrank.flows.nights.flow.set_defaults", lambda: None)
+    monkeypatch.setattr("hushrank.flows.nights.flow._as_task", lambda step, action: action)
     said = []
     logger = SimpleNamespace(warning=said.append)
     monkeypatch.setattr(scheduled, "get_run_logger", lambda: logger)

@@ -22,14 +22,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows import assembly
 from hushrank.flows.errors import ConfigError, HushrankError, LedgerError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.run import steps
+from hushrank.flows.nights.nights import rank_nights
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.nights import rank_nights
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -75,7 +75,8 @@ def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
 ):
     with monkeypatch.context() as patch:
         patch.setattr(
-            "hushrank.flows.methods.noisy_counts.rank_by_win_counts", raising(KeyboardInterrupt())
+            "hushrank.flows.methods.counts.noisy_counts.rank_by_win_counts",
+            raising(KeyboardInterrupt()),
         )
         assert command("run", survey.config, "--direct")[0] == 130
     assert events(survey) == ["open", "reserve", "draw"]
@@ -265,9 +266,9 @@ def test_a_reservation_after_which_the_ledger_cannot_be_read_is_given_back_or_to
 
         return tried
 
-    kept = steps.keep_witness
+    kept = assembly.MEMORY.keep
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "keep_witness", keep)
+        patch.setattr(assembly, "MEMORY", replace(assembly.MEMORY, keep=keep))
         for name in ("read", "append"):
             patch.setattr(LedgerFile, name, failing(getattr(LedgerFile, name)))
         code, printed = command("run", survey.config, "--direct")
@@ -305,7 +306,7 @@ from typing import Any
 from hushrank.transforms.engine import in_process
 in_process.choose()  # an engine without threads: this process is forked
 import opendp.measurements
-from hushrank.flows.run import run as nightly
+from hushrank.flows.assembly import run_job
 from hushrank.flows.methods import noisy_counts
 from hushrank.flows.run.job import prepare_job, read_survey
 from tests.flows.conftest import InProcessReducer
@@ -324,7 +325,7 @@ def run(config, point):
 
     if point == "inside draw":
         noisy_counts.release_win_counts = die
-    nightly.run_job(prepare_job(read_survey(Path(config))), InProcessReducer(), perform)
+    run_job(prepare_job(read_survey(Path(config))), InProcessReducer(), perform)
 
 for line in sys.stdin:
     child = os.fork()

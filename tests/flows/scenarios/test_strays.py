@@ -77,7 +77,7 @@ def test_a_run_in_progress_sees_to_its_own(survey, command):
 def prepared(survey) -> Job:
     """A job that another process counts, without a reservation, or whose run was killed."""
     job = prepare_job(read_survey(survey.config))
-    reduce(job, InProcessReducer())
+    reduce(job, InProcessReducer().run)
     return job
 
 

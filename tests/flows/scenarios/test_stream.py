@@ -16,14 +16,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.assembly import MEMORY
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.nights.nights import prepare_night
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.nights import prepare_night
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
 from hushrank.transforms.common import encode
@@ -224,7 +225,7 @@ def test_nights_that_cannot_be_drawn_spend_and_lose_nothing(stream, command):
     for words, says in (
         (["--date", DAYS[1]], f"{DAYS[0]} comes first. hushrank catch-up draws all"),
         (["--date", before], f"Night {before} is before the first of its stream"),
-        (["--date", DAYS[0], "--again"], "--again: a night of a stream is drawn once"),
+        (["--date", DAYS[0], "--again"], "--again: a night of a stream is drawn only once"),
         (["--date", DAYS[0], "--unsafe-seed", "1"], "--unsafe-seed is not for a night of a stream"),
     ):
         code, printed = command("run", stream.config, "--direct", *words)
@@ -268,7 +269,7 @@ def test_rows_that_come_late_are_not_read(stream, command):
     assert code == 0, printed
     assert "nothing was spent now" in printed
     assert f"Night {DAYS[0]} changed after its release" in printed
-    assert "a night of a stream is drawn once, and rows that came late are not read" in printed
+    assert "a night of a stream is drawn only once, and rows that came late are not read" in printed
     assert drawn_of(stream, 0) == first
     assert drawn(stream) == 1
 
@@ -464,7 +465,7 @@ def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command
         assert run(command, stream, 1)[0] == 130
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[1], datetime.now(UTC))
-    steps.reserve(job)  # killed: nobody gave it back
+    steps.reserve(job, MEMORY)  # killed: nobody gave it back
     code, printed = command("clean", stream.config)
     name = job.occasion.stream_id
     assert code == 0, printed
@@ -543,8 +544,8 @@ def test_what_comes_after_the_end_of_a_stream_is_deleted(stream, command):
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[0], datetime.now(UTC))
-    assert steps.reserve(job) is not None
-    steps.reduce(job, InProcessReducer())
+    assert steps.reserve(job, MEMORY) is not None
+    steps.reduce(job, InProcessReducer().run)
     assert spent(stream) > 0
     code, printed = command("ledger", "cancel", stream.config, job.occasion.stream_id)
     assert code == 0, printed
@@ -598,8 +599,8 @@ def cancel_on_a_full_disk(file: LedgerFile, token: str, lines: bytes) -> bool:
 def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
     ledger = ledger_of(job.config)
-    steps.reserve(job)
-    steps.reduce(job, InProcessReducer())
+    steps.reserve(job, MEMORY)
+    steps.reduce(job, InProcessReducer().run)
     assert counts_of(stream) != []
     cancel = ("ledger", "cancel", stream.config, job.occasion.stream_id)
     with monkeypatch.context() as patch:
@@ -610,7 +611,7 @@ def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, comma
     assert " ".join(printed.split()).endswith(
         "may still be reserved. hushrank ledger cancel ends it."
     )
-    steps.reduce(job, InProcessReducer())
+    steps.reduce(job, InProcessReducer().run)
     with ledger.run_lock(job.release_id), monkeypatch.context() as patch:
         patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
         assert command(*cancel)[0] == 2
@@ -623,8 +624,8 @@ def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, comma
 
 def test_counts_that_cannot_be_deleted_are_named(stream, command, monkeypatch):
     job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
-    steps.reserve(job)
-    steps.reduce(job, InProcessReducer())
+    steps.reserve(job, MEMORY)
+    steps.reduce(job, InProcessReducer().run)
     with monkeypatch.context() as patch:
         broken = raising(OSError(errno.EIO, "Input/output error"))
         patch.setattr("hushrank.flows.run.stream_night.delete_counting", broken)

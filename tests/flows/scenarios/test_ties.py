@@ -12,7 +12,7 @@ import pytest
 
 from hushrank.estimation.ties.tie_counts import TieCounts
 from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.flows.methods import tie_outcomes
+from hushrank.flows.methods.counts import tie_outcomes
 from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.planning.plan.survey import Setting
 from hushrank.flows.planning.plan.ties import orders_by_ties, ties_text

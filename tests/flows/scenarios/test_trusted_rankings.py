@@ -183,6 +183,7 @@ MISTAKES = [
     ({"privacy__per_item_cap": 1}, "privacy.per_item_cap: is for input.kind: comparisons"),
     ({"input__columns": {"epsilon": "e"}}, "input.columns.epsilon: a personal epsilon only counts"),
     ({"method": "borda", "model": {"debiased": True}}, "model.debiased: is for unit: local"),
+    ({"model": {"common_order": True}}, "model.common_order: is for unit: local"),
     ({"items": {"count": 501}}, "items: must be at most 500 with method: kemeny"),
     ({"items": {"count": 1001}, "method": "borda"}, "items: must be at most 1000 with input.kind"),
 ]

@@ -62,20 +62,25 @@ def test_edges_have_two_ends(tmp_path, kind):
     edges = {(source, stage.name) for stage in found for source in stage.reads if source in names}
     assert edges == {(s.name, target) for s in found for target in s.writes if target in names}
     assert all(names.index(source) < names.index(target) for source, target in edges)
-    assert INPUT in next(stage for stage in found if stage.name == "ReadEncode").reads
+    assert INPUT in next(stage for stage in found if stage.name == "Read").reads
     sinks = [stage for stage in found if not set(stage.writes) & set(names)]
     assert all(stage.writes for stage in sinks)
+
+
+def test_the_graph_says_what_it_does(tmp_path):
+    found = [stage.name for stage in stages(job_of("responses", tmp_path / "in", tmp_path / "w"))]
+    assert found == ["Read", "Encode", "Bound", "Count", "Write"]
 
 
 def test_where_rows_of_heavy_people_wait_on_an_engine(tmp_path):
     job = job_of("comparisons", tmp_path / "in", tmp_path / "work")
     assert not [stage for stage in stages(job) if WAITING in (*stage.reads, *stage.writes)]
     found = stages(dataclasses.replace(job, engine=Engine(Runner.FLINK)))
-    assert [stage.name for stage in found if WAITING in stage.writes] == ["ReadEncode"]
+    assert [stage.name for stage in found if WAITING in stage.writes] == ["Encode"]
     assert [stage.name for stage in found if WAITING in stage.reads] == ["Bound"]
 
 
 def test_where_answers_become_private(tmp_path):
-    for kind, name in (("rankings", "Bound"), ("private", "ReadEncode")):
+    for kind, name in (("rankings", "Bound"), ("private", "Encode")):
         found = stages(job_of(kind, tmp_path / kind, tmp_path / "work"))
         assert randomising_stage([stage.name for stage in found]) == name

@@ -22,12 +22,11 @@ OTHERS = [runner for runner in Runner if runner is not Runner.LOCAL]
 def layout(job: reduce.Job) -> tuple[object, ...]:
     """What the launcher decides of the parts of a job, and what each worker decides again."""
     kind = reduce.kind_of(job)
-    read = reduce._ReadEncode(kind, kind.splits(), None)
+    read = reduce._Encode(kind, TEN_BILLION, None)
     return read._partitions, read._chunk_rows, kind.memory
 
 
 def test_every_machine_cuts_a_job_of_any_kind_alike(tmp_path, monkeypatch):
-    monkeypatch.setattr(reduce, "_rows_in", lambda _: TEN_BILLION)
     for job in jobs_on(tmp_path / "input", tmp_path / "work"):
         elsewhere, layouts = dataclasses.replace(job, engine=Engine(Runner.FLINK)), set()
         for number in PROCESSORS:

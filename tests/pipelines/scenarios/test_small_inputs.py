@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.config.runner import LocalRunner
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.engine.runner import (
     CELL_BYTES,
+    HERE,
     SMALL_BYTES,
     SMALL_CELLS,
     Engine,
@@ -156,6 +158,14 @@ def test_large_inputs_whose_rows_need_not_meet_do_without_beam(tmp_path):
             {"engine": Engine(Runner.FLINK)},
         ):
             assert not does_without_beam(dataclasses.replace(large, **other))
+
+
+def test_whoever_asks_for_beam_gets_it(tmp_path):
+    asked = LocalRunner(beam=True).engine()
+    assert LocalRunner().engine() == HERE
+    for job in jobs_on(tmp_path / "input", tmp_path / "work"):
+        assert does_without_beam(job)
+        assert not does_without_beam(dataclasses.replace(job, engine=asked))
 
 
 def test_what_memory_limit_leaves_no_room_for_is_not_small(tmp_path):

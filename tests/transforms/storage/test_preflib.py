@@ -210,7 +210,7 @@ WRONG_HEADERS = [
     ),
     (
         text("toi", TIES, **{"ALTERNATIVE NAME 2": " "}),
-        "NUMBER ALTERNATIVES is not the number of lines ALTERNATIVE NAME",
+        "ALTERNATIVE NAME must give two or more items, each its own name",
     ),
     (
         text("toi", TIES, **{"NUMBER ALTERNATIVES": "5"}),

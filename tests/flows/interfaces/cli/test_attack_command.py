@@ -55,7 +55,8 @@ def test_the_table_alone_grows_with_the_number_of_releases(command):
     unchanged = math.prod((1 - math.exp(-1)) / (1 - math.exp(-t)) for t in range(1, 4))
     assert found[1] == pytest.approx(unchanged, rel=0.01)  # as often as it comes out unchanged
     assert found[30] > 0.9 > found[5] > found[1]
-    assert "epsilon (m - 1) / sqrt(N) = 0.365." in printed
+    assert "each of 30 has epsilon (m - 1) / sqrt(N) = 0.365, the best guess" in printed
+    assert "at worst is more: losses add up, to epsilon (m - 1) sqrt(N) = 11." in printed
     assert "(100 simulated people)" in printed
 
 

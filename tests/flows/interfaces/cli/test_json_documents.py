@@ -176,11 +176,12 @@ def test_the_parts_of_an_error_come_from_the_process_that_reads():
 
 def test_a_missing_extra_names_what_needs_it(survey, ask, monkeypatch):
     monkeypatch.setattr("hushrank.transforms.common.extras.is_installed", lambda _: False)
-    code, found, _ = ask("run", survey.config, "--prefect")
+    survey.set(observability={"traces": True})
+    code, found, _ = ask("run", survey.config, "--direct")
     assert code == 2
-    assert found["error"]["place"] == "--prefect (--direct does without)"
-    assert found["error"]["rule"] == "needs Prefect"
-    assert found["error"]["fix"] == "Run: pip install 'hushrank[prefect]'"
+    assert found["error"]["place"] == "observability.traces"
+    assert found["error"]["rule"] == "needs the OpenTelemetry exporter"
+    assert found["error"]["fix"] == "Run: pip install 'hushrank[otel]'"
 
 
 @pytest.mark.parametrize("words", [("run",), ("run", "a.yaml", "--dance"), ("dance",)])

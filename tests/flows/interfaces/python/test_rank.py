@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 
 import hushrank as hr
 from hushrank.flows.errors import BudgetRefused, ConfigError, HushrankError
+from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.run import context
 from tests.flows.conftest import ITEMS, InProcessReducer, answers
 
 TABLE = answers(200)
@@ -64,6 +67,25 @@ def test_the_same_rows_are_the_same_release(here: None, job: dict[str, Any], tmp
     assert hr.read_release(release.folder).id == release.id
     (kept,) = hr.history(release.folder)
     assert hr.read_release(kept.folder).verdict == release.verdict
+
+
+@pytest.mark.parametrize("total", [None, 20.0])
+def test_a_ledger_is_read_for_its_terms_and_once_more_and_a_method_is_calibrated_once(
+    here: None, job: dict[str, Any], monkeypatch: pytest.MonkeyPatch, total: float | None
+):
+    done: list[str] = []
+
+    def counted(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            done.append(name)
+            return action(*arguments)
+
+        return called
+
+    monkeypatch.setattr(LedgerFile, "read", counted("read", LedgerFile.read))
+    monkeypatch.setattr(context, "calibrate", counted("calibrate", context.calibrate))
+    assert hr.rank(TABLE, **job, total_epsilon=total).spent is not None
+    assert sorted(done) == ["calibrate", "read", "read"]
 
 
 def test_a_pilot_query_comes_first_unless_it_is_turned_off(

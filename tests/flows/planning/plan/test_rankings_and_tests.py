@@ -44,7 +44,8 @@ def exam(survey):
 def test_every_method_of_rankings_is_planned_and_gets_better_with_epsilon(
     survey, method, mechanism
 ):
-    config = plan_config(ballots(survey, method=method, privacy__mechanism=mechanism).config)
+    ballots(survey, method=method, privacy__mechanism=mechanism, model={"common_order": True})
+    config = plan_config(survey.config)
     assert set(methods_to_compare(config)) == set(RANKINGS)
     poor, good = (
         accuracy_of(

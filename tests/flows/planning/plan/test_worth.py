@@ -17,7 +17,7 @@ from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_confi
 from hushrank.flows.planning.plan.world import World
 from hushrank.flows.planning.plan.worth import MANY_PEOPLE, Worth, worth_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.run import people_notes
+from hushrank.flows.run.notes import check_worth
 from tests.flows.conftest import Survey
 
 NOTHING = {"privacy__epsilon": 0.00005}
@@ -44,7 +44,7 @@ def test_epsilon_that_buys_nothing_is_refused_and_nothing_is_spent(many, command
     code, printed = command(words[0], many.config, *words[1:], *people)
     assert code == 2, printed
     said = " ".join(printed.split())
-    assert "privacy.epsilon: 5e-05 buys nothing here: even if 100,000 people answer" in said
+    assert "privacy.epsilon: 5e-05 buys nothing here: even with 100,000 people" in said
     assert "--anyway (in Python anyway=True) continues" in said
     assert not many.ledger.exists()
     code, printed = command(words[0], many.config, *words[1:], *people, "--anyway")
@@ -68,6 +68,25 @@ def test_as_many_people_answer_as_were_asked_if_the_job_says_so(survey, tmp_path
     few = reached(load_config(survey.config))
     assert few.people == 40
     assert few.nothing
+
+
+@pytest.mark.parametrize("unit", ["user", "comparison"])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_advice_is_what_the_job_has_not_done(survey, command, unit, noise):
+    """Single answers are counted as answers, and have no bound that could be lower."""
+    of_people = None if unit == "comparison" else 1
+    survey.set(privacy__unit=unit, privacy__max_contributions=of_people)
+    survey.set(privacy__distinct_pairs=None, method="win-loss")
+    survey.set(privacy__noise=noise, privacy__delta=1e-6 if noise == "gaussian" else None)
+    told = {"user": "people", "comparison": "answers"}[unit]
+    printed = " ".join(command("validate", survey.config)[1].split())
+    assert re.search(rf"Fewer than about [\d,]+ {told} would tell nothing", printed), printed
+    code, printed = command("validate", survey.set(privacy__epsilon=0.000005).config)
+    assert code == 2, printed
+    said = " ".join(printed.split())
+    assert f"even with 100,000 {told}, the standard error" in said
+    assert ("take noise: gaussian" in said) is (noise == "laplace")
+    assert ("lower max_contributions" in said) is (unit == "user")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +136,7 @@ def test_rho_is_told_as_epsilon_is(survey, command):
     survey.set(privacy={**gaussian, "rho": 0.1})
     code, printed = command("validate", survey.config, "--json")
     assert code == 0, printed
-    assert "people would learn nothing at this epsilon" in printed
+    assert "people would tell nothing at this epsilon" in printed
     survey.set(privacy={**gaussian, "rho": 1e-12})
     code, printed = command("validate", survey.config)
     assert code == 2, printed
@@ -139,16 +158,16 @@ def test_six_hundred_items_with_laplace_noise_need_more_people_than_most_have(tm
     job.write_text(content.replace("LOOK", "0.02"))
     code, printed = command("validate", job)
     assert code == 0, printed
-    assert re.search("Fewer than about 4.,000 people would learn nothing", printed), printed
+    assert re.search("Fewer than about 4.,000 people would tell nothing", printed), printed
     job.write_text(content.replace("LOOK", "{share: 0.02, people: 2000}"))
     for words in (("validate",), ("run", "--direct")):
         code, printed = command(words[0], job, *words[1:])
         assert code == 2, printed
-        assert "buys nothing here: even if 2,000 people answer" in printed
+        assert "buys nothing here: even with 2,000 people" in printed
     job.write_text(content.replace("LOOK", "0.02"))
-    (note,) = people_notes(prepare_job(read_survey(job)))
+    note = check_worth(prepare_job(read_survey(job)))
     assert re.search("fewer than about 4.,000 people nothing can be learned", note), note
-    assert not people_notes(prepare_job(read_survey(job, anyway=True)))
+    assert not check_worth(prepare_job(read_survey(job, anyway=True)))
 
 
 @pytest.mark.parametrize("method", ["borda", "bradley-terry", "kemeny", "footrule"])

@@ -204,7 +204,7 @@ SHAPES = {
         file="ecpe.csv",
         rows=lambda: sheets("E", "id"),
         says="a test, with a row a person and a column an item.\nCould not tell",
-        choices=SHEET | {"user": "id"},
+        choices=SHEET | {"user": "id", "words": "null"},
         first="E5",
     ),
     "sheet-of-words": Shape(
@@ -228,7 +228,7 @@ SHAPES = {
             for person, item, mark in answered()
         ],
         says="test answers: user=person, item=item, correct=correct.",
-        choices=TESTED,
+        choices=TESTED | {"words": "null"},
         first="Q5",
     ),
     "verbal-aggression": Shape(
@@ -333,7 +333,7 @@ def test_a_sheet_without_a_person_says_what_to_do_and_that_does_it(command):
     Path("survey.yaml").unlink()
     code, printed = command("init", "numbered.csv")
     assert code == 0, printed
-    ranked(command, SHEET | {"user": "id"}, "Item 5")
+    ranked(command, SHEET | {"user": "id", "words": "null"}, "Item 5")
 
 
 @pytest.mark.parametrize(

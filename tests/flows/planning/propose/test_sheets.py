@@ -61,7 +61,7 @@ def test_all_items_of_an_exam_count_and_the_noise_is_gaussian(command):
     assert code == 0, printed
     assert "6 columns are taken for items, M100a to M105c" in printed
     assert "Not among them: female." in printed
-    release = release_after(command, {"missing": "wrong", "booklets": "null"})
+    release = release_after(command, {"missing": "wrong", "booklets": "null", "words": "null"})
     assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
     assert release["privacy"]["mechanism"] == "discrete-gaussian"
     assert max(line["high"] - line["low"] for line in release["ranking"]) < 0.35
@@ -99,11 +99,40 @@ def test_points_are_a_question_and_leaving_their_item_out_loses_nobody(command):
     assert "M200a" in with_points
     assert "set aside as a whole, those of the able more often" in question.text
     command("init", "exam.csv")
-    choices = {"missing": "wrong", "booklets": "null", "items": without}
+    choices = {"missing": "wrong", "booklets": "null", "words": "null", "items": without}
     release = release_after(command, choices)
     assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
     (counts,) = Path(".hushrank/work").rglob("diagnostics.json")
     assert json.loads(counts.read_text())["rows_rejected"] == 0
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_points_of_a_log_are_a_question(command, seen):
+    """Of q3 one answer in three is 2 points: excluded, it seems harder than q2, and is easier."""
+    random = np.random.default_rng(5)
+    chances = {"q1": 0.3, "q2": 0.55, "q3": 0.8}
+    rows = [
+        {"person": person, "item": item, "score": int(right) * (1 + (item == "q3" and person % 2))}
+        for person in range(900)
+        for item, right in zip(chances, random.random(3) < [*chances.values()], strict=True)
+    ]
+    first = [{"person": 900, "item": item, "score": 2 * seen} for item in ("q3", "q2")]
+    write_csv(Path("log.csv"), [*first, {"person": 900, "item": "q1", "score": 0}, *rows])
+    code, printed = command("init", "log.csv")
+    assert code == 0, printed
+    assert "item=item, correct=score" in printed
+    asked = next(
+        each
+        for each in propose_config(Path("log.csv"), Path("a.yaml")).questions
+        if each.key == "input.words"
+    )
+    told = "the rows that were read hold numbers above 1 in score"
+    assert (asked.because == told) is seen
+    yes, points = (choice.written for choice in asked.choices)
+    assert yes == "null"
+    items = "{names: [q1, q2, q3]}"
+    release = release_after(command, {"max_contributions": "3", "items": items, "words": points})
+    assert [line["item"] for line in release["ranking"]] == ["q1", "q2", "q3"]
 
 
 def test_how_many_items_a_person_was_asked_is_never_the_number_of_columns(command):

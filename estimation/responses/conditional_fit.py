@@ -1,0 +1,286 @@
+"""Conditional maximum likelihood of the Rasch model, from sheet totals that may hold noise.
+
+Given a raw score r, the chance of a right answer to item i depends on difficulties b alone:
+p_i(r) = e^-b_i g_{r-1}(others) / g_r, with g the elementary symmetric functions of e^-b. Half of
+right minus wrong of item i, less what histograms H expect of it,
+
+    u_i = Z_i / 2 - sum over r of H_r (p_i(r) - 1/2),
+
+is zero in expectation at the true b, whatever the abilities are, and is linear in the noisy
+numbers. So the solution of u_i + k_i b_i = 0, sum b = 0, has no bias but that of the ridge,
+k_i = (1 + noise_i / V_ii) / RIDGE_SD^2, which keeps noise from driving an item away. (u rises with
+b_i, so a ridge that draws towards zero is added.) V is the covariance of right answers given raw
+scores: the slope of u, and the covariance of what sampling adds to u. The covariance of b is
+V^+ (V + s^2 I + t^2 F F') V^+, where s and t are the noise in Z / 2 and in H, F_ir = p_i(r) - 1/2.
+
+p_i(r) comes from any ability at which the score is r on average. The law of the score there is a
+Poisson binomial; an item is taken out of it by the recursion, upwards or downwards, in which
+rounding dies out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.estimation.responses.sheet_totals import Integers, SheetTotals
+
+RIDGE_SD = 2.0  # of the normal law by which the ridge draws difficulties to their mean
+EXACT_ITEMS = 60  # of a booklet up to which V is exact; beyond, items are nearly independent
+NEARLY_EQUAL = 1e-5  # difficulties nearer than this are moved apart for the exact V
+HALVINGS = 40  # of the range of abilities; the score need not be met exactly
+LEAST_DAMPING = 1 / 16
+MOST_STEPS, LONGEST_STEP, CLOSE = 200, 1.0, 1e-6
+
+
+def chances_at_scores(difficulty: Floats, scores: Integers) -> Floats:
+    """Chance of a right answer to each item given a raw score, shape (scores, k)."""
+    n = len(difficulty)
+    chances = np.zeros((len(scores), n))
+    chances[scores == n] = 1.0
+    inner = (scores > 0) & (scores < n)
+    score = scores[inner][:, np.newaxis]
+    if len(score):
+        chances[inner] = _inner_chances(difficulty, score)
+    return chances
+
+
+def _inner_chances(difficulty: Floats, score: Integers) -> Floats:
+    n, low = len(difficulty), np.full(score.shape, difficulty.min() - 40.0)
+    high = np.full(score.shape, difficulty.max() + 40.0)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        above = expit(middle - difficulty).sum(axis=1, keepdims=True) > score
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    right = expit((low + high) / 2 - difficulty)
+    law = score_law(right)
+    place, before = score[:, 0], np.zeros(right.shape)
+    rare, common = np.where(right < 0.5, right, 0.0), np.where(right < 0.5, 1.0, right)
+    others = np.zeros(right.shape)
+    for r in range(n):  # the law without an item that is seldom right, from its lower end
+        others = (law[:, r, np.newaxis] - rare * others) / (1 - rare)
+        before = np.where((place[:, np.newaxis] == r + 1) & (right < 0.5), others, before)
+    others = np.zeros(right.shape)
+    for r in range(n, 0, -1):  # without an item that is often right, from its upper end
+        others = (law[:, r, np.newaxis] - (1 - common) * others) / common
+        before = np.where((place[:, np.newaxis] == r) & (right >= 0.5), others, before)
+    return np.asarray(right * before / law[np.arange(len(place)), place][:, np.newaxis])
+
+
+def score_law(right: Floats) -> Floats:
+    """Chance of each raw score, shape (rows, k + 1), of independent answers of these chances."""
+    law = np.zeros((len(right), right.shape[1] + 1))
+    law[:, 0] = 1.0
+    for item in range(right.shape[1]):
+        chance = right[:, item, np.newaxis]
+        law[:, 1:] = law[:, 1:] * (1 - chance) + law[:, :-1] * chance
+        law[:, 0] *= 1 - chance[:, 0]
+    return law
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionalFit:
+    """Difficulties from sheet totals.
+
+    Attributes:
+        difficulty: b, shape (n,), sum zero.
+        unbiased: b without the ridge's pull, to first order.
+        covariance: shape (n, n), of the errors of `unbiased`.
+        noise: the part of it that noise makes.
+        people: sheets with each item, noise included, shape (n,).
+        kept: smallest share of an item's difficulty that the ridge leaves.
+    """
+
+    difficulty: Floats
+    unbiased: Floats
+    covariance: Floats
+    noise: Floats
+    people: Floats
+    kept: float
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """u, V and F at some difficulties."""
+
+    balance: Floats
+    curvature: Floats
+    loadings: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Totals as real numbers: half of right minus wrong, and sheets at each knot."""
+
+    half: Floats
+    booklets: tuple[Integers, ...]
+    knots: tuple[Integers, ...]
+    sheets: tuple[Floats, ...]
+    weights: tuple[Floats, ...]  # sheets without negative numbers, of the same sum
+
+    @property
+    def people(self) -> Floats:
+        """Sheets with each item."""
+        found = np.zeros(len(self.half))
+        for items, sheets in zip(self.booklets, self.sheets, strict=True):
+            found[items] += sheets.sum()
+        return found
+
+    def at(self, difficulty: Floats) -> _State:
+        balance, n = self.half.copy(), len(difficulty)
+        curvature, loadings = np.zeros((n, n)), []
+        for items, knots, sheets, weights in zip(
+            self.booklets, self.knots, self.sheets, self.weights, strict=True
+        ):
+            chance = chances_at_scores(difficulty[items], knots)
+            balance[items] -= sheets @ (chance - 0.5)
+            curvature[np.ix_(items, items)] += curvature_of(
+                difficulty[items], knots, chance, weights
+            )
+            part = np.zeros((n, len(knots)))
+            part[items] = chance.T - 0.5
+            loadings.append(part)
+        return _State(balance, curvature, np.concatenate(loadings, axis=1))
+
+
+def curvature_of(difficulty: Floats, knots: Integers, chance: Floats, weights: Floats) -> Floats:
+    """Covariance of the answers of sheets given their scores, summed over sheets, shape (k, k).
+
+    Of few items it is exact: given r, the chance to be right on i and wrong on j is
+    (p_i - p_j) / (1 - e^(b_i - b_j)).
+
+    Args:
+        difficulty: b, shape (k,).
+        knots: scores, shape (scores,).
+        chance: p at these scores, shape (scores, k).
+        weights: sheets at each score, at least 0.
+    """
+    if len(difficulty) > EXACT_ITEMS:
+        own = chance * (1 - chance)
+        total = own.sum(axis=1)  # 0 where the score is 0 or full
+        share = np.divide(weights, total, out=np.zeros_like(total), where=total > 0)
+        scaled = own * np.sqrt(share)[:, np.newaxis]
+        return np.asarray(np.diag(weights @ own) - scaled.T @ scaled)
+    order, places = np.argsort(difficulty, kind="stable"), NEARLY_EQUAL * np.arange(len(difficulty))
+    spread = np.empty(len(difficulty))
+    spread[order] = np.maximum.accumulate(difficulty[order] - places) + places
+    if (spread != difficulty).any():
+        chance = chances_at_scores(spread, knots)
+    right, gap = weights @ chance, spread[:, np.newaxis] - spread
+    np.fill_diagonal(gap, 1.0)
+    one_right = (right[:, np.newaxis] - right) / -np.expm1(gap)
+    covariance = right[:, np.newaxis] - one_right - (chance * weights[:, np.newaxis]).T @ chance
+    np.fill_diagonal(covariance, 0.0)
+    covariance = (covariance + covariance.T) / 2
+    np.fill_diagonal(covariance, -covariance.sum(axis=1))
+    return np.asarray(covariance)
+
+
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """Variance of the noise in half of right less wrong, and in a number of sheets; the ridge."""
+
+    of_half: float
+    of_sheets: float
+    ridge: float
+
+    def pull(self, state: _State) -> tuple[Floats, Floats]:
+        """Weight of the ridge for each item, and the part of it that noise makes."""
+        own = np.maximum(np.diagonal(state.curvature), np.finfo(np.float64).tiny)
+        added = self.of_half + self.of_sheets * np.square(state.loadings).sum(axis=1)
+        return self.ridge * (1 + added / own), self.ridge * added / own
+
+
+def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
+    """Fit difficulties to released totals.
+
+    Args:
+        totals: of whole sheets; of each booklet more sheets than noise could make.
+        variance: of the noise in each entry; 0: there is none. Then there is no ridge either, where
+            the maximum of the likelihood is known to exist.
+
+    Raises:
+        ConvergenceError: no solution was found.
+    """
+    counts, shape, n = _counts_of(totals), totals.shape, totals.n_items
+    noise = _Noise(
+        of_half=variance / (2 * shape.answer_weight) ** 2,
+        of_sheets=variance / shape.sheet_weight**2,
+        ridge=0.0 if variance == 0 and _exists(counts) else 1 / RIDGE_SD**2,
+    )
+    difficulty, state = _solve(counts, noise)
+    pull, _ = noise.pull(state)
+    inverse: Floats = np.asarray(np.linalg.pinv(state.curvature, hermitian=True), np.float64)
+    spread = noise.of_half * np.eye(n) + noise.of_sheets * state.loadings @ state.loadings.T
+    private = inverse @ spread @ inverse
+    shifted = inverse @ (pull * difficulty)
+    own = np.diagonal(state.curvature)
+    return ConditionalFit(
+        difficulty=difficulty,
+        unbiased=difficulty + shifted - shifted.mean(),
+        covariance=inverse + private,
+        noise=private,
+        people=counts.people,
+        kept=float((own / np.maximum(own + pull, np.finfo(np.float64).tiny)).min()),
+    )
+
+
+def _solve(counts: _Counts, noise: _Noise) -> tuple[Floats, _State]:
+    """Damped Newton steps from 0 to u + k b = 0, sum b = 0."""
+    n = len(counts.half)
+    difficulty, before, damping = np.zeros(n), np.inf, 1.0
+    for _ in range(MOST_STEPS):
+        state = counts.at(difficulty)
+        pull, by_noise = noise.pull(state)
+        steeper = by_noise * np.abs(difficulty)  # V falls as an item moves away
+        flat = float(np.trace(state.curvature)) / n**2  # V says nothing of the sum
+        system = state.curvature + np.diag(pull + steeper) + flat
+        wanted = np.linalg.solve(
+            system, np.column_stack([-state.balance - pull * difficulty, np.ones(n)])
+        )
+        move = wanted[:, 0] - wanted[:, 1] * (wanted[:, 0].sum() / wanted[:, 1].sum())
+        longest = float(np.abs(move).max())
+        if longest < CLOSE:
+            return difficulty, state
+        if not np.isfinite(longest):
+            raise ConvergenceError("difficulties are not finite")
+        damping = min(1.0, 1.2 * damping) if longest < before else max(damping / 2, LEAST_DAMPING)
+        before = longest
+        difficulty = difficulty + move * damping * min(1.0, LONGEST_STEP / longest)
+        difficulty -= difficulty.mean()
+    raise ConvergenceError(f"difficulties still move by {longest:.3g}")
+
+
+def _counts_of(totals: SheetTotals) -> _Counts:
+    shape = totals.shape
+    sheets = [part / shape.sheet_weight for part in totals.histograms]
+    return _Counts(
+        half=totals.right_minus_wrong / (2 * shape.answer_weight),
+        booklets=tuple(np.array(items) for items in shape.booklets),
+        knots=tuple(shape.knots(booklet) for booklet in range(len(shape.booklets))),
+        sheets=tuple(sheets),
+        weights=tuple(map(_not_negative, sheets)),
+    )
+
+
+def _not_negative(sheets: Floats) -> Floats:
+    clipped = np.maximum(sheets, 0)
+    return np.asarray(clipped * (max(float(sheets.sum()), 0) / max(float(clipped.sum()), 1e-9)))
+
+
+def _exists(counts: _Counts) -> bool:
+    """Whether exact totals have a maximum of the likelihood: no set of items is a ladder.
+
+    There is none if some k items got every point that sheets could have put there: if the k items
+    of most right answers have the sum over sheets of min(r, k). Known of one booklet only.
+    """
+    if len(counts.booklets) > 1:
+        return False
+    (knots,), (sheets,) = counts.knots, counts.sheets
+    right = np.sort(counts.half + sheets.sum() / 2)[::-1].cumsum()[:-1]
+    most = [float(sheets @ np.minimum(knots, k)) for k in range(1, len(counts.half))]
+    return bool((right < np.array(most) - 0.5).all())

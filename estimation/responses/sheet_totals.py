@@ -1,0 +1,194 @@
+"""Totals of answer sheets: right minus wrong by item, and a histogram of raw scores.
+
+A right answer adds `answer_weight` to the total of its item, a wrong one takes as much off. A sheet
+adds `sheet_weight` to the histogram of its booklet: to its raw score where every score has an entry
+of its own, or else shares of that to the two knots around it, which keep the score on average. The
+weights are public. They give both parts one noise law: noise of scale s on an entry is noise of
+scale s / `answer_weight` on right minus wrong.
+
+The histogram has about 3 % more noise than the best share of the budget would give where its
+weight w, relative to half of right minus wrong, is off by the root of 2. For Gaussian noise
+w^2 = .12 K, or .08 K on knots; for Laplace noise it takes 15 % of epsilon, or 8 % on knots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.central_noise import Calibration, calibrate
+from hushrank.estimation.responses.item_graph import booklet_members
+from hushrank.privacy.noise import add_noise
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.sensitivity import sheet_totals_sensitivity
+from hushrank.privacy.units import NoiseKind, PrivacyParams
+
+MOST_SCORES = 40  # items of a sheet whose scores all have entries of their own; knots beyond
+STEPS = 24  # between the knots of the histogram of a longer sheet
+_OF_SCORES, _OF_KNOTS = (0.12, 0.15), (0.08, 0.08)  # w^2 / K (Gaussian), part of epsilon (Laplace)
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SheetShape:
+    """What is counted of sheets: a public number of each kind.
+
+    Attributes:
+        n_items: size of the catalogue.
+        booklets: ascending codes of the items of each booklet, each set once; of a test without
+            booklets one with all items.
+        step: scores between two knots of a histogram, the last two may be nearer; 1: every score.
+        answer_weight: what an answer adds to, or takes off, the total of its item.
+        sheet_weight: what a sheet adds to a histogram.
+    """
+
+    n_items: int
+    booklets: tuple[tuple[int, ...], ...]
+    step: int
+    answer_weight: int
+    sheet_weight: int
+
+    @classmethod
+    def of(
+        cls, n_items: int, booklets: Sequence[tuple[int, ...]], kind: NoiseKind = NoiseKind.GAUSSIAN
+    ) -> Self:
+        """The shape for a test, with the weights that suit a law of noise.
+
+        Args:
+            n_items: size of the catalogue.
+            booklets: codes of the items of each; empty: everybody is asked everything.
+            kind: law of the noise.
+        """
+        sets = tuple(dict.fromkeys(booklets)) or (tuple(range(n_items)),)
+        most = max(map(len, sets))
+        step = 1 if most <= MOST_SCORES else -(-most // STEPS)
+        squared, share = _OF_SCORES if step == 1 else _OF_KNOTS
+        wanted = 2 * math.sqrt(squared * most)
+        if kind is NoiseKind.LAPLACE:
+            wanted = share / (1 - share) * most
+        times, answer_weight = max(round(wanted / step), 1), max(round(step / wanted), 1)
+        return cls(
+            n_items=n_items,
+            booklets=sets,
+            step=step,
+            answer_weight=1 if times > 1 else answer_weight,
+            sheet_weight=times * step,
+        )
+
+    def knots(self, booklet: int) -> Integers:
+        """The scores of a booklet that have entries, ascending: 0 first, all right last."""
+        items = len(self.booklets[booklet])
+        return np.append(np.arange(0, items, self.step), items)
+
+    @property
+    def n_entries(self) -> int:
+        """How many numbers are counted."""
+        return self.n_items + sum(len(self.knots(b)) for b in range(len(self.booklets)))
+
+    def calibrate(self, params: PrivacyParams) -> Calibration:
+        """Noise for all entries, one vector; it depends on public parameters only."""
+        sensitivity = sheet_totals_sensitivity(
+            params, self.n_items, self.answer_weight, self.sheet_weight
+        )
+        return calibrate(params, sensitivity, "sheet_totals_sensitivity")
+
+    def count(self, person: Integers, item: Integers, correct: NDArray[np.uint8]) -> Integers:
+        """Entries of some whole sheets, shape (n_entries,): right minus wrong, then histograms.
+
+        Args:
+            person: shape (answers,), who gave each answer, ascending from 0.
+            item: shape (answers,), codes; nobody answers an item twice.
+            correct: shape (answers,), 1 right, 0 wrong.
+
+        Raises:
+            ValueError: a sheet has not just the items of a booklet.
+        """
+        n_people = int(person[-1]) + 1 if len(person) else 0
+        points = np.bincount(2 * item + correct, minlength=2 * self.n_items).reshape(-1, 2)
+        totals = points[:, 1] - points[:, 0]
+        answers = np.bincount(person, minlength=n_people)
+        score = np.bincount(person[correct > 0], minlength=n_people)
+        of_person = self._booklet_of(person, item, answers)
+        if (of_person[answers > 0] < 0).any():
+            raise ValueError("a sheet must have all items of one booklet, and no other")
+        parts = [self.answer_weight * totals]
+        for booklet in range(len(self.booklets)):
+            parts.append(self._histogram(score[(of_person == booklet) & (answers > 0)], booklet))
+        return np.concatenate(parts)
+
+    def _booklet_of(self, person: Integers, item: Integers, answers: Integers) -> Integers:
+        if self.booklets == (tuple(range(self.n_items)),):  # nobody answers an item twice
+            return np.where(answers == self.n_items, 0, -1)
+        members = booklet_members(self.n_items, self.booklets)
+        sizes, found = members.sum(axis=1), np.full(len(answers), -1)
+        ends = np.concatenate([[0], np.cumsum(answers)])
+        ones = np.ones(len(item), np.int64)
+        sheets = scipy.sparse.csr_array((ones, item, ends), (len(answers), self.n_items))
+        for booklet, own in enumerate(members):
+            same = (sheets @ own.astype(np.int64) == sizes[booklet]) & (answers == sizes[booklet])
+            found[same] = booklet
+        return found
+
+    def _histogram(self, score: Integers, booklet: int) -> Integers:
+        knots = self.knots(booklet)
+        low = np.minimum(score // self.step, len(knots) - 2)
+        apart = np.diff(knots)[low]
+        above = (self.sheet_weight * (score - knots[low]) + apart // 2) // apart
+        size = len(knots)
+        below = np.bincount(low, self.sheet_weight - above, size)
+        return (below + np.bincount(low + 1, above, size)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class SheetTotals:
+    """Entries of all sheets of a test.
+
+    Attributes:
+        entries: shape (n_entries,), int64.
+        shape: what they count.
+        confidential: whether they are exact; released ones have noise.
+    """
+
+    entries: Integers
+    shape: SheetShape
+    confidential: bool = True
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return self.shape.n_items
+
+    @property
+    def right_minus_wrong(self) -> Integers:
+        """By item, `answer_weight` times; shape (n_items,)."""
+        return self.entries[: self.n_items]
+
+    @property
+    def histograms(self) -> list[Integers]:
+        """By booklet, `sheet_weight` times how many sheets are at each knot."""
+        sizes = [len(self.shape.knots(b)) for b in range(len(self.shape.booklets))]
+        return np.split(self.entries[self.n_items :], np.cumsum(sizes)[:-1])
+
+
+def release_sheet_totals(
+    totals: SheetTotals, calibration: Calibration, bits: RandomBits
+) -> SheetTotals:
+    """Add independent noise to every entry, zeros included: totals that may be published.
+
+    Guarantee: that for which `calibration` was made, by `SheetShape.calibrate`, for sheets of at
+    most `max_contributions` items, if `bits.safe`.
+
+    Raises:
+        ValueError: the totals had noise added already.
+    """
+    if not totals.confidential:
+        raise ValueError("totals have noise already: adding it again would not protect more")
+    noisy = add_noise(totals.entries, calibration.law, bits)
+    return SheetTotals(noisy, totals.shape, confidential=False)

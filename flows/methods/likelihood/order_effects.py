@@ -1,0 +1,171 @@
+"""Scores and effects of covariates: what `perturbed-mle` does where the job names covariates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from hushrank.estimation.common.covariates import CovariateCounts, pack
+from hushrank.estimation.comparisons.covariate_effects import rank_with_covariates
+from hushrank.estimation.comparisons.covariate_mle import (
+    MOST_ITEMS,
+    CovariateMle,
+    CovariateRelease,
+    calibrate_covariate_mle,
+    covariate_mles,
+)
+from hushrank.flows.config.method import Problems, Sections
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.release.effects import effects_of
+from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.release.released import Figure, Made, ReleasedRecord
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.statement.effect_mechanism import EffectMechanism, effects_record
+from hushrank.pipelines.simulate.planned_survey import Counts
+from hushrank.privacy.objective_perturbation import Constants
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.schema import Ties
+
+
+class ReleasedEffects(ReleasedRecord):
+    """Scores, effects and sums of information that were drawn with noise; nothing else leaves.
+
+    Attributes:
+        scores: by item, in catalogue order; they sum to zero.
+        effects: by name, in log odds.
+        units: what 1 is worth in each of the three sums of information, in comparisons.
+        of_scores: about each score.
+        between: what each score shares with each effect; a row for each item.
+        of_effects: about effects: the upper triangle, row by row, without its first entry where
+            the first effect is that of being shown first.
+    """
+
+    shows = (Figure.SCORES,)
+    made = Made.FITTED
+    kind: Literal["scores-and-effects"] = "scores-and-effects"
+    scores: dict[str, float]
+    effects: dict[str, float]
+    units: tuple[float, float, float] = Field(description="of_scores, between, of_effects")
+    of_scores: tuple[int, ...]
+    between: tuple[tuple[int, ...], ...]
+    of_effects: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        released: CovariateRelease,
+        mechanism: CovariateMle,
+        items: Sequence[str],
+        names: Sequence[str],
+    ) -> Self:
+        """The record of what `mechanism` drew."""
+        one, two, three = (kind.unit for kind in mechanism.information)
+        return cls(
+            scores=dict(zip(items, released.scores.tolist(), strict=True)),
+            effects=dict(zip(names, released.effects.tolist(), strict=True)),
+            units=(one, two, three),
+            of_scores=tuple(released.of_scores.tolist()),
+            between=tuple(map(tuple, released.between.tolist())),
+            of_effects=tuple(released.of_effects.tolist()),
+        )
+
+
+def has_covariates(config: SurveyConfig | Sections) -> bool:
+    """Whether the job names covariates."""
+    return bool(config.comparisons.covariates)
+
+
+def calibrate(config: SurveyConfig) -> EffectMechanism:
+    """Noise inside the optimisation, noise that covers rounding, and that of the information."""
+    params, ties = config.privacy.params(), config.comparisons.ties
+    covariates = config.comparisons.covariates
+    try:
+        calibrated = calibrate_covariate_mle(
+            params,
+            len(config.items.catalogue()),
+            len(covariates),
+            ties.row_weight,
+            config.model.gamma,
+            first=config.comparisons.columns.first is not None,
+        )
+    except ValueError as error:
+        key = "model.gamma" if str(error).startswith("ridge") else "privacy"
+        raise ConfigError(f"{key}: {error}") from None
+    names, scales = zip(*covariates, strict=True)
+    return EffectMechanism(calibrated=calibrated, names=names, scales=scales, ties=ties)
+
+
+def terms(mechanism: EffectMechanism) -> Terms:
+    """Cost and noise."""
+    objective = mechanism.calibrated.objective
+    noise = (
+        f"Laplace noise of scale {objective.scale:.6g} on the gradient of the likelihood, and of"
+        f" {1 / objective.share:g} times that for {len(mechanism.names)} effects, ridge"
+        f" {objective.ridge:.6g}; discrete Laplace noise on how much the answers tell"
+    )
+    return Terms(spend=mechanism.spend, noise=noise)
+
+
+def draws(exact: Arrays, mechanism: EffectMechanism, runs: int, bits: RandomBits) -> Arrays:
+    """Fits with noise. Scores, effects and noisy sums of information are all that leaves."""
+    made = mechanism.calibrated
+    counts = CovariateCounts.of_arrays(exact, made.n_items, made.n_effects, made.row_weight)
+    return covariate_mles(counts, made, runs, bits).arrays()
+
+
+def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) -> Conclusion:
+    """Ranking, effects and intervals, from what was drawn and public numbers."""
+    released = CovariateRelease(**drawn)
+    estimate, effects = rank_with_covariates(released, mechanism.calibrated)
+    nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
+    items = config.items.catalogue().names
+    return Conclusion(
+        estimate=estimate,
+        privacy=effects_record(mechanism),
+        released=ReleasedEffects.of(released, mechanism.calibrated, items, mechanism.names),
+        scale=Scale.LOG_ODDS,
+        warnings=() if estimate.informative else (nothing,),
+        effects=effects_of(effects, mechanism.names, mechanism.scales),
+    )
+
+
+def invented(wins: Counts, mechanism_covariates: int, ties: Ties) -> Arrays:
+    """Wins of an invented survey, in which nobody is shown first and no item has any feature.
+
+    Args:
+        wins: wins[a, b], shape (n, n), times `ties.row_weight`.
+        mechanism_covariates: how many covariates rows have.
+        ties: as configured.
+    """
+    winner, loser = np.nonzero(wins)
+    words = pack(np.zeros((len(winner), mechanism_covariates), np.int8))
+    cells = winner.astype(np.int64) * len(wins) + loser
+    counts = np.asarray(wins[winner, loser])
+    return CovariateCounts(
+        cells, words, counts, len(wins), mechanism_covariates, ties.row_weight
+    ).arrays()
+
+
+def problems(config: Sections) -> Problems:
+    """What does not go with covariates."""
+    model = config.model
+    if model.link != "logistic":
+        yield "model.link", "must be logistic with covariates, whose effects are log odds"
+    if model.constants is not Constants.TIGHT:
+        yield "model.constants", "must be tight with covariates, which no paper has"
+    for key in ("expected_comparisons", "exposures", "c0"):
+        if getattr(model, key) is not None:
+            yield (
+                f"model.{key}",
+                "not with covariates: how much the answers tell is released with noise; remove it",
+            )
+    if config.privacy.public_graph:
+        yield "privacy.public_graph", "not with covariates, which are protected; remove one of them"
+    n_items = len(config.items.catalogue())
+    if n_items > MOST_ITEMS:
+        yield "items", f"must be at most {MOST_ITEMS} with covariates, got {n_items}"

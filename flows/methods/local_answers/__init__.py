@@ -1,0 +1,4 @@
+"""Methods on comparisons whose every answer is privatised before it is counted.
+
+In: sums of private answers. Out: scores, for `debiased-rr` and for the baselines of plans.
+"""

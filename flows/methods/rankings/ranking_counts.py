@@ -1,0 +1,121 @@
+"""Released noisy counts of true rankings, by what was counted.
+
+Whole numbers are released times their weight: 1 in `nets` is `weights["nets"]` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
+from hushrank.flows.release.released import Figure, ReleasedRecord, Rows
+from hushrank.privacy.ranking_sensitivity import Part
+
+
+class _RankingCounts(ReleasedRecord):
+    """What the counts of all methods have.
+
+    Attributes:
+        items: in catalogue order; rows are in this order.
+        weights: what one adds to each of the counts, by their name.
+    """
+
+    ballots = "rankings"
+    items: tuple[str, ...]
+    weights: dict[str, int]
+
+    @classmethod
+    def of(cls, counts: NoisyRankings, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != counts.n_items:
+            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        parts: dict[str, Rows | tuple[int, ...] | int] = {}
+        for part in counts.weights:
+            part_counts = counts.parts[part]
+            if part is Part.RANKINGS:
+                parts[part] = int(part_counts[0])
+            elif part_counts.ndim == 1:
+                parts[part] = tuple(part_counts.tolist())
+            else:
+                parts[part] = tuple(map(tuple, part_counts.tolist()))
+        weights = {str(part): weight for part, weight in counts.weights.items()}
+        # As `release_rankings` made them: a million entries are not checked again.
+        return cls.model_construct(None, items=tuple(items), weights=weights, **parts)
+
+
+class ReleasedAbove(_RankingCounts):
+    """In how many rankings one item is above another, with noise.
+
+    Attributes:
+        above: entry b of row a counts rankings with a above b; zero on the diagonal.
+        squares: of each item, sum over rankings of the square of the items below it less those
+            above it; null: not released.
+        rankings: how many there are; null: not released.
+    """
+
+    shows = (
+        Figure.SCORES,
+        Figure.ABOVE,
+    )
+    kind: Literal["above-counts"] = "above-counts"
+    above: Rows
+    squares: tuple[int, ...] | None = None
+    rankings: int | None = None
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Rankings with the row's item above the column's, of some items."""
+        position = {name: i for i, name in enumerate(self.items)}
+        places = [position[name] for name in items]
+        cells = [[self.above[row][column] for column in places] for row in places]
+        return np.array(cells, np.float64) / self.weights[Part.ABOVE]
+
+
+class ReleasedNets(_RankingCounts):
+    """Sums over rankings of what each has below an item less what it has above it, with noise.
+
+    Attributes:
+        nets: of each item.
+        squares, rankings: as in `ReleasedAbove`.
+    """
+
+    shows = (Figure.SCORES,)
+    kind: Literal["net-sums"] = "net-sums"
+    nets: tuple[int, ...]
+    squares: tuple[int, ...]
+    rankings: int
+
+
+class ReleasedPlaces(_RankingCounts):
+    """In how many rankings an item is at a place, with noise.
+
+    Attributes:
+        places: entry p of row a counts rankings with a at place p, 0 = best.
+    """
+
+    shows = (Figure.SCORES,)
+    kind: Literal["place-counts"] = "place-counts"
+    places: Rows
+
+
+ReleasedRankingCounts = ReleasedAbove | ReleasedNets | ReleasedPlaces
+
+
+def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRankingCounts:
+    """The record of noisy `counts`.
+
+    Raises:
+        ValueError: they are of another number of items.
+    """
+    if Part.ABOVE in counts.weights:
+        return ReleasedAbove.of(counts, items)
+    if Part.NETS in counts.weights:
+        return ReleasedNets.of(counts, items)
+    return ReleasedPlaces.of(counts, items)

@@ -1,0 +1,464 @@
+"""Methods on rankings that are counted before noise is added: unit `user`.
+
+The names that unit `local` has too (`private_rankings`) stand for two methods; the unit of privacy
+says which of them ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
+from hushrank.estimation.rankings.noisy_evidence import (
+    NoisyNets,
+    NoisyPairs,
+    NoisyPlaces,
+    footrule_estimate,
+)
+from hushrank.estimation.rankings.noisy_rankings import (
+    NoisyRankings,
+    calibrate_rankings,
+    net_variance,
+    release_rankings,
+)
+from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
+from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
+from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.rankings import RankingTies, Unlisted
+from hushrank.flows.config.section import BadRows
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.base import (
+    Arrays,
+    Attacked,
+    Choice,
+    Conclusion,
+    Method,
+    PlannedMethod,
+    RankingMethod,
+    Terms,
+    attacked_counts,
+)
+from hushrank.flows.methods.draws import CountNoise
+from hushrank.flows.methods.formulas import Formula, Inputs, Restated, count_noise, sides_of
+from hushrank.flows.methods.rankings import private_rankings as private
+from hushrank.flows.methods.rankings.private_rankings import (
+    HARDLY_DRAWN,
+    MOST_KEMENY_ITEMS,
+    NO_RANKINGS,
+    consensus_places,
+    log_odds,
+    mean_places,
+    not_proven,
+    refuse_too_many_items,
+)
+from hushrank.flows.methods.rankings.ranking_counts import released_rankings
+from hushrank.flows.release.release import NOT_INFORMATIVE
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.statement.counts import CountWords
+from hushrank.flows.statement.rankings import (
+    ABOVE_COUNTS,
+    NET_SUMS,
+    PLACE_COUNTS,
+    SPREAD_ABOVE_COUNTS,
+    RankingCountMechanism,
+    ranking_count_record,
+)
+from hushrank.flows.statement.record import Parameter
+from hushrank.pipelines.reduce.rankings_job import CountRankings
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.ranking_sensitivity import Part, Weights, spread_weights
+from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.transforms.storage.files import InputFile
+
+RESTATED = Restated(
+    proof="privacy.ranking_sensitivity.ranking_sensitivity",
+    what="counts of rankings",
+    lines=(
+        "pairs = longest * (longest - 1) // 2",
+        "second = longest * (longest ** 2 - 1) // 3",
+        "fourth = longest * (longest ** 2 - 1) * (3 * longest ** 2 - 7) // 15",
+        "once = above * pairs + places * longest + squares * second + nets * (longest ** 2 // 2)",
+        "plain = above ** 2 * pairs + places ** 2 * longest + squares ** 2 * fourth",
+        "signed = nets ** 2 * second",
+        "l1 = L * (once + rankings)",
+        "l1 = max(l1, 2 * L * once) if sides == 2 else l1",
+        "l2_squared = L ** 2 * (plain + signed + rankings ** 2)",
+        "l2_squared = max(l2_squared, 2 * L ** 2 * plain + 4 * L ** 2 * signed)"
+        " if sides == 2 else l2_squared",
+    ),
+)
+RESTATED_BELOW = Restated(
+    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
+    what="counts of rankings",
+    lines=(
+        "after = n - longest",
+        "told = n * (n - 1) // 2 - after * (after - 1) // 2",
+        "net = [n - 1 - 2 * p if p < longest else -longest for p in range(n)]",
+        "first = sum(max(x, -x) for x in net)",
+        "second = sum(x ** 2 for x in net)",
+        "fourth = sum(x ** 4 for x in net)",
+        "turned = [net[p] - net[n - 1 - p] for p in range(n)]",
+        "plain1 = above * told + places * n + squares * second",
+        "plain2 = above ** 2 * told + places ** 2 * n + squares ** 2 * fourth",
+        "l1 = L * (plain1 + nets * first + rankings)",
+        "change = L * (2 * plain1 + nets * sum(max(x, -x) for x in turned))",
+        "l1 = max(l1, change) if sides == 2 else l1",
+        "l2_squared = L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
+        "change = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
+        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranked:
+    """What a method makes of the noisy counts."""
+
+    estimate: Estimate
+    scale: Scale
+    parameters: dict[str, Parameter]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustedRankings(PlannedMethod[RankingCountMechanism]):
+    """See `estimation.rankings.noisy_rankings`.
+
+    Attributes:
+        facts, plan_order: see `PlannedMethod`.
+        weights: of the parts that are released, by guarantee, longest list, and the size of the
+            catalogue if unlisted items count as below.
+        words: what they are.
+        rank: what the method makes of them.
+        truth: what the scores are of an invented survey, from its true scores and the length of
+            its lists.
+        steepness: by how much a score grows with an item's log odds, from the same.
+        most_items: largest catalogue; None: as large as any of rankings.
+    """
+
+    facts: MethodFacts
+    plan_order: int | None
+    weights: Callable[[PrivacyParams, int, int | None], dict[Part, int]]
+    words: CountWords
+    rank: Callable[[NoisyRankings, SurveyConfig], _Ranked]
+    truth: Callable[[PlannedSurvey, Floats, int], Floats]
+    steepness: Callable[[PlannedSurvey, int], float]
+    most_items: int | None = None
+
+    mechanism = RankingCountMechanism
+
+    def calibrate(self, config: SurveyConfig) -> RankingCountMechanism:
+        """Noise for every entry of what is released."""
+        refuse_too_many_items(config, self.facts, self.most_items)
+        params = config.privacy.params()
+        longest, below = _longest(config), _below(config)
+        weights = self.weights(params, longest, below)
+        try:
+            calibration = calibrate_rankings(params, longest, weights, below=below)
+        except ValueError as error:
+            raise ConfigError(f"privacy: {error}") from None
+        return RankingCountMechanism.of_job(config, params, calibration, weights, longest)
+
+    def terms(self, mechanism: RankingCountMechanism) -> Terms:
+        """Cost and noise."""
+        return Terms.of(mechanism.calibration, f"on every {self.words.entry.split(' (')[0]}")
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: RankingCountMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> CountRankings:
+        """Count, within the bounds of the mechanism."""
+        rankings = config.rankings
+        return CountRankings(
+            files=files,
+            columns=rankings.ranking_columns(config.items.catalogue().names),
+            catalogue=config.items.catalogue(),
+            contest=rankings.contest,
+            max_length=mechanism.longest,
+            max_rankings=mechanism.params.max_contributions,
+            break_ties=rankings.ties is RankingTies.RANDOM,
+            below=mechanism.below,
+            reading=rankings.reading,
+            key=key,
+            confidential=folder,
+            fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+            people_vote=mechanism.params.look > 0,
+        )
+
+    def draw(self, exact: Arrays, mechanism: RankingCountMechanism, bits: RandomBits) -> Arrays:
+        """Add noise to every entry."""
+        counts = RankingCounts(**exact)
+        return {**release_rankings(counts, mechanism.weights, mechanism.law, bits)}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Rank by the noisy counts."""
+        counts = NoisyRankings(
+            drawn, mechanism.weights, mechanism.law, mechanism.longest, mechanism.below
+        )
+        ranked = self.rank(counts, config)
+        warnings = ranked.warnings
+        if not ranked.estimate.informative:
+            warnings = (NOT_INFORMATIVE if mechanism.params.private else NO_RANKINGS,)
+        return Conclusion(
+            estimate=ranked.estimate,
+            privacy=ranking_count_record(self.words, mechanism, ranked.parameters),
+            released=released_rankings(counts, config.items.catalogue().names),
+            scale=ranked.scale,
+            warnings=warnings,
+        )
+
+    def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
+        """Places above the middle, or scores in log odds."""
+        return self.truth(survey, truth, _longest(config))
+
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: RankingCountMechanism
+    ) -> float | None:
+        """Error of scores: the standard error of an item's net in log odds, times the steepness.
+
+        Each pair is in c lists, where the net of an item grows by 2 c k a log odds and pair, k the
+        mean slope of the logistic curve.
+        """
+        n, m = survey.n_items, mechanism.longest
+        lists = survey.people * survey.answers
+        c, k = lists * m * (m - 1) / (n * (n - 1)), _slope(survey)
+        variance = net_variance(
+            mechanism.weights, mechanism.law, n, m, lists, below=mechanism.below
+        )
+        return math.sqrt(variance) / (2 * c * k * n) * self.steepness(survey, m)
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Counts of rankings of an invented survey."""
+        longest = _longest(config)
+        orders = survey.orders(replicate, longest)
+        lengths = np.full(len(orders), longest)
+        counts = count_rankings(
+            orders.ravel(),
+            lengths,
+            survey.n_items,
+            longest,
+            by_place=False,
+            below=_below(config) is not None,
+        )
+        return {**counts.arrays()}
+
+    def attacked(self, mechanism: RankingCountMechanism) -> Attacked:
+        """Noise on counts."""
+        return attacked_counts(mechanism)
+
+    def certified(self, mechanism: RankingCountMechanism, drawn: Arrays) -> tuple[CountNoise]:
+        """Noise on counts of true rankings."""
+        below, weights = mechanism.n_items if mechanism.below else None, mechanism.weights
+        formula = rankings_formula(mechanism.params, mechanism.longest, weights, below=below)
+        parts = ", ".join(f"{weight} x {part}" for part, weight in weights.items())
+        return (count_noise(f"{RESTATED.what}: {parts}", None, formula, mechanism.calibration),)
+
+
+def rankings_formula(
+    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
+) -> Formula:
+    """The formula of counts of true rankings; `below`: as for `ranking_sensitivity`."""
+    inputs: Inputs = {
+        "L": params.max_contributions,
+        "sides": sides_of(params),
+        "longest": longest,
+        **{str(part): weights.get(part, 0) for part in Part},
+    }
+    if below is None:
+        return RESTATED.formula(inputs)
+    return RESTATED_BELOW.formula({"n": below, **inputs})
+
+
+def _slope(survey: PlannedSurvey) -> float:
+    """Mean slope of the logistic curve between two items, by the normal curve nearest to it."""
+    return 0.25 / math.sqrt(1 + math.pi * 2 * survey.spread**2 / 8)
+
+
+def _of_an_order(survey: PlannedSurvey, length: int) -> float:
+    """Places that an item moves by a log odds: how dense normal scores are, on average."""
+    return survey.n_items / (math.sqrt(2 * math.pi * math.sqrt(3)) * max(survey.spread, 1e-9))
+
+
+def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
+    """Places that an item moves on average of lists."""
+    return length * (length - 1) / (survey.n_items - 1) * _slope(survey)
+
+
+def _longest(config: SurveyConfig) -> int:
+    n_items = len(config.items.catalogue())
+    return min(config.rankings.max_length or n_items, n_items)
+
+
+def _below(config: SurveyConfig) -> int | None:
+    """Size of the catalogue if unlisted items count as below; None: they are unknown."""
+    return len(config.items.catalogue()) if config.rankings.unlisted is Unlisted.BELOW else None
+
+
+def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    estimate, consensus = kemeny_estimate(NoisyPairs.of(counts))
+    parameters: dict[str, Parameter] = {
+        "disagreements": consensus.disagreements,
+        "fewest_possible_disagreements": consensus.lower_bound,
+        "proven_best": consensus.optimal,
+    }
+    return _Ranked(
+        estimate=estimate,
+        scale=Scale.ABOVE_MIDDLE,
+        parameters=parameters,
+        warnings=not_proven(consensus),
+    )
+
+
+def _footrule(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    estimate, found = footrule_estimate(NoisyPlaces.of(counts))
+    parameters: dict[str, Parameter] = {"sum_of_footrules": found.distance}
+    return _Ranked(estimate=estimate, scale=Scale.ABOVE_MIDDLE, parameters=parameters)
+
+
+def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    evidence = NoisyNets.of(counts)
+    found = borda_estimate(evidence)
+    parameters: dict[str, Parameter] = {
+        "rankings_with_noise": evidence.rankings,
+        "drawn_to_zero_by": found.factor,
+    }
+    warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
+    return _Ranked(
+        estimate=found.estimate,
+        scale=Scale.ABOVE_MIDDLE,
+        parameters=parameters,
+        warnings=warnings,
+    )
+
+
+def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    evidence = NoisyNets.of(counts)
+    found = bradley_terry_estimate(evidence, config.model.ridge)
+    parameters: dict[str, Parameter] = {
+        "rankings_with_noise": evidence.rankings,
+        "ridge": found.ridge,
+    }
+    drawn = found.factor < HARDLY_DRAWN
+    return _Ranked(
+        estimate=found.estimate,
+        scale=Scale.LOG_ODDS,
+        parameters=parameters,
+        warnings=_drawn(f"fitted with a ridge of {found.ridge:.3g}") if drawn else (),
+    )
+
+
+def _drawn(how: str) -> tuple[str, ...]:
+    return (
+        "Noise and chance leave much doubt in the scores, so they are drawn towards 0, where their"
+        f" error is smaller: {how}. Their intervals are not drawn, and allow for all of it.",
+    )
+
+
+def _pairs(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:
+    return {Part.ABOVE: 1}
+
+
+def _places(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:
+    return {Part.PLACES: 1}
+
+
+def _facts(name: str, summary: str, *, logistic: bool = False) -> MethodFacts:
+    return MethodFacts(
+        name=name, summary=summary, kind="rankings", units=(Unit.USER,), logistic=logistic
+    )
+
+
+KEMENY = TrustedRankings(
+    facts=_facts("kemeny", "the order that contradicts rankings least"),
+    plan_order=0,
+    weights=_pairs,
+    words=ABOVE_COUNTS,
+    rank=_kemeny,
+    truth=consensus_places,
+    steepness=_of_an_order,
+    most_items=MOST_KEMENY_ITEMS,
+)
+BORDA = TrustedRankings(
+    facts=_facts("borda", "places above the middle, on average of rankings"),
+    plan_order=1,
+    weights=lambda params, longest, below: spread_weights(params, Part.NETS, longest, below=below),
+    words=NET_SUMS,
+    rank=_borda,
+    truth=mean_places,
+    steepness=_of_mean_places,
+)
+BRADLEY_TERRY = TrustedRankings(
+    facts=_facts("bradley-terry", "scores by maximum likelihood, from rankings", logistic=True),
+    plan_order=2,
+    weights=lambda params, longest, below: spread_weights(params, Part.ABOVE, longest, below=below),
+    words=SPREAD_ABOVE_COUNTS,
+    rank=_bradley_terry,
+    truth=log_odds,
+    steepness=lambda survey, length: 1.0,
+)
+FOOTRULE = TrustedRankings(
+    facts=_facts("footrule", "the order nearest to rankings, by how many places items are apart"),
+    plan_order=3,
+    weights=_places,
+    words=PLACE_COUNTS,
+    rank=_footrule,
+    truth=consensus_places,
+    steepness=_of_an_order,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByUnit(Method):
+    """Rank by private rankings under unit `local`, else by noisy counts of true ones.
+
+    Attributes:
+        facts: of both; of either unit.
+        local, trusted: the methods, of the same name.
+    """
+
+    facts: MethodFacts
+    local: PlannedMethod[Any]
+    trusted: PlannedMethod[Any]
+
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """The method for the unit that the configuration states."""
+        return Choice(self.local if config.privacy.unit is Unit.LOCAL else self.trusted)
+
+    @property
+    def ways(self) -> tuple[RankingMethod[Any], ...]:
+        """Both."""
+        return self.local, self.trusted
+
+    @property
+    def plan_order(self) -> int | None:
+        """That of both."""
+        return self.trusted.plan_order
+
+
+def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
+    facts = replace(local.facts, summary=central.facts.summary, units=(Unit.USER, Unit.LOCAL))
+    return ByUnit(facts=facts, local=local, trusted=central)
+
+
+METHODS = (
+    _either(private.KEMENY, KEMENY),
+    _either(private.BORDA, BORDA),
+    _either(private.BRADLEY_TERRY, BRADLEY_TERRY),
+    FOOTRULE,
+)

@@ -1,0 +1,366 @@
+"""Method `spectral-rr`: difficulties from test answers that are randomised before they are counted.
+
+The baseline of Nguyen and Zhang. As in `local_answers.local_responses`, what the reduction leaves
+is private already and waits in the confidential area until the ledger has recorded the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+
+from hushrank.estimation.responses.randomized_measurements import (
+    RandomizedMeasurements,
+    merge_measurements,
+    no_measurements,
+    randomize_answers,
+    randomized_measurements,
+)
+from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
+from hushrank.flows.config.method import MethodFacts, Problems, Sections, SpectralConfig
+from hushrank.flows.config.privacy import Budget
+from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.draws import MOST_LISTED, FlippedAnswers, Threshold, cost_of, exact
+from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.responses.spectral import GraphChoice, graph_choice
+from hushrank.flows.release.released import Figure, ReleasedRecord
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.statement.local import SHUFFLE_DELTA, WARNER
+from hushrank.flows.statement.record import Parameter, PrivacyRecord
+from hushrank.flows.statement.sentences import (
+    REACH,
+    large_loss,
+    never_protected,
+    number,
+    odds_factor,
+)
+from hushrank.flows.statement.spectral import NZ
+from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomized_response import (
+    SplitResponse,
+    attenuation,
+    epsilon_of_answer,
+    flip_thresholds,
+    split_response,
+)
+from hushrank.privacy.randomness import RandomBits, seeded_bits
+from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.common.randomisation import LocalAnswers
+from hushrank.transforms.responses.whole_sheets import Missing
+from hushrank.transforms.storage.files import InputFile
+
+PARTS = 16  # of the people of an invented test
+MOST_ITEMS = 500  # a matrix for each part of the people is kept
+NOT_INFORMATIVE = (
+    "Nothing useful can be learned from this release: randomised answers say less than chance about"
+    " every item. More people, fewer answers each or a larger epsilon would help."
+)
+PLAIN = (
+    "debiased: false is the paper's baseline: it takes randomised answers for true ones, so"
+    " difficulties are drawn towards 0 and intervals do not hold the true ones."
+)
+
+
+def _problems_of_sections(config: Sections) -> Problems:
+    privacy, rows = config.privacy, config.input
+    if isinstance(rows, ResponsesConfig):
+        for key in ("missing", "booklets"):
+            if getattr(rows, key) not in (None, Missing.UNSEEN):
+                yield (
+                    f"input.{key}",
+                    "is for method: spectral: under unit: local which items a person answered is"
+                    " not hidden, and each answer counts by itself; remove it",
+                )
+    if privacy.unit is not Unit.LOCAL:
+        return
+    if privacy.budget is not Budget.PER_USER and not privacy.already_private:
+        yield "privacy.budget", "must be per_user with method: spectral-rr, which splits epsilon"
+    if privacy.epsilon_table or privacy.epsilon_range:
+        yield "privacy", "method: spectral-rr takes one epsilon for all"
+
+
+class ReleasedRandomized(ReleasedRecord):
+    """Sums of randomised test answers.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        epsilon: of a person, split over their answers.
+        people: entry k counts the people with k answers, which randomised response does not hide.
+        sums: entry j of row i estimates who was right on i and wrong on j, in units of 2^-30.
+    """
+
+    shows = (Figure.ITEM_MAP,)
+    kind: Literal["randomised-answers"] = "randomised-answers"
+    items: tuple[str, ...]
+    epsilon: float
+    people: tuple[int, ...]
+    sums: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, measurements: RandomizedMeasurements, items: Sequence[str]) -> Self:
+        """The record of `measurements`, which are private from the start.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != measurements.n_items:
+            raise ValueError(f"got {len(items)} items, but sums of {measurements.n_items}")
+        return cls(
+            items=tuple(items),
+            epsilon=measurements.response.epsilon,
+            people=tuple(measurements.people.tolist()),
+            sums=tuple(map(tuple, measurements.sums.tolist())),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseMechanism:
+    """Randomised response on all answers of a person together.
+
+    Attributes:
+        response: the chances of a flip, which the workers draw by.
+        debiased: whether the sums undo the flips.
+        already_private: whether answers were flipped at the source.
+        graph: the public graph on which the difficulties are estimated.
+        spend: what drawing by it costs.
+    """
+
+    response: SplitResponse
+    debiased: bool
+    graph: GraphChoice
+    spend: Spend
+    already_private: bool = False
+
+
+class SpectralRandomized(PlannedMethod[ResponseMechanism]):
+    """Section 5 of Nguyen and Zhang: see `estimation.responses.randomized_measurements`."""
+
+    facts = MethodFacts(
+        name="spectral-rr",
+        summary="flip each test answer at random; difficulties undo the flips",
+        kind="responses",
+        units=(Unit.LOCAL,),
+        reads=("spectral",),
+        baseline=True,
+        rules=_problems_of_sections,
+    )
+    mechanism = ResponseMechanism
+    plan_order = 0
+
+    def calibrate(self, config: SurveyConfig) -> ResponseMechanism:
+        """The chance of a flip for everybody's number of answers."""
+        problems = list(_problems(config))
+        if problems:
+            raise ConfigError("\n".join(problems))
+        epsilon = _epsilon(config)
+        return ResponseMechanism(
+            response=split_response(epsilon, _answers(config)),
+            debiased=_settings(config).debiased,
+            graph=graph_choice(config),  # refuses a graph that does not connect all items
+            spend=Spend(epsilon=epsilon),
+            already_private=config.privacy.already_private,
+        )
+
+    def terms(self, mechanism: ResponseMechanism) -> Terms:
+        """Cost and noise."""
+        pairs = f"{mechanism.graph.n_edges:,} pairs of items are counted"
+        noise = f"each answer flipped at random, before {pairs}"
+        if mechanism.already_private:
+            noise = f"none is added: answers were privatised where they were given; {pairs}"
+        noise += f" (protects all answers of one person at epsilon {mechanism.response.epsilon:g})"
+        return Terms(spend=mechanism.spend, noise=noise)
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: ResponseMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceResponses:
+        """Randomise answers and sum what they say of each pair."""
+        local = LocalAnswers(
+            mechanism.response, mechanism.debiased, already_private=mechanism.already_private
+        )
+        most = mechanism.response.max_answers
+        return reduce_test(config, files, key, folder, max_answers=most, local=local)
+
+    def draw(self, exact: Arrays, mechanism: ResponseMechanism, bits: RandomBits) -> Arrays:
+        """Let out what is private already: see the module's text."""
+        return {**exact, **mechanism.graph.arrays()}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: ResponseMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Difficulties from the sums."""
+        debiased = mechanism.debiased
+        parts = [
+            RandomizedMeasurements(sums, people, mechanism.response, debiased)
+            for sums, people in zip(drawn["sums"], drawn["people"], strict=True)
+        ]
+        merged = merge_measurements(parts)
+        found = estimate_randomized(parts, mechanism.graph.stored(drawn))
+        shuffled = _after_shuffling(mechanism, merged, config.ledger.delta)
+        return Conclusion(
+            estimate=found.estimate,
+            privacy=_record(mechanism, shuffled),
+            released=ReleasedRandomized.of(merged, config.items.catalogue().names),
+            scale=Scale.DIFFICULTY,
+            warnings=tuple(_warnings(found, debiased=debiased)),
+        )
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Sums of randomised answers of an invented test, apart for `PARTS` sets of people."""
+        response = split_response(_epsilon(config), _answers(config))
+        bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # an invented survey: no release
+        parts = [
+            no_measurements(survey.n_items, response, debiased=_settings(config).debiased)
+        ] * PARTS
+        for answered, right in survey.sheets(replicate):
+            person, item = np.nonzero(answered)
+            noisy = randomize_answers(person, right[answered].astype(np.uint8), response, bits)
+            for part, sums in enumerate(parts):
+                rows = person % PARTS == part
+                own = randomized_measurements(
+                    person[rows],
+                    item[rows],
+                    noisy[rows],
+                    survey.n_items,
+                    response,
+                    debiased=sums.debiased,
+                )
+                parts[part] = merge_measurements([sums, own])
+        return {
+            "sums": np.stack([part.sums for part in parts]),
+            "people": np.stack([part.people for part in parts]),
+        }
+
+    def certified(self, mechanism: ResponseMechanism, drawn: Arrays) -> tuple[FlippedAnswers]:
+        """Each answer of a person, before it is counted."""
+        response = mechanism.response
+        most = min(response.max_answers, MOST_LISTED)
+        answers = np.arange(1, most + 1)
+        epsilons = epsilon_of_answer(np.full(most, response.epsilon), answers)
+        shares = [exact(each) for each in epsilons.tolist()]
+        listed = zip(shares, answers.tolist(), response.thresholds[1:], strict=False)
+        return (
+            FlippedAnswers(
+                mechanism="randomised-response",
+                what="each answer, before it is counted",
+                derivation="hushrank.privacy.randomized_response.split_response",
+                budget="per_user",
+                at_source=mechanism.already_private,
+                thresholds=tuple(
+                    Threshold(epsilon=share, answers=answers, threshold=threshold)
+                    for share, answers, threshold in listed
+                ),
+                most_answers=response.max_answers,
+                cost=cost_of(mechanism.spend),
+            ),
+        )
+
+
+def _problems(config: SurveyConfig) -> Iterator[str]:
+    privacy, n_items = config.privacy, len(config.items.catalogue())
+    if privacy.epsilon is None:
+        yield "privacy.epsilon: missing; method: spectral-rr needs one number for all"
+        return
+    if (privacy.max_contributions or 0) < 2:
+        yield "privacy.max_contributions: must be at least 2 with method: spectral-rr"
+        return
+    if n_items > MOST_ITEMS:
+        yield f"items: must be at most {MOST_ITEMS} for method: spectral-rr, got {n_items}"
+    share = np.array([privacy.epsilon / _answers(config)])
+    if attenuation(flip_thresholds(share))[0] == 0:
+        yield "privacy.epsilon: too small: split over a person's answers it says nothing; raise it"
+
+
+def _settings(config: SurveyConfig) -> SpectralConfig:
+    return config.spectral or SpectralConfig()
+
+
+def _epsilon(config: SurveyConfig) -> float:
+    return config.privacy.epsilon or 0.0
+
+
+def _answers(config: SurveyConfig) -> int:
+    return min(config.privacy.max_contributions or 0, len(config.items.catalogue()))
+
+
+def _warnings(found: SpectralEstimate, *, debiased: bool) -> Iterator[str]:
+    if not debiased:
+        yield PLAIN
+    if not found.estimate.informative:
+        yield NOT_INFORMATIVE
+
+
+def _record(mechanism: ResponseMechanism, shuffled: dict[str, Parameter]) -> PrivacyRecord:
+    epsilon, answers = mechanism.response.epsilon, mechanism.response.max_answers
+    facts: dict[str, Parameter] = {
+        "epsilon_of_a_person": epsilon,
+        "epsilon_of_an_answer": f"{number(epsilon)}, divided by the person's answers",
+        "debiased": mechanism.debiased,
+        "pairs": mechanism.graph.n_edges,
+    }
+    facts |= shuffled
+    return PrivacyRecord(
+        unit=Unit.LOCAL,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=epsilon,
+        delta=0.0,
+        mechanism="randomised-response",
+        max_contributions=answers,
+        parameters=facts,
+        statement=(
+            "All answers of a person together are protected, each"
+            f" {'where it was given' if mechanism.already_private else 'before it was counted'}.",
+            f"If a person had answered the same items otherwise, nothing here would become more"
+            f" than {odds_factor(epsilon)} times as likely (e^epsilon, epsilon ="
+            f" {number(epsilon)}).",
+            REACH,
+            "Each answer was flipped with probability 1 / (e^(epsilon / k) + 1), k the number of"
+            " answers of its person, by secret bits; difficulties and intervals are computed from"
+            " the sums of flipped answers alone.",
+            f"At most {answers} answers of each person count, chosen at random.",
+        ),
+        not_protected=(
+            "Which items a person answered, and that they took part.",
+            *never_protected(),
+            *large_loss(epsilon),
+        ),
+        theorem=f"{WARNER}; {NZ}, Section 5 (its baseline).",
+    )
+
+
+def _after_shuffling(
+    mechanism: ResponseMechanism, merged: RandomizedMeasurements, delta: float
+) -> dict[str, Parameter]:
+    """The central guarantee, where all people answered all items: others then give no cover."""
+    response, n_people = mechanism.response, int(merged.people[1:].sum())
+    everything = response.max_answers == merged.n_items
+    if n_people == 0 or merged.people[-1] != n_people or not everything:
+        return {}
+    # It loads `scipy.stats`, which takes a while, and few need it.
+    from hushrank.privacy.amplification import shuffled_epsilon
+
+    delta = delta or SHUFFLE_DELTA
+    epsilon = shuffled_epsilon(response.epsilon, n_people, delta)
+    if epsilon >= response.epsilon:
+        return {"after_shuffling": "nothing better than epsilon can be proven"}
+    return {
+        "epsilon_of_a_person_after_shuffling": epsilon,
+        "delta_after_shuffling": delta,
+        "people": n_people,
+    }
+
+
+METHODS = (SpectralRandomized(),)

@@ -1,0 +1,250 @@
+"""Method `totals`: difficulties of test items from right less wrong answers and raw scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hushrank.estimation.responses.sheet_totals import (
+    SheetShape,
+    SheetTotals,
+    release_sheet_totals,
+)
+from hushrank.estimation.responses.totals_estimate import (
+    TotalsEstimate,
+    estimate_from_totals,
+    predicted_error,
+    predicted_noise,
+)
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
+from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.base import (
+    Arrays,
+    Attacked,
+    Conclusion,
+    PlannedMethod,
+    Terms,
+    attacked_counts,
+    without_noise,
+)
+from hushrank.flows.methods.draws import CountNoise
+from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
+from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.responses.spectral import (
+    MOSTLY_KEPT,
+    NO_ANSWERS,
+    SHRUNK,
+    UNCONFIRMED,
+    named_items,
+    problems_of_sheets,
+)
+from hushrank.flows.release.release import NOT_INFORMATIVE
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.sheet_totals import ReleasedSheetTotals
+from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.record import Parameter, count_record
+from hushrank.flows.statement.totals import totals_words
+from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.transforms.responses.whole_sheets import Missing
+from hushrank.transforms.storage.files import InputFile
+
+FEWEST_ITEMS, MOST_ITEMS = 3, 2000  # a matrix of items is solved in each pass of the fit
+RESTATED = Restated(
+    proof="privacy.sensitivity.sheet_totals_sensitivity",
+    what="right less wrong answers of each item, and sheets by raw score",
+    lines=(
+        "items = min(L, n)",
+        "l1 = sides * (answer_weight * items + sheet_weight)",
+        "l2_squared = sides ** 2 * answer_weight ** 2 * items + sides * sheet_weight ** 2",
+    ),
+)
+SHEETS = "sheets"  # all entries, as they were drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalsMechanism:
+    """Noise on right less wrong answers by item and on sheets by raw score.
+
+    Attributes:
+        counts: the noise, and what it protects.
+        shape: which numbers get it, with their public weights.
+    """
+
+    counts: CountMechanism
+    shape: SheetShape
+
+    @property
+    def params(self) -> PrivacyParams:
+        """The guarantee of the counts, and the bounds."""
+        return self.counts.params
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        return self.counts.spend
+
+
+def problems_of_totals(config: Sections) -> Problems:
+    """Rules that a test must keep so that raw scores say all that sheets say of abilities."""
+    rows = config.input
+    if not isinstance(rows, ResponsesConfig):
+        return
+    catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
+    for key, rule in rows.problems_of_booklets(catalogue, most) if rows.booklets else ():
+        yield f"input.{key}", rule
+    if (rows.missing or Missing.UNSEEN) is Missing.UNSEEN:
+        yield (
+            "input.missing",
+            "unseen is not for method: totals, which counts whole sheets; write wrong (a blank is"
+            " a wrong answer) or set-aside (a sheet with a blank does not count), or set method:"
+            " spectral",
+        )
+    largest = max(map(len, rows.booklets.values())) if rows.booklets else len(catalogue)
+    if 0 < most < largest:
+        yield (
+            "privacy.max_contributions",
+            f"must be {largest} for method: totals, which counts whole sheets, got {most}; write"
+            f" {largest}, or set method: spectral",
+        )
+
+
+class Totals(PlannedMethod[TotalsMechanism]):
+    """Conditional maximum likelihood from noisy totals: see `estimation.responses`."""
+
+    facts = MethodFacts(
+        name="totals",
+        summary="difficulties from noisy right less wrong answers of items, and raw scores",
+        kind="responses",
+        units=(Unit.USER,),
+        rules=problems_of_totals,
+    )
+    mechanism = TotalsMechanism
+    plan_order = 2
+
+    def calibrate(self, config: SurveyConfig) -> TotalsMechanism:
+        """Noise on every total of an item and every number of sheets."""
+        n_items = len(config.items.catalogue())
+        problems = list(problems_of_sheets(config, "totals", MOST_ITEMS))
+        if n_items < FEWEST_ITEMS:
+            problems.append(
+                f"items: must be at least {FEWEST_ITEMS} for method: totals, got {n_items}"
+            )
+        problems += [f"{key}: {rule}" for key, rule in problems_of_totals(config)]
+        if problems:
+            raise ConfigError("\n".join(problems))
+        params = config.privacy.params()
+        booklets = config.responses.booklet_codes(config.items.catalogue())
+        shape = SheetShape.of(n_items, booklets, params.noise)
+        counts = CountMechanism.of(params, shape.calibrate(params), n_items, None)
+        return TotalsMechanism(counts=counts, shape=shape)
+
+    def terms(self, mechanism: TotalsMechanism) -> Terms:
+        """Cost and noise."""
+        answers = 1 / mechanism.shape.answer_weight
+        where = "on right less wrong answers of every item, and on sheets by raw score"
+        return Terms.of(mechanism.counts.calibration, where, answers)
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: TotalsMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceResponses:
+        """Count right less wrong answers of each item, and sheets by raw score."""
+        most = mechanism.counts.params.max_contributions
+        return reduce_test(config, files, key, folder, max_answers=most, totals=mechanism.shape)
+
+    def draw(self, exact: Arrays, mechanism: TotalsMechanism, bits: RandomBits) -> Arrays:
+        """Add noise to every entry."""
+        totals = SheetTotals(exact[SHEETS], mechanism.shape)
+        noisy = release_sheet_totals(totals, mechanism.counts.calibration, bits)
+        return {SHEETS: noisy.entries}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Difficulties from the noisy totals."""
+        counts, shape = mechanism.counts, mechanism.shape
+        totals = SheetTotals(drawn[SHEETS], shape, confidential=False)
+        found = estimate_from_totals(totals, counts.law)
+        names = config.items.catalogue().names
+        words = totals_words(
+            config.responses.missing or Missing.UNSEEN,
+            of_booklets=config.responses.booklets is not None,
+        )
+        return Conclusion(
+            estimate=found.estimate,
+            privacy=count_record(words, counts, _parameters(shape, config)),
+            released=ReleasedSheetTotals.of(totals, names),
+            scale=Scale.DIFFICULTY,
+            warnings=tuple(_warnings(found, names, private=counts.law.variance > 0)),
+        )
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Totals of whole sheets, of an invented test."""
+        booklets = config.responses.booklet_codes(config.items.catalogue())
+        shape = SheetShape.of(survey.n_items, booklets, config.privacy.params().noise)
+        entries = np.zeros(shape.n_entries, np.int64)
+        for answered, right in survey.sheets(replicate, booklets):
+            person, item = np.nonzero(answered)
+            entries += shape.count(person, item, right[person, item].astype(np.uint8))
+        return {SHEETS: entries}
+
+    def predicted_error(
+        self, config: SurveyConfig, survey: PlannedSurvey, mechanism: TotalsMechanism
+    ) -> float | None:
+        """Error of difficulties, for abilities and difficulties as far apart as supposed."""
+        answers = survey.people * survey.answers / survey.n_items
+        noise = predicted_noise(mechanism.shape, mechanism.counts.law)
+        return predicted_error(answers, survey.answers, survey.ability_spread, survey.spread, noise)
+
+    def attacked(self, mechanism: TotalsMechanism) -> Attacked:
+        """Noise on every total of an item and every number of sheets."""
+        still = replace(mechanism, counts=without_noise(mechanism.counts))
+        return replace(attacked_counts(mechanism.counts), still=still)
+
+    def certified(self, mechanism: TotalsMechanism, drawn: Arrays) -> tuple[CountNoise]:
+        """Noise on right less wrong answers of each item, and on sheets by raw score."""
+        counts, shape = mechanism.counts, mechanism.shape
+        bounds = bounds_of(counts.params, counts.n_items)
+        own = {name: bounds[name] for name in ("n", "L", "sides")}
+        own |= {"answer_weight": shape.answer_weight, "sheet_weight": shape.sheet_weight}
+        formula = RESTATED.formula(own)
+        return (count_noise(RESTATED.what, shape.n_entries, formula, counts.calibration),)
+
+
+def _parameters(shape: SheetShape, config: SurveyConfig) -> dict[str, Parameter]:
+    parameters: dict[str, Parameter] = {"step_of_scores": shape.step}
+    if config.responses.booklets is not None:
+        parameters["booklets"] = len(config.responses.booklets)
+    return parameters
+
+
+def _warnings(found: TotalsEstimate, names: Sequence[str], *, private: bool) -> Iterator[str]:
+    if found.fit is None:
+        yield NOT_INFORMATIVE if private else NO_ANSWERS
+        return
+    what = "noisy counts" if private else "counts"
+    for where, answer, bound in (
+        (found.no_upper_limit, "correct", "upper"),
+        (found.no_lower_limit, "wrong", "lower"),
+    ):
+        if where.any():
+            whose = "its" if where.sum() == 1 else "their"
+            yield UNCONFIRMED.format(what, answer, named_items(names, where), whose, bound)
+    if private and found.fit.kept < MOSTLY_KEPT:
+        yield SHRUNK.format(found.fit.kept)
+
+
+METHODS = (Totals(),)

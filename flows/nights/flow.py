@@ -1,0 +1,194 @@
+"""A run as a Prefect flow: one task a step, so that the server shows what happened and when.
+
+Tasks get nothing that the server could store, being closures over the job, and results are never
+persisted. What fails is kept from Prefect too, which pickles whatever a flow raises into its result
+storage, `persist_result=False` or not: it gets a failed state with a text. Texts that explain
+themselves hold no private value (`flows.run.reader_process`); of any other error it gets the type
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from hushrank.flows.assembly import run_job
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.nights.artifacts import leave_artifacts
+from hushrank.flows.nights.server import set_defaults
+from hushrank.flows.run.context import Job
+from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.stages import Outcome, Perform, Step, Tell
+from hushrank.flows.watching.events import epsilon_since_first
+from hushrank.transforms.common.plain_text import shown
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
+
+T = TypeVar("T")
+
+RETRY_DELAY_SECONDS = 1
+ALERT_EVENT = "hushrank.budget.alert"
+
+
+def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outcome:
+    """Run the job as a Prefect flow, on the configured server or else an ephemeral one.
+
+    Args:
+        job: what to do.
+        reducer: the running child process that will read the rows.
+        watch: carries out a step and shows it to the person at the terminal.
+        tell: shows what speaks against the run, before anything is reserved for it.
+
+    Raises:
+        HushrankError: as `run_job`, or there is no server.
+    """
+    set_defaults()
+    from prefect import flow  # after the environment is set: Prefect reads it when loaded
+
+    def ranked() -> Outcome:
+        outcome = run_job(
+            job, reducer, lambda step, action: watch(step, _as_task(step, action)), tell
+        )
+        _alert(outcome)
+        leave_artifacts(outcome)
+        return outcome
+
+    kept = Kept(ranked)
+
+    @flow(name="rank", flow_run_name=_run_name(job), persist_result=False)
+    def rank() -> Any:
+        return kept.state()
+
+    try:
+        rank()
+    except Exception as error:
+        if kept.ended:  # Prefect raises what it was told; the error itself follows
+            return kept.result()
+        if kept.begun:
+            raise
+        problem = str(error) if isinstance(error, RuntimeError) else type(error).__name__
+        raise HushrankError(
+            f"Prefect: {problem.rstrip(' ./')}. Check PREFECT_API_URL, or run with --direct, which"
+            " needs no server. Nothing was read or spent."
+        ) from None
+    return kept.result()
+
+
+class StepFailed(Exception):  # noqa: N818 - what Prefect sees in place of an unforeseen error
+    """A step failed for a reason whose own text may quote what it computed with."""
+
+
+class Kept(Generic[T]):
+    """What an action returned or raised, kept in this process, out of Prefect's reach."""
+
+    def __init__(self, action: Callable[[], T]) -> None:
+        self._action = action
+        self._returned: list[T] = []
+        self._raised: Exception | None = None
+        self.begun = False  # whether Prefect came as far as calling it
+
+    def carry_out(self) -> None:
+        """Do it; to be called again where Prefect repeats a step.
+
+        Raises:
+            HushrankError: as the action, whose text explains itself.
+            StepFailed: it raised anything else.
+        """
+        self.begun = True
+        self._returned.clear()
+        self._raised = None
+        try:
+            self._returned.append(self._action())
+        except Exception as error:
+            self._raised = error
+            raise told(error) from None
+
+    def state(self) -> State[Any]:
+        """Do it, and say how it ended without a word of what it returned or raised."""
+        from prefect.states import Completed, Failed
+
+        try:
+            self.carry_out()
+        except Exception as error:
+            return Failed(message=shown(f"{error}", lines=True))
+        return Completed()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was done, well or not."""
+        return self._raised is not None or bool(self._returned)
+
+    def result(self) -> T:
+        """What the action returned; raises what it raised."""
+        if self._raised is not None:
+            raise self._raised
+        return self._returned[0]
+
+
+def told(error: Exception) -> Exception:
+    """What Prefect may see of an error: its text if it explains itself, else its type."""
+    if isinstance(error, HushrankError):
+        return error
+    return StepFailed(f"An unforeseen error of type {type(error).__name__}.")
+
+
+def _run_name(job: Job) -> str:
+    night = "" if job.night is None else f"{job.night}-"
+    return f"{job.config.name}-{night}{job.release_id}"
+
+
+def _alert(outcome: Outcome) -> None:
+    """Log and emit an event for each fraction of the budget that was reached just now."""
+    from prefect import get_run_logger
+    from prefect.events import emit_event
+
+    population = outcome.balance.population
+    for fraction in outcome.alerts:
+        get_run_logger().warning(
+            "Budget alert: %.0f %% of the budget of %s is used.", 100 * fraction, population
+        )
+        emit_event(
+            event=ALERT_EVENT,
+            resource={"prefect.resource.id": f"hushrank.population.{population}"},
+            payload={
+                "fraction": fraction,
+                "remaining_epsilon": outcome.balance.remaining_epsilon,
+                "epsilon_since_first": epsilon_since_first(outcome.balance),
+            },
+        )
+
+
+def _as_task(step: Step, action: Callable[[], T]) -> Callable[[], T]:
+    from prefect import Task
+    from prefect.cache_policies import NO_CACHE
+
+    kept = Kept(action)
+    task: Task[[], None] = Task(
+        kept.carry_out,
+        name=step.name,
+        retries=step.retries,
+        retry_delay_seconds=RETRY_DELAY_SECONDS,
+        retry_condition_fn=_is_nobodys_mistake,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+    )
+
+    def carried_out() -> T:
+        with suppress(StepFailed):  # the error itself follows
+            task()
+        return kept.result()
+
+    return carried_out
+
+
+def _is_nobodys_mistake(_task: Any, _run: Any, state: Any) -> bool:
+    """Whether repeating may help: not where a rule was broken or a budget is used up."""
+    try:
+        state.result()
+    except HushrankError:
+        return False
+    except Exception:  # whatever else a step may raise: a passing fault
+        return True
+    return False

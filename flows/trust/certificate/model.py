@@ -1,0 +1,329 @@
+"""`certificate.json`: its format, version 1. `docs/certificate.schema.json` is made from it.
+
+The number of the format is that of the whole release, `release.json` and its tables included: a
+verifier does not judge a release of a newer one. Every field is in the verifier's own list, too.
+
+Numbers that a checker computes with are exact. Integers are JSON integers; every other number is
+the text of a fraction in lowest terms, `p/q`, or `inf`. A budget in `guarantee` and `ledger`
+(epsilon, delta, rho) is the exact value of the decimals that `release.json` and the ledger show:
+0.1 is `1/10`. A cost of a draw is that or the float itself, whichever is less. Scales, ridges and
+other numbers that a program has computed with are the exact values of its floats.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Literal
+
+from pydantic import AwareDatetime, Field, JsonValue
+
+from hushrank.flows.methods.draws import Cost, Count, Digest, Draw, Part, Rational
+from hushrank.flows.release.audited import AuditedPair
+from hushrank.flows.release.release import json_text
+from hushrank.flows.release.software import Software
+
+FORMAT: Literal[1] = 1
+OPTIONAL_IN_LEDGER = ("lifetime_epsilon", "stated_by", "stated_at", "together")
+
+
+class Released(Part):
+    """Which release it is; every field is that of `release.json`.
+
+    Attributes:
+        population: name of the people whose budget is counted together, `name` of the release.
+        job: id of the configuration.
+        night: the day whose rows are ranked; null: the job selects no nights.
+        created: when its noise was drawn.
+        safe: whether it is for publication.
+    """
+
+    release_id: str
+    population: str
+    job: str
+    method: str
+    night: date | None
+    created: AwareDatetime
+    safe: bool
+
+
+class Guarantee(Part):
+    """What is claimed; all of it stands in `release.json` as well.
+
+    Attributes:
+        epsilon, delta, rho: in exact numbers; rho is null where the guarantee is no zCDP.
+        charged: what the ledger is charged with, once for all draws; of a night of a stream that
+            of all its nights together, in the line `ledger.paid_by`.
+        statement, not_protected, theorem: the same in words.
+    """
+
+    unit: Literal["comparison", "user", "local"]
+    adjacency: Literal["replace-one", "add-remove"] | None
+    epsilon: Rational
+    delta: Rational
+    rho: Rational | None
+    charged: Cost
+    statement: tuple[str, ...]
+    not_protected: tuple[str, ...]
+    theorem: str
+
+
+class Bounds(Part):
+    """What is enforced on the rows of one unit.
+
+    Attributes:
+        max_contributions: L, the most rows, answered items or rankings of a person; null: none.
+        per_item_cap: the most rows of a person in which the same item occurs.
+        distinct_pairs: a person's rows are on distinct pairs.
+        bounding: what becomes of further rows: they are left out, or all rows weigh less.
+        max_weight: the largest weight of a row; null: rows have no weights.
+    """
+
+    max_contributions: Count | None
+    per_item_cap: Count | None
+    distinct_pairs: bool
+    bounding: Literal["leave-out", "weights"]
+    max_weight: Rational | None
+
+
+class Nights(Part):
+    """The nights of the stream that one guarantee covers together.
+
+    Attributes:
+        stream: id of the stream.
+        night: which one this is, from 1.
+        nights: how many there are.
+        participations: the most nights on which one person's rows count.
+        gap: the least distance between two of them.
+        window: what is shown: so many nights; null: all nights so far.
+    """
+
+    stream: str
+    night: Count
+    nights: Count
+    participations: Count
+    gap: Count
+    window: Count | None
+
+
+class Domain(Part):
+    """Over which inputs the guarantee is claimed: public sizes and enforced bounds.
+
+    Attributes:
+        items: size of the catalogue.
+        catalogue_sha256: digest of its names as a JSON array, sorted by code points, without
+            blanks, in UTF-8.
+        groups: names of groups that have counts of their own.
+        other_rows: rows of no listed group count as well, in one more group.
+        ties: what becomes of comparisons without a winner.
+        stream: of one night of a stream.
+    """
+
+    items: Count
+    catalogue_sha256: Digest
+    bounds: Bounds
+    groups: tuple[str, ...]
+    other_rows: bool
+    ties: Literal["drop", "split", "random", "model"] | None
+    stream: Nights | None
+
+
+class Rows(Part):
+    """How bytes of the input become rows: public settings alone decide it.
+
+    Attributes:
+        kind: what a row is.
+        settings: of the section `input`, without its paths.
+        schedule: which rows a night reads.
+        rules: in words.
+    """
+
+    kind: Literal["comparisons", "rankings", "responses"]
+    settings: dict[str, JsonValue]
+    schedule: dict[str, JsonValue]
+    rules: tuple[str, ...]
+
+
+class PublicFact(Part):
+    """Something that the guarantee takes for public, by the word of the operator.
+
+    Attributes:
+        fact: in words.
+        value: it, where it is short.
+        sha256: of the file that holds it.
+    """
+
+    fact: str
+    value: str | None = None
+    sha256: Digest | None = None
+
+
+class Spends(Part):
+    """Equal costs of several releases."""
+
+    times: Count
+    epsilon: Rational
+    delta: Rational
+    rho: Rational | None
+    l2_squared: Count
+
+
+class Total(Part):
+    """What releases cost together.
+
+    Attributes:
+        spends: each cost, and how often it was paid.
+        sum: of all of them: epsilons, deltas, and rhos.
+        epsilon: such that all are together (epsilon, delta)-DP; `inf` where no bound is known.
+        delta: of the budget.
+        rule: the filter of `hushrank.privacy.filters` whose smallest limit `epsilon` is, so that it
+            holds although costs were chosen in view of earlier results; null: it holds for costs
+            that were fixed before, as all totals of older versions do.
+        first: what was set aside first, which selects the filters; null: without a rule.
+    """
+
+    spends: tuple[Spends, ...]
+    sum: Cost
+    epsilon: Rational
+    delta: Rational
+    rule: Literal["sum", "equal-costs", "gaussian", "renyi", "one"] | None = None
+    first: Cost | None = None
+
+
+class Position(Part):
+    """A line of the ledger.
+
+    Attributes:
+        line: its number, from 1; `seq` of the entry.
+        hash: of the entry.
+        previous: hash of the line above.
+    """
+
+    line: Count
+    hash: Digest
+    previous: Digest
+    time: AwareDatetime
+
+
+class SameInput(Part):
+    """Another population that had read the same input.
+
+    Attributes:
+        population: its name.
+        stated_other_people: the operator states that its people are others.
+        period, lifetime: what it had spent; null where it counts by another unit or adjacency.
+        stated_by: the account that first recorded that statement; left out where there is none,
+            and by older versions.
+        stated_at: when it did.
+    """
+
+    population: str
+    stated_other_people: bool
+    period: Total | None
+    lifetime: Total | None
+    stated_by: str | None = None
+    stated_at: AwareDatetime | None = None
+
+
+class Budget(Part):
+    """The terms of a population: what its releases may cost together, in each period.
+
+    Attributes:
+        lifetime_epsilon: what they may cost over all periods; left out where there is no limit.
+    """
+
+    epsilon: Rational
+    delta: Rational
+    refresh: Literal["daily", "weekly", "monthly", "yearly"] | None
+    lifetime_epsilon: Rational | None = None
+
+
+class LedgerPart(Part):
+    """What the ledger held when this release was set aside, this release counted.
+
+    All totals are over the lines up to `entry`, of a night of a stream those up to its own entry.
+
+    Attributes:
+        attempt: 1 but where the noise of an earlier attempt was lost, which costs again.
+        entry: the line that reserved this release.
+        paid_by: the line that reserved what pays for it: `entry`, or that of its stream.
+        period_start, period_end: the period of `entry`; null: no limit.
+        period: total of the period.
+        lifetime: total over all periods.
+        same_input: other populations that had read the same input.
+        together: total over all periods of this population and of those in `same_input`, if all
+            were the same people; left out where there is none, and by older versions.
+    """
+
+    population: str
+    protects: Literal["rows", "outcomes", "answer", "person"] | None
+    unit: Literal["comparison", "user", "local"]
+    adjacency: Literal["replace-one", "add-remove"]
+    attempt: Count
+    entry: Position
+    paid_by: Position
+    budget: Budget
+    period_start: AwareDatetime | None
+    period_end: AwareDatetime | None
+    period: Total
+    lifetime: Total
+    same_input: tuple[SameInput, ...]
+    together: Total | None = None
+
+
+class Certificate(Part):
+    """What a release proves of itself, in a form that a stranger can check without our code.
+
+    Attributes:
+        hushrank_certificate: version of the format.
+        files: SHA-256 of the other files of the release, by name.
+        bits: where random bits came from, by what they decided; null: not recorded.
+        reconstructed: the law was not stored with the noise, and was worked out again.
+        draws: every draw of noise; their costs add up.
+        ledger: null where no lasting ledger counts the release.
+        post_processing: what is computed from the draws and from public facts alone.
+        errata: what differs from the papers.
+        not_proved: what no checker can see.
+        audit: left out where there was none.
+    """
+
+    hushrank_certificate: Literal[1] = FORMAT
+    release: Released
+    files: dict[str, Digest]
+    guarantee: Guarantee
+    domain: Domain
+    rows: Rows
+    public_facts: tuple[PublicFact, ...]
+    draws: tuple[Draw, ...] = Field(min_length=1)
+    bits: dict[str, tuple[str, ...]] | None
+    reconstructed: bool
+    ledger: LedgerPart | None
+    software: Software
+    post_processing: tuple[str, ...]
+    errata: tuple[str, ...]
+    not_proved: tuple[str, ...]
+    audit: tuple[AuditedPair, ...] | None = None
+
+    def to_json(self) -> str:
+        """Strict JSON with keys in a fixed order."""
+        content = self.model_dump(mode="json")
+        if self.ledger is not None:
+            part = content["ledger"]
+            for each in (part, part["budget"], *part["same_input"]):
+                _leave_out(each, *OPTIONAL_IN_LEDGER)
+        _leave_out(content, "audit")
+        return json_text(content) + "\n"
+
+
+def _leave_out(content: dict[str, JsonValue], *names: str) -> None:
+    """Remove fields that are null, as certificates of versions without them have it."""
+    for name in names:
+        if name in content and content[name] is None:
+            del content[name]
+
+
+def schema() -> str:
+    """The JSON Schema of the format, as `docs/certificate.schema.json` holds it."""
+    described = Certificate.model_json_schema(mode="serialization")
+    return (
+        json_text({"$schema": "https://json-schema.org/draft/2020-12/schema", **described}) + "\n"
+    )

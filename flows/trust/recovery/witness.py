@@ -1,0 +1,295 @@
+"""What the confidential area and the archive of releases know of a ledger.
+
+If a ledger is replaced by an older copy, together with all files beside it, the copy looks intact.
+So each run records in the confidential area how far the ledger was (`ledgers.json`). Before a run
+spends, it compares: the ledger must hold that line, and every release that the output folder keeps.
+The comparison also detects a job whose `ledger.path` was changed. Unless the ledger was moved
+along, such a job would begin a new budget for the same people.
+
+If `confidential` and `output` were both changed or restored too, nothing is left to compare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import TypeAdapter, ValidationError
+
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
+from hushrank.flows.ledger.account import PAID, Attempt, ReleaseState
+from hushrank.flows.ledger.budget import ALWAYS, BudgetTerms, Period, period_at
+from hushrank.flows.ledger.ledger import Book, Ledger
+from hushrank.flows.release.archive import RELEASE, archived
+from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.statement.record import Record
+from hushrank.privacy.accounting import Spend
+from hushrank.transforms.common.local_files import MostBytes
+from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import read_whole, write_whole
+
+WITNESS_FILE = "ledgers.json"
+
+
+class Counted(Record):
+    """An attempt at a release, or at a stream, that counted when the witness was recorded."""
+
+    release_id: str
+    reserved_at: datetime
+    spend: Spend
+    stream: bool = False
+
+
+class Witness(Record):
+    """How far a ledger was, for one population.
+
+    Attributes:
+        ledger: place of the ledger.
+        line, hash: number and hash of its last line.
+        inputs: the last input, in plain words (`flows.ledger.key`).
+        counted: attempts that counted in the population's period, or in any period if a limit
+            holds for all.
+        includes: hashes of other witnesses whose spends are entered in this ledger.
+    """
+
+    ledger: str
+    population: str
+    line: int
+    hash: str
+    inputs: tuple[str, ...] = ()
+    counted: tuple[Counted, ...] = ()
+    includes: tuple[str, ...] = ()
+
+
+_WITNESSES = TypeAdapter(tuple[Witness, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A spend or release that a ledger should hold but does not.
+
+    Attributes:
+        text: the finding, without a full stop.
+        population: the population that spent.
+        counted: attempts that the ledger would have counted as drawn.
+        published: those of the attempts that the archive keeps.
+        apart: whether it read no input of this job, so its people may be others.
+        witness: hash of the witness that shows it; empty: the archive shows it.
+    """
+
+    text: str
+    population: str
+    counted: tuple[Counted, ...] = ()
+    published: bool = False
+    apart: bool = False
+    witness: str = ""
+
+
+def keep_witness(
+    config: SurveyConfig,
+    ledger: Ledger,
+    inputs: tuple[str, ...] = (),
+    entered: tuple[str, ...] = (),
+) -> None:
+    """Record in the confidential area how far the ledger is now.
+
+    A witness of a longer ledger stays: only that witness shows that an older copy was put back. If
+    two runs write at once, one witness is lost, and the next run compares less.
+
+    Args:
+        config: configuration of the run.
+        ledger: its ledger, after an entry was added.
+        inputs: what the run reads; None: keep what the last witness says.
+        entered: hashes of the witnesses whose spends were just entered in the ledger.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    book, place = ledger.known(), str(config.ledger.path)
+    found = witnesses(config.confidential)
+    mine = [each for each in found if (each.ledger, each.population) == (place, config.name)]
+    if not all(_holds(book, each) or each.hash in entered for each in mine):
+        return
+    before = (witness for each in mine for witness in each.includes)
+    now = Witness(
+        ledger=place,
+        population=config.name,
+        line=len(book.chain.entries),
+        hash=book.chain.last_hash,
+        inputs=inputs or tuple(name for each in mine for name in each.inputs),
+        counted=tuple(
+            map(_counted_attempt, book.account.counted(remembered(ledger.terms, book.now)))
+        ),
+        includes=tuple(dict.fromkeys([*before, *entered])),
+    )
+    _write(config.confidential, [*(each for each in found if each not in mine), now])
+
+
+def remembered(terms: BudgetTerms, now: datetime) -> Period:
+    """The span whose spends a recovery enters again: all time, if a limit holds for all periods."""
+    return ALWAYS if terms.lifetime_epsilon is not None else period_at(now, terms.refresh)
+
+
+def add_witnesses(area: Place, content: bytes) -> None:
+    """Add the witnesses in `content`, a copy of `WITNESS_FILE`, to those of a confidential area.
+
+    Raises:
+        LedgerError: the file in the area is damaged.
+        OSError: it cannot be written.
+    """
+    found = witnesses(area)
+    more = [each for each in _WITNESSES.validate_json(content) if each not in found]
+    if more:
+        _write(area, [*found, *more])
+
+
+def witnesses(area: Place) -> tuple[Witness, ...]:
+    """All witnesses that runs have left in a confidential area.
+
+    Raises:
+        LedgerError: the file is damaged.
+        OSError: it cannot be read.
+    """
+    path = area / WITNESS_FILE
+    try:
+        return _WITNESSES.validate_json(read_whole(path, MostBytes.RECORDS))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except (ValidationError, IsADirectoryError):
+        raise LedgerError(
+            f"{path}: is damaged. It says how far the ledger was; put it back, or delete it if the"
+            f" ledger is the newest. {NOTHING_SPENT}"
+        ) from None
+
+
+def forgotten(
+    config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...], *, whole: bool = True
+) -> list[Forgotten]:
+    """Spends and releases that the confidential area or the archive know, but `ledger` does not.
+
+    Args:
+        config: configuration of the run.
+        ledger: its ledger, before the run spends.
+        inputs: what the run reads, in plain words.
+        whole: refuse a ledger whose end is missing.
+    """
+    book = ledger.known() if whole else ledger.book(whole=False)
+    found = list(_by_witness(config, book, inputs))
+    lost = list(_unknown(config, book))
+    if lost:
+        names = ", ".join(release.release_id for release in lost[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        counted = tuple({each.release_id: each for each in map(_counted, lost)}.values())
+        text = f"{config.output} keeps releases of {config.name} that it never paid: {names}{more}"
+        found.append(Forgotten(text, config.name, counted, published=True))
+    return found
+
+
+def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...]) -> None:
+    """Raise LedgerError if the ledger lacks an earlier spend on these people."""
+    found = forgotten(config, ledger, inputs)
+    if not found:
+        return
+    names = sorted({each.population for each in found} - {config.name})
+    others = f"; or, if its people are others, set other_people: {names}" if names else ""
+    if any(each.apart for each in found):
+        others += f"; or, if these are other people than {config.name} there, give this job another"
+        others += " name, or a confidential folder of its own"
+    raise LedgerError(
+        f"{config.ledger.path}: this would open a second budget for the same people:"
+        f" {'; '.join(each.text for each in found)}. An older copy of the ledger was put back, or"
+        " ledger.path was changed. Put the newest ledger there, with the files beside it; or run"
+        f" hushrank ledger recover, which enters what is known to be spent{others}."
+        f" {NOTHING_SPENT}"
+    )
+
+
+def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
+    paid = (attempt for attempt in book.account.attempts if attempt.state in PAID)
+    known = Counter(map(_counted_attempt, paid))  # a reserved attempt may be drawn by now
+    concerns = [each for each in witnesses(config.confidential) if _concerns(each, config, inputs)]
+    included = {witness for each in concerns for witness in each.includes}
+    for each in concerns:
+        own, entered = each.ledger == str(config.ledger.path), each.hash in included
+        if _holds(book, each) or (entered and not own):
+            continue
+        lost = () if entered else tuple((Counter(each.counted) - known).elements())
+        apart = not own and set(inputs).isdisjoint(each.inputs)
+        if own:
+            text = f"it had {each.line} lines or more, but it no longer holds them"
+        else:
+            on = "" if apart else " on this input"
+            text = f"{each.population} spent{on} under {each.ledger}"
+        yield Forgotten(text, each.population, lost, apart=apart, witness=each.hash)
+
+
+def _holds(book: Book, witness: Witness) -> bool:
+    """Whether the ledger continues from where it was when the witness was recorded."""
+    return book.chain.hash_of(witness.line) == witness.hash
+
+
+def _concerns(witness: Witness, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:
+    if witness.population == config.name:
+        return True
+    if witness.ledger == str(config.ledger.path):  # that ledger names its own inputs
+        return False
+    shared = not set(inputs).isdisjoint(witness.inputs)
+    return shared and witness.population not in config.ledger.other_people
+
+
+def _unknown(config: SurveyConfig, book: Book) -> Iterator[Release]:
+    """Releases in the archive that a ledger paid for, but not this one."""
+    for folder in archived(config.output):
+        release_id = folder.name[11:]
+        if book.account.state(release_id) in PAID or release_id in book.account.accepted:
+            continue
+        with suppress(ConfigError):  # `hushrank history --verify` reports unreadable ones
+            release = load_release(folder / RELEASE)
+            if _is_of_spent_stream(release, book):
+                continue
+            if release.safe and release.name == config.name:
+                yield release
+
+
+def _is_of_spent_stream(release: Release, book: Book) -> bool:
+    """Whether the ledger holds the cost of the release's stream and draws no more nights of it."""
+    if release.stream is None:
+        return False
+    name, account = release.stream.stream, book.account
+    over = account.state(name) in PAID and account.state(name) is not ReleaseState.RUNNING
+    return over or name in account.accepted
+
+
+def _counted_attempt(attempt: Attempt) -> Counted:
+    return Counted(
+        release_id=attempt.release_id,
+        reserved_at=attempt.reserved_at,
+        spend=attempt.spend,
+        stream=attempt.stream is not None,
+    )
+
+
+def _counted(release: Release) -> Counted:
+    told = release.privacy
+    spend = (
+        Spend(epsilon=float(told.epsilon), delta=told.delta)
+        if told.rho is None
+        else Spend(rho=float(told.rho), l2_squared=told.sensitivity_l2_squared or 1)
+    )
+    stream = release.stream
+    return Counted(
+        release_id=release.release_id if stream is None else stream.stream,
+        reserved_at=release.created,
+        spend=spend,
+        stream=stream is not None,
+    )
+
+
+def _write(area: Place, kept: list[Witness]) -> None:
+    content = [each.model_dump(mode="json") for each in kept]
+    write_whole(str(area / WITNESS_FILE), f"{json.dumps(content, indent=1)}\n".encode())

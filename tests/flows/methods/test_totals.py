@@ -1,0 +1,194 @@
+"""Method `totals`, from rows to a release, and what `auto` takes for a test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import expit
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import METHODS, calibrate, load_config
+from hushrank.flows.release.release import load_release
+from hushrank.privacy.randomness import seeded_bits
+from tests.flows.conftest import ITEMS
+from tests.flows.every_method import survey_of
+
+WHOLE = {"privacy__max_contributions": len(ITEMS)}
+
+
+@pytest.fixture
+def test_of_four(tmp_path):
+    """A test of four items, of which the first is the easiest, and its answers."""
+    survey = survey_of("totals", tmp_path / "survey").set(privacy__epsilon=20.0)
+    rng = np.random.default_rng(0)
+    difficulty = np.array([-1.5, -0.5, 0.5, 1.5])
+    right = rng.random((4000, 4)) < expit(rng.normal(size=(4000, 1)) - difficulty)
+    write(survey, right.astype(np.int8))
+    return survey, right
+
+
+def write(survey, correct, items=ITEMS):
+    people, n = correct.shape
+    pq.write_table(
+        pa.table(
+            {
+                "user": np.repeat(np.arange(people), n),
+                "item": np.tile(np.array(items), people),
+                "correct": correct.ravel(),
+            }
+        ),
+        survey.folder / "rows.parquet",
+    )
+
+
+def test_a_release_has_the_difficulties_and_what_they_are_made_of(test_of_four, command):
+    survey, right = test_of_four
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    release = load_release(survey.output / "release.json")
+    assert [line.item for line in release.ranking] == list(reversed(ITEMS))
+    for line, difficulty in zip(release.ranking, (1.5, 0.5, -0.5, -1.5), strict=True):
+        assert line.low < difficulty < line.high
+    told = release.released
+    assert told.kind == "sheet-totals"
+    exact = dict(zip(ITEMS, (2 * right.sum(axis=0) - len(right)).tolist(), strict=True))
+    for item, value in told.right_minus_wrong.items():
+        assert abs(value / told.answer_weight - exact[item]) < 15  # scale 0.5 at epsilon 20
+    assert told.knots == ((0, 1, 2, 3, 4),)
+    assert told.booklets is None
+    assert release.privacy.sensitivity_l1 == 2 * (4 * told.answer_weight + told.sheet_weight)
+    assert "every number of sheets by raw score" in " ".join(release.privacy.statement)
+
+
+def test_a_sheet_that_breaks_a_rule_adds_nothing(test_of_four, command):
+    """A point above 1, a blank, and an item answered twice: each sets its whole sheet aside."""
+    survey, right = test_of_four
+    points = right.astype(np.int8)[:40]
+    points[3, 2] = 2
+    write(survey, points)
+    table = pq.read_table(survey.folder / "rows.parquet").to_pandas()
+    table = pa.Table.from_pandas(table.drop(index=[4 * 7 + 1]), preserve_index=False)
+    again = table.slice(4 * 9, 1)
+    pq.write_table(pa.concat_tables([table, again]), survey.folder / "rows.parquet")
+    survey.set(privacy__epsilon=300.0, ledger__epsilon=1000.0)  # no noise: chance 1e-12
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    told = load_release(survey.output / "release.json").released
+    counts = np.delete(right[:40], [3, 7, 9], axis=0)
+    (sheets,) = told.sheets
+    by_score = np.bincount(counts.sum(axis=1), minlength=5)
+    assert (np.array(sheets) == told.sheet_weight * by_score).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input__missing": None}, "input.missing: unseen is not for method: totals"),
+        (
+            {"privacy__max_contributions": 3},
+            "privacy.max_contributions: must be 4 for method: totals, which counts whole sheets",
+        ),
+        ({"spectral": {"graph": "dense"}}, "spectral: is for method: spectral or spectral-rr"),
+        ({"privacy__per_item_cap": 1}, "privacy.per_item_cap: is for comparisons"),
+        (
+            {"items": {"names": ITEMS[:2]}, "privacy__max_contributions": 2},
+            "items: must be at least 3 for method: totals, got 2",
+        ),
+        (
+            {"items": {"count": 2001}, "privacy__max_contributions": 2001},
+            "items: must be at most 2000 for method: totals, got 2001",
+        ),
+    ],
+)
+def test_what_does_not_suit_it_is_refused(tmp_path, changes, message):
+    survey = survey_of("totals", tmp_path / "survey").set(**changes)
+    with pytest.raises(ConfigError) as refused:
+        calibrate(load_config(survey.config))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("items", "changes", "taken"),
+    [
+        (28, {}, "totals"),
+        (100, {}, "totals"),
+        (28, {"privacy__noise": "gaussian", "privacy__delta": 1e-6}, "totals"),
+        (28, {"privacy__adjacency": "add-remove"}, "totals"),
+        (28, {"input__missing": None}, "spectral"),
+        (28, {"privacy__max_contributions": 10}, "spectral"),
+    ],
+)
+def test_auto_takes_the_one_of_less_noise(tmp_path, items, changes, taken):
+    survey = survey_of("auto, test", tmp_path / "survey")
+    settings = {"items": {"count": items}, "privacy__max_contributions": items, **changes}
+    config = load_config(survey.set(**settings).config)
+    found = calibrate(config)
+    assert found.method.facts.name == taken
+    assert found.chosen.reason
+    if taken == "totals" or "input__missing" not in changes:
+        return
+    assert "not asked" in found.chosen.reason
+
+
+@pytest.mark.parametrize(
+    ("items", "noise", "least", "most"),
+    [  # spectral's error by noise, relative to that of totals, in simulated tests: .9 to 1.1, ...
+        (5, {"privacy__noise": "gaussian", "privacy__delta": 1e-6}, 0.9, 1.15),
+        (28, {"privacy__noise": "gaussian", "privacy__delta": 1e-6}, 1.0, 1.2),
+        (100, {"privacy__noise": "gaussian", "privacy__delta": 1e-6}, 1.1, 1.35),
+        (5, {}, 1.1, 1.5),
+        (28, {}, 3.0, 5.0),
+    ],
+)
+def test_the_noise_that_auto_compares_is_that_of_simulated_tests(
+    tmp_path, items, noise, least, most
+):
+    survey = survey_of("auto, test", tmp_path / "survey")
+    changes = {"items": {"count": items}, "privacy__max_contributions": items, **noise}
+    reason = calibrate(load_config(survey.set(**changes).config)).chosen.reason
+    totals, spectral = (float(each.split()[0]) for each in reason.split(": ")[1].split(", "))
+    assert least < spectral / totals < most
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"link": "probit"}}, "model.link: is not used where test items are ranked"),
+        ({"spectral": {"graph": "dense"}}, "spectral: is for method: spectral or spectral-rr"),
+    ],
+)
+def test_auto_refuses_what_no_method_of_a_test_uses(tmp_path, changes, message):
+    with pytest.raises(ConfigError) as refused:
+        load_config(survey_of("auto, test", tmp_path / "survey").set(**changes).config)
+    assert message in str(refused.value)
+
+
+def test_a_plan_tries_it(tmp_path, command):
+    survey = survey_of("totals", tmp_path / "survey")
+    code, printed = command("plan", survey.config, "--people", 300, "--epsilon", "4")
+    assert code == 0, printed
+    compared = printed.partition("Methods at epsilon 4:")[2]
+    assert "\ntotals" in compared
+
+
+def test_what_is_drawn_is_what_is_stated(tmp_path):
+    """The draw uses the mechanism that was stored, not one that is computed again."""
+    config = load_config(survey_of("totals", tmp_path / "survey").config)
+    method, mechanism = METHODS["totals"], calibrate(config).mechanism
+    exact = {"sheets": np.zeros(mechanism.shape.n_entries, np.int64)}
+    louder = replace(
+        mechanism,
+        counts=replace(
+            mechanism.counts,
+            calibration=replace(
+                mechanism.counts.calibration,
+                law=replace(mechanism.counts.law, scale=1e6),
+            ),
+        ),
+    )
+    assert np.abs(method.draw(exact, mechanism, seeded_bits(1))["sheets"]).max() < 200
+    assert np.abs(method.draw(exact, louder, seeded_bits(1))["sheets"]).max() > 10_000
