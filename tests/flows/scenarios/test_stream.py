@@ -225,7 +225,7 @@ def test_nights_that_cannot_be_drawn_spend_and_lose_nothing(stream, command):
     for words, says in (
         (["--date", DAYS[1]], f"{DAYS[0]} comes first. hushrank catch-up draws all"),
         (["--date", before], f"Night {before} is before the first of its stream"),
-        (["--date", DAYS[0], "--again"], "--again: a night of a stream is drawn only once"),
+        (["--date", DAYS[0], "--again"], "--again: a night of a stream is drawn once"),
         (["--date", DAYS[0], "--unsafe-seed", "1"], "--unsafe-seed is not for a night of a stream"),
     ):
         code, printed = command("run", stream.config, "--direct", *words)
