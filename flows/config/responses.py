@@ -209,7 +209,7 @@ class ResponsesConfig(RowFiles):
         complete: bool,
         codes: bool,
     ) -> Iterator[Reading]:
-        """Meaning of an answer if no words are stated."""
+        """Yield the meaning of an answer if no words are stated."""
         if self.words is None:
             yield Reading(self._answers_in_words, by_default="words" not in self.model_fields_set)
         yield from super().readings(

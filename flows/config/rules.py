@@ -97,7 +97,7 @@ def _problems_of_method(config: Sections, methods: Methods) -> Problems:
         yield (
             "method",
             f"{config.method} is not for input.kind: {config.input.kind}; write"
-            f" {' or '.join(suits)}",
+            f" {', '.join(suits[:-1])} or {suits[-1]}",
         )
     yield from _problems_of_keys(config, own, methods)
     if isinstance(config.input, InputConfig):
@@ -181,9 +181,9 @@ def _wrong_unit(config: Sections, suits: Sequence[MethodFacts]) -> str:
     central = [each.name for each in suits if not each.local]
     if config.input.kind == "responses":
         return (
-            f"{' or '.join(local)} privatises every answer by itself, so it goes with"
-            f" privacy.unit: local; {' or '.join(central)} adds noise after counting and goes"
-            " with user. Change one of them"
+            f"privacy.unit: local goes with method: {' or '.join(local)}, which privatises every"
+            f" answer by itself, and unit: user with {', '.join(central)}, which add noise after"
+            " counting. Change one of them"
         )
     if config.privacy.unit is Unit.LOCAL:
         return (

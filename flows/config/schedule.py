@@ -239,7 +239,7 @@ class ScheduleConfig(Section):
 
     @property
     def times_in_words(self) -> str:
-        """What the column of times should hold; empty: there is none."""
+        """Text on the values that the column of times should hold; empty: there is none."""
         if self.window is None:
             return ""
         numbers = "" if self.epoch is None else f", or numbers of {self.epoch} since 1970"

@@ -418,7 +418,7 @@ CODES = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How values of the rows are read, by the configuration alone.
+    """Rule by which values of the rows are read; it follows from the configuration alone.
 
     Attributes:
         text: in a sentence.
@@ -478,7 +478,7 @@ class RowFiles(Section):
         complete: bool,
         codes: bool,
     ) -> Iterator[Reading]:
-        """How values of the rows are read: `validate` shows all, a run those by default.
+        """Yield the rules by which rows are read: `validate` shows all, a run those by default.
 
         Args:
             names: of the items.

@@ -217,7 +217,7 @@ def _show_table(
 
 
 def _meaning_of_rates(items: int, releases: int) -> str:
-    """What the rates compare with, and what more rankings of one person reveal."""
+    """Explain the rates by comparison, and the effect of more rankings of one person."""
     epsilon = (items - 1) / math.sqrt(releases)
     return (
         "A random guess gets the whole ranking right with probability"

@@ -142,7 +142,7 @@ def few_people_note(config: SurveyConfig, worth: Worth | None) -> str:
 
 
 def _counted(config: SurveyConfig) -> str:
-    """What the formula counts: people, or single answers if these are protected."""
+    """Noun for the number in the formula: people, or answers if single ones are protected."""
     return "answers" if config.privacy.unit is Unit.COMPARISON else "people"
 
 

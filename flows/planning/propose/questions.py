@@ -27,7 +27,7 @@ NUMBERS: tuple[Reading, ...] = (  # possible meanings of 1, 0 and -1
 
 _NOT_RANKED = ("0", "99", "999", "-", "--", ".", "N/A", "NaN", "none", "x")
 _ITEMS = ("items", "items.names")  # keys whose answer is a list of items
-MOST_POINTS = 9  # of one item; larger numbers are no points
+MOST_POINTS = 9  # most points of one item; larger numbers are no points
 _OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may differ from the listed choices
 _WITH_POINTS = (
     "if all are: a sheet with a number above 1 is then set aside as a whole, those of the able more"

@@ -263,9 +263,9 @@ WRONG_VALUES = [
     ),
     (
         {"method": "noisy-count"},
-        "method: must be auto, noisy-counts, noisy-pairs, perturbed-mle, noisy-objective,"
-        " win-loss, one-shot, debiased-rr, classic-rr, laplace-rr, rr-counts, spectral,"
-        " spectral-rr, kemeny, borda,"
+        "method: must be auto, noisy-counts, noisy-pairs, win-loss, perturbed-mle,"
+        " noisy-objective, one-shot, debiased-rr, classic-rr, laplace-rr, rr-counts, spectral,"
+        " totals, spectral-rr, kemeny, borda,"
         " bradley-terry or footrule,"
         " got 'noisy-count'. Did you mean noisy-counts?",
     ),

@@ -89,7 +89,10 @@ def test_answers_are_flipped_in_the_sums(exam, command):
 
 REFUSED = [
     ({"privacy__unit": "user", "privacy__budget": None}, "goes with privacy.unit: local"),
-    ({"method": "spectral"}, "spectral adds noise after counting and goes with user"),
+    (
+        {"method": "spectral"},
+        "unit: user with auto, spectral, totals, which add noise after counting",
+    ),
     ({"privacy__budget": None}, "privacy.budget: must be per_user with method: spectral-rr"),
     ({"privacy__max_contributions": None}, "privacy.max_contributions: must be at least 2"),
     ({"privacy__epsilon": 1e-18}, "privacy.epsilon: must be from 1e-09"),

@@ -269,7 +269,7 @@ def test_rows_that_come_late_are_not_read(stream, command):
     assert code == 0, printed
     assert "nothing was spent now" in printed
     assert f"Night {DAYS[0]} changed after its release" in printed
-    assert "a night of a stream is drawn once, and rows that came late are not read" in printed
+    assert "a night of a stream is drawn only once, and rows that came late are not read" in printed
     assert drawn_of(stream, 0) == first
     assert drawn(stream) == 1
 
