@@ -251,7 +251,8 @@ REFUSED = [
     ),
     (
         {"method": "noisy-counts"},
-        "method: noisy-counts is not for input.kind: responses; write auto, spectral, totals or spectral-rr",
+        "method: noisy-counts is not for input.kind: responses; write auto, spectral, totals or"
+        " spectral-rr",
     ),
     (
         {"input__duplicates": "first"},

@@ -88,7 +88,10 @@ def test_answers_are_flipped_in_the_sums(exam, command):
 
 
 REFUSED = [
-    ({"privacy__unit": "user", "privacy__budget": None}, "goes with privacy.unit: local"),
+    (
+        {"privacy__unit": "user", "privacy__budget": None},
+        "privacy.unit: local goes with method: spectral-rr",
+    ),
     (
         {"method": "spectral"},
         "unit: user with auto, spectral, totals, which add noise after counting",
