@@ -3101,7 +3101,10 @@ central -delta: A guess between two such cases that was right with a chance of 5
 look: Of that, a look at the rows took epsilon = {look}: it was drawn first and told {whose}, and
     how many do not, each number with discrete Laplace noise of its own. Had it been near certain
     that fewer than half fit, the run would have stopped there. Epsilon = {rest}{rest_delta} was
-    left, and what follows speaks of that.
+    left, and what follows speaks of that. || Of that, a look at the rows took epsilon = {look}: it
+    was drawn first and told {whose_then}, and how many do not, each number with discrete Laplace
+    noise of its own. Had it been near certain that fewer than half fit, the run would have stopped
+    there. Epsilon = {rest}{rest_delta} was left, and what follows speaks of that.
 look asked: The run would have stopped as well had it been near certain that fewer than half of the
     {asked:,} people asked have rows that name them.
 public: Only who won is protected, not who compared what. That this is public is stated by the
@@ -3343,6 +3346,9 @@ stream: this night and all others of the stream together
 delta: , but for a probability of {delta} (delta)
 :
 [whose]
+user: how many people's answers fit the columns, items and words of the configuration
+: how many rows fit the columns, items and words of the configuration
+[whose_then]
 user: how many people's rows mostly fit the columns, items and words of the configuration
 : how many rows fit the columns, items and words of the configuration
 [rest_delta]

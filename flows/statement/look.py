@@ -85,7 +85,7 @@ class LookRecord(Record):
     @property
     def sentence(self) -> str:
         """What was seen, for people."""
-        what = "people whose rows mostly fit" if self.voters == "people" else "rows that fit"
+        what = "people whose answers fit" if self.voters == "people" else "rows that fit"
         share = "" if self.share is None else f" (about {100 * self.share:.0f} %)"
         return (
             f"A noisy look at the rows saw about {max(self.fit, 0):,} {what} and"

@@ -128,7 +128,7 @@ def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
     """What the look before the rest of a release told, and what it took; nothing without one."""
     if not params.look:
         return
-    whose = "how many people's rows mostly fit the columns, items and words of the configuration"
+    whose = "how many people's answers fit the columns, items and words of the configuration"
     if params.unit is Unit.COMPARISON:
         whose = "how many rows fit the columns, items and words of the configuration"
     left = f"epsilon = {number(rest.epsilon)}"

@@ -56,7 +56,7 @@ def events(survey: Survey) -> list[dict]:
 def test_unknown_words_stop_the_run_and_mended_ones_go_through(worded, command):
     code, printed = command("run", worded.config, "--direct")
     assert code == 4, printed
-    assert "people whose rows mostly fit and" in printed
+    assert "people whose answers fit and" in printed
     assert "as results the words first (left won), second (right won)" in printed
     assert "columns user user, left item_i, right item_j, outcome outcome" in printed
     assert "4 items (ants, bees, cats, ...)" in printed
@@ -264,7 +264,7 @@ def test_rankings_and_tests_stop_where_items_have_other_names(rows_of_kind, comm
     survey = rows_of_kind(kind, ["q1", "q2", "q3", "Q4"])
     code, printed = command("run", survey.config, "--direct")
     assert code == 4, printed
-    assert "people whose rows mostly fit and" in printed
+    assert "people whose answers fit and" in printed
     assert "4 items (Q1, Q2, Q3, ...)" in printed
     assert events(survey)[-1]["spend"]["epsilon"] == 1.0
     code, printed = command("run", rows_of_kind(kind, ["Q1", "Q2", "Q3", "q4"]).config, "--direct")
