@@ -130,7 +130,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "trusted rankings in lists": ("footrule", {**LISTS, "privacy__max_contributions": 1}),
     "trusted rankings, one": ("kemeny, user", {"privacy__max_contributions": 1}),
     "answers to pairs at the source": ("kemeny, random-pairs", PAIRS_AT_SOURCE),
-    "rankings at the source": ("bradley-terry", {**RANGE, **AT_SOURCE}),
+    "rankings at the source": (
+        "bradley-terry",
+        {**RANGE, **AT_SOURCE, "model": {"common_order": True}},
+    ),
     "rankings of some": ("kemeny", {"input__max_length": 3}),
     "rankings with ties, trusted": ("borda, user, ties", {}),
     "pairs of rankings, one": ("borda, auto, hidden items", {"privacy__pairs": 1}),
