@@ -288,7 +288,7 @@ def test_nothing_is_kept_while_a_refused_answer_could_be_counted(
     assert [text.partition(": ")[2][:26] for text in said] == [
         "answers cannot be kept: In",
         "answers can be kept again.",
-        "was left by an err",
+        "was left by an error or by",
     ]
 
 
@@ -333,7 +333,7 @@ def test_a_journal_that_an_error_left_open_is_sealed_by_the_next_pass(
     assert spool.write_parts() == 1
     assert found(tmp_path) == {"2026-11-20": [1]}
     assert len(said) == 1
-    assert "left behind" in said[0]
+    assert "was left by an error" in said[0]
     assert "the part of 2026-11-20" in said[0]
 
 

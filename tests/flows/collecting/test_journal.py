@@ -126,7 +126,7 @@ def record(content):
 def test_what_is_no_journal_is_refused(tmp_path):
     path = tmp_path / "journal"
     path.write_bytes(b"something else altogether, and long enough to be a head")
-    with pytest.raises(ValueError, match="no journal"):
+    with pytest.raises(ValueError, match="not a journal"):
         read_journal(path)
 
 

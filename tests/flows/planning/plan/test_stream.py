@@ -145,7 +145,7 @@ def test_the_document_holds_what_is_printed(capsys):
     ("words", "message"),
     [
         (("a.yaml", "--stream", 9, "--habit", "1"), "--stream excludes a YAML file"),
-        (("--stream", 9), "name one at least"),
+        (("--stream", 9), "name at least one"),
         (("--stream", 0, "--habit", "1"), "nights must be at least 1 and at most 1100"),
         (("--stream", 9, "--habit", "2"), "--habit 2: must be a chance"),
         (("--stream", 9, "--habit", "x"), "--habit x: must be a chance"),

@@ -183,7 +183,7 @@ def test_the_command_writes_what_it_prints(tmp_path, command: Command, monkeypat
     code, printed = command("audit", survey.path, "--minutes", 0.01, "--processes", 1)
     assert code == 0, printed
     assert "No row of the survey was read, and nothing was spent." in printed
-    assert "That is no proof" in printed
+    assert "This is not a proof" in printed
     written = AuditFound.model_validate_json((tmp_path / "audit.json").read_text(), strict=False)
     assert written.job == survey.config.job_hash()
     assert written.epsilon == 2.0
