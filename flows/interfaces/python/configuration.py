@@ -439,7 +439,8 @@ def _fill_total(content: dict[str, Any], ledger: Ledger) -> bool:
 
 def _with_total_of(config: SurveyConfig, spend: Spend) -> SurveyConfig:
     """Return the configuration with this release's cost as the total budget."""
-    total = adaptive_total([spend], config.ledger.delta).epsilon
+    # A total delta so large that it alone covers the release still needs some total epsilon.
+    total = adaptive_total([spend], config.ledger.delta).epsilon or config.privacy.epsilon or 1.0
     section = config.ledger.model_copy(update={"epsilon": total})
     return config.model_copy(update={"ledger": section})
 

@@ -131,7 +131,7 @@ def test_a_night_says_what_groups_cost_and_the_next_one_what_changed(stream, com
     assert (stream.output / "ranking.csv").read_text().count(",de\n") == len(ITEMS)
     code, printed = command("history", stream.config)
     assert code == 0, printed
-    assert "stream total, once" in printed
+    assert "total of the stream, charged once" in printed
 
 
 def test_other_groups_are_another_stream(stream, command):
