@@ -303,7 +303,7 @@ def test_an_unforeseen_error_does_not_quote_a_row(survey, command, monkeypatch):
     assert "ann" not in printed
 
 
-@pytest.mark.parametrize(("shown_more", "verdict"), [(1, "agrees with"), (3, "looks wrong")])
+@pytest.mark.parametrize(("shown_more", "verdict"), [(1, "is consistent with"), (3, "looks wrong")])
 def test_it_doubts_a_balanced_design(survey, command, shown_more, verdict):
     table = answers(200)
     of_ants = table.filter(pc.equal(table["item_i"], 0))
