@@ -256,7 +256,8 @@ class StreamNight:
         if before is not None and before.drawn_at is not None and before.result is None:
             raise LedgerError(
                 f"The mechanism failed on night {before.night} of this stream, which is recorded as"
-                f" drawn, so no later night can be shown. To go on, {NEW_STREAM}. {NOTHING_SPENT}"
+                f" drawn, so no later night can be shown. To continue, {NEW_STREAM}."
+                f" {NOTHING_SPENT}"
             )
         lost = missing_nights(self.folder, self.number)
         if lost:
@@ -364,7 +365,7 @@ class StreamNight:
         if not (found.bits.safe and found.bits.covers(Purpose.NOISE)):
             raise DrawError(
                 "draw: the noise of this night was not drawn from bits of the operating system, and"
-                f" a night is drawn once. Nothing is released. To go on, {NEW_STREAM}."
+                f" a night is drawn once. Nothing is released. To continue, {NEW_STREAM}."
             )
         noisy = self._noisy(found)
         settle(self.folder, self.number)

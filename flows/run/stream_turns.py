@@ -70,7 +70,7 @@ def stream_job_to_check(survey: Survey) -> Job:
     if night is None:
         raise ConfigError(
             f"{survey.path}: the stream ended on {stream.last}, its night {stream.nights}."
-            f" To go on, {NEW_STREAM}. {NOTHING_SPENT}"
+            f" To continue, {NEW_STREAM}. {NOTHING_SPENT}"
         )
     try:
         return prepare_job(survey, night=night)

@@ -212,7 +212,9 @@ def test_catch_up_draws_all_nights_in_order_whatever_the_schedule_prefers(stream
     for words in (["validate"], ["run", "--direct", "--date", DAYS[-1] + timedelta(days=1)]):
         code, printed = command(words[0], stream.config, *words[1:])
         assert code == 2, printed
-        assert f"ended on {DAYS[-1]}, its night 6. To go on, start a new stream (another" in printed
+        assert (
+            f"ended on {DAYS[-1]}, its night 6. To continue, start a new stream (another" in printed
+        )
     code, printed = command("ledger", "forecast", stream.config)
     assert f"ended on {DAYS[-1]}" in printed
     code, printed = command("ledger", "show", stream.config)
@@ -250,7 +252,7 @@ def test_a_night_without_files_waits_or_is_one_without_rows(stream, command):
     )
     assert drawn(stream) == EMPTY
     code, printed = command("ledger", "forecast", stream.config)
-    assert f"is paid for until {DAYS[-1]}: 3 drawn, 3 to come" in printed
+    assert f"is paid for until {DAYS[-1]}: 3 drawn, 3 left" in printed
     code, printed = command("validate", stream.config)
     assert code == 0, printed
     assert "no file" in printed
@@ -269,7 +271,7 @@ def test_rows_that_come_late_are_not_read(stream, command):
     assert code == 0, printed
     assert "nothing was spent now" in printed
     assert f"Night {DAYS[0]} changed after its release" in printed
-    assert "a night of a stream is drawn only once, and rows that came late are not read" in printed
+    assert "a night of a stream is drawn once, and rows that came late are not read" in printed
     assert drawn_of(stream, 0) == first
     assert drawn(stream) == 1
 

@@ -101,7 +101,7 @@ def test_every_group_has_ties_of_its_own_and_epsilon_is_paid_once(tied, command)
 REFUSED = [
     ({"method": "noisy-counts"}, "input.ties: model is for method: auto or noisy-pairs"),
     ({"method": "win-loss", "input__design": "random"}, "which counts ties apart"),
-    ({"input__ties": "split", "input__tie_model": "davidson"}, "tie_model: is for ties: model"),
+    ({"input__ties": "split", "input__tie_model": "davidson"}, "tie_model: needs ties: model"),
     ({"input__tie_model": "bradley"}, "input.tie_model"),
     ({"model": {"link": "probit"}}, "model.link: must be logistic with ties: model"),
     (

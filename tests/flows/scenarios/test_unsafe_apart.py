@@ -13,7 +13,7 @@ from hushrank.flows.release.archive import archived, folder_name, keep
 from hushrank.flows.release.publish import check_output, contents_of, publish, published
 from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from tests.releases import JOB, SEEDED, make_release
+from tests.releases import JOB, SEEDED, make_release, page
 
 PAGE = "<!doctype html><title>report</title>"
 SAFE = make_release(release_id="safe")
@@ -61,8 +61,8 @@ def test_a_safe_run_is_kept_apart_from_tests_and_spends_nothing(survey, command)
 def mixed(output: Path) -> Path:
     """As an earlier version left it: an unsafe release of a later day on top of a safe one."""
     for release in (SAFE, UNSAFE):
-        keep(output / "releases" / folder_name(release), contents_of(release, PAGE))
-    for name, content in contents_of(UNSAFE, PAGE).items():
+        keep(output / "releases" / folder_name(release), contents_of(release) | page(PAGE)({}))
+    for name, content in (contents_of(UNSAFE) | page(PAGE)({})).items():
         (output / name).write_bytes(content)
     return output
 
@@ -72,11 +72,11 @@ def test_where_both_are_mixed_already_the_next_safe_release_is_shown(tmp_path):
     check_output(output, JOB, safe=True)
     with pytest.raises(ConfigError, match="must not take their place"):  # though one did before
         check_output(output, JOB, safe=False)
-    publish(NEXT, PAGE, output)
+    publish(NEXT, output, page(PAGE))
     assert load_release(output / "release.json") == NEXT
     assert len(archived(output)) == 3
     with pytest.raises(ConfigError, match="must not take their place"):
-        publish(UNSAFE, PAGE, output, allow_unsafe=True)
+        publish(UNSAFE, output, page(PAGE), allow_unsafe=True)
 
 
 def test_a_safe_release_that_is_published_again_is_shown_in_place_of_an_unsafe_one(tmp_path):
@@ -102,7 +102,7 @@ def test_history_and_export_leave_unsafe_releases_out_and_say_so(tmp_path, comma
 
 
 def test_an_output_of_tests_alone_is_listed(tmp_path, command):
-    publish(UNSAFE, PAGE, tmp_path / "out", allow_unsafe=True)
+    publish(UNSAFE, tmp_path / "out", page(PAGE), allow_unsafe=True)
     code, printed = command("history", tmp_path / "out")
     assert code == 0, printed
     assert "UNSAFE." in printed
@@ -112,11 +112,11 @@ def test_an_output_of_tests_alone_is_listed(tmp_path, command):
 @pytest.mark.usefixtures("emulator")
 def test_a_bucket_keeps_them_apart_too():
     output = CloudPath.parse("gs://survey/out")
-    publish(SAFE, PAGE, output)
+    publish(SAFE, output, page(PAGE))
     with pytest.raises(ConfigError, match="must not take their place"):
         check_output(output, JOB, safe=False)
     tests = CloudPath.parse("gs://survey/tests")
-    publish(UNSAFE, PAGE, tests, allow_unsafe=True)
+    publish(UNSAFE, tests, page(PAGE), allow_unsafe=True)
     with pytest.raises(ConfigError, match="holds unsafe releases"):
         check_output(tests, JOB, safe=True)
 
@@ -124,7 +124,7 @@ def test_a_bucket_keeps_them_apart_too():
 def test_a_release_that_claims_to_be_safe_must_say_from_which_bits(tmp_path):
     silent = SAFE.model_copy(update={"privacy": SAFE.privacy.model_copy(update={"bits": None})})
     with pytest.raises(PublishError, match="does not say from which random bits"):
-        publish(silent, PAGE, tmp_path / "out")
+        publish(silent, tmp_path / "out", page(PAGE))
     assert not (tmp_path / "out").exists()
 
 

@@ -60,9 +60,9 @@ MANAGER_BYTES = 850e6  # of a task manager: 384 MB of heap, 192 MB for the netwo
 
 # What stands for each stage in the names that Flink gives to parts of its graph.
 VERTEX_OF = {
-    "read": r"\bEncode\b",
-    "bound": r"\bBound\b",
-    "count": r"\bCount/{CombinePerKey\b",
+    "read": r"\{Read, Encode\b",
+    "bound": r"\{Bound\b",
+    "count": r"\bCount/Sum/\{CombinePerKey\b",
 }
 
 
