@@ -307,7 +307,7 @@ from hushrank.transforms.engine import in_process
 in_process.choose()  # an engine without threads: this process is forked
 import opendp.measurements
 from hushrank.flows.assembly import run_job
-from hushrank.flows.methods import noisy_counts
+from hushrank.flows.methods.counts import noisy_counts
 from hushrank.flows.run.job import prepare_job, read_survey
 from tests.flows.conftest import InProcessReducer
 
