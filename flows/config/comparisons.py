@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -21,6 +21,7 @@ from hushrank.flows.config.public_design import PublicDesign, read_asked_pairs
 from hushrank.flows.config.section import (
     BadRows,
     ColumnRoles,
+    GivenRows,
     LocalPath,
     Reading,
     RowFiles,
@@ -328,22 +329,15 @@ class InputConfig(RowFiles):
         own.append((TIE_WORD, 0))
         return Words((*told, *(each for each in own if each[0].strip().lower() not in meant)))
 
-    def readings(
-        self,
-        names: Sequence[str],
-        formats: Set[str],
-        *,
-        complete: bool,
-        codes: bool,
-    ) -> Iterator[Reading]:
+    def readings(self, given: GivenRows) -> Iterator[Reading]:
         """Meaning of the result of a row."""
-        if words := self.spelled_out(names):
+        if words := self.spelled_out(given.names):
             by_default = self.ties is not Ties.DROP and self.told is None
             empty = ", an empty cell too: input.words can call it a tie" if by_default else ""
             yield Reading(f"{words[0].upper()}{words[1:]}{empty}.", by_default)
         if self.columns.outcome is not None and self.told is None:
             yield Reading(SIGNS.format(self.columns.outcome))
-        yield from super().readings(names, formats, complete=complete, codes=codes)
+        yield from super().readings(given)
 
     def row_rules(self, names: Sequence[str]) -> Iterator[str]:
         """Meaning of the result, pairs that were asked about, and rows of one event."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config.section import CODES, ColumnRoles, Reading, RowFiles, Text, WordList
+from hushrank.flows.config.section import (
+    CODES,
+    ColumnRoles,
+    GivenRows,
+    Reading,
+    RowFiles,
+    Text,
+    WordList,
+)
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
@@ -227,24 +235,21 @@ class RankingsConfig(RowFiles):
         """Whether ranks are numbers in the rows, instead of positions in a list."""
         return self.layout in ("long", "wide")
 
-    def readings(
-        self,
-        names: Sequence[str],
-        formats: Set[str],
-        *,
-        complete: bool,
-        codes: bool,
-    ) -> Iterator[Reading]:
+    def readings(self, given: GivenRows) -> Iterator[Reading]:
         """Meaning of items that are not listed, of ranks, and of whole numbers."""
-        if self.layout != "pairs" and not complete and "unlisted" not in self.model_fields_set:
+        if (
+            self.layout != "pairs"
+            and not given.complete
+            and "unlisted" not in self.model_fields_set
+        ):
             yield Reading(UNKNOWN, by_default=True)
-        if FileFormat.PREFLIB in formats:  # the head of its files says what numbers mean
+        if FileFormat.PREFLIB in given.formats:  # the head of its files says what numbers mean
             return
         if self.has_numbers:
             chosen = {"best", "not_ranked"} <= self.model_fields_set
             yield Reading(self.ranks_in_words, by_default=not chosen)
-        if codes and self.layout != "wide":
-            yield Reading(CODES.format(names[0]), by_default=self.layout != "pairs")
+        if given.codes and self.layout != "wide":
+            yield Reading(CODES.format(given.names[0]), by_default=self.layout != "pairs")
 
     def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
         """Whose rankings are apart where nobody is named."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import permutations
 from typing import Annotated, ClassVar, Literal
 
@@ -13,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from hushrank.flows.config.items import ItemName
 from hushrank.flows.config.section import (
     ColumnRoles,
+    GivenRows,
     Reading,
     RowFiles,
     Text,
@@ -201,20 +203,11 @@ class ResponsesConfig(RowFiles):
         booklets = (self.booklets or {}).values()
         return tuple(tuple(sorted(code[item] for item in items)) for items in booklets)
 
-    def readings(
-        self,
-        names: Sequence[str],
-        formats: Set[str],
-        *,
-        complete: bool,
-        codes: bool,
-    ) -> Iterator[Reading]:
+    def readings(self, given: GivenRows) -> Iterator[Reading]:
         """Yield the meaning of an answer if no words are stated."""
         if self.words is None:
             yield Reading(self._answers_in_words, by_default="words" not in self.model_fields_set)
-        yield from super().readings(
-            names, formats, complete=complete, codes=codes and self.layout != "wide"
-        )
+        yield from super().readings(replace(given, codes=given.codes and self.layout != "wide"))
 
     @property
     def _answers_in_words(self) -> str:

@@ -417,6 +417,23 @@ CODES = (
 
 
 @dataclass(frozen=True, slots=True)
+class GivenRows:
+    """Facts about a job's rows that are known before any row is read.
+
+    Attributes:
+        names: of the items.
+        formats: of the files.
+        complete: every ranking lists all items, by the names of the files.
+        codes: nothing says which item a whole number in the rows means.
+    """
+
+    names: Sequence[str]
+    formats: Set[str]
+    complete: bool
+    codes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """Rule by which values of the rows are read; it follows from the configuration alone.
 
@@ -470,24 +487,14 @@ class RowFiles(Section):
     header_rows: int = Field(default=1, ge=1, le=100, examples=["3"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
 
-    def readings(
-        self,
-        names: Sequence[str],
-        formats: Set[str],
-        *,
-        complete: bool,
-        codes: bool,
-    ) -> Iterator[Reading]:
+    def readings(self, given: GivenRows) -> Iterator[Reading]:
         """Yield the rules by which rows are read: `validate` shows all, a run those by default.
 
         Args:
-            names: of the items.
-            formats: of the files.
-            complete: every ranking lists all items, by the names of the files.
-            codes: nothing says which item a whole number in the rows means.
+            given: items and files of the job.
         """
-        if codes and formats & {FileFormat.CSV, FileFormat.JSONL}:
-            yield Reading(CODES.format(names[0]))
+        if given.codes and given.formats & {FileFormat.CSV, FileFormat.JSONL}:
+            yield Reading(CODES.format(given.names[0]))
 
     def row_rules(self, names: Sequence[str]) -> Iterator[str]:
         """Rules for single rows that a certificate states beside those of the kind."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from hushrank.flows.config.items import COMPLETE_ORDERS
 from hushrank.flows.config.runner import FlinkRunner
-from hushrank.flows.config.section import Reading
+from hushrank.flows.config.section import GivenRows, Reading
 from hushrank.flows.errors import MethodRefused
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.key import find_key
@@ -67,14 +67,13 @@ def look_notes(job: Job) -> tuple[str, ...]:
 def readings(job: Job) -> tuple[Reading, ...]:
     """How values of the rows are read."""
     items, files = job.config.items, job.files
-    return tuple(
-        job.config.input.readings(
-            items.catalogue().names,
-            {file.format for file in files},
-            complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
-            codes=items.codes_unclear,
-        )
+    given = GivenRows(
+        names=items.catalogue().names,
+        formats={file.format for file in files},
+        complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
+        codes=items.codes_unclear,
     )
+    return tuple(job.config.input.readings(given))
 
 
 def drawn_before(job: Job) -> Attempt | None:
