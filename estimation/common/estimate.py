@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import MOST_PAIRED, AllAtOnce, RankSeparation
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-from hushrank.estimation.common.chances import ScoreErrors, normal_draws
+from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
 from hushrank.estimation.common.links import Floats, score_differences
 from hushrank.estimation.common.uncertainty import (
     LEVEL,

@@ -59,7 +59,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
-from hushrank.estimation.common.chances import ScoreErrors, normal_draws
+from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pair_separation import (

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, quantile

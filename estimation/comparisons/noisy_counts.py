@@ -28,7 +28,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import (
     CLEAR_TOTAL,
     Estimate,

@@ -51,7 +51,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import (

@@ -33,7 +33,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs

@@ -47,7 +47,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import expit, stdtrit
 
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import (
     CLEAR_TOTAL,
     Estimate,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from hushrank.estimation.common.chances import RankChances, rank_chances
+from hushrank.estimation.common.probabilities import RankChances, rank_chances
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushrank.estimation.common import chances
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common import probabilities
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import estimate_of
 from hushrank.flows.display import show_outcome
 from hushrank.flows.interfaces.cli.history_commands import _cells
@@ -89,8 +89,8 @@ def every_release() -> list[Release]:
 def grid() -> Iterator[list[Release]]:
     """All releases, of 2 000 draws: a chance then has a standard error of 0.011 at most."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chances, "normal_draws", functools.cache(chances.normal_draws))
-        patch.setattr(chances, "DRAWS", 2_000)
+        patch.setattr(probabilities, "normal_draws", functools.cache(probabilities.normal_draws))
+        patch.setattr(probabilities, "DRAWS", 2_000)
         yield every_release()
 
 
