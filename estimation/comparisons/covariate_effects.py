@@ -36,7 +36,7 @@ from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
-from hushrank.estimation.comparisons.pulls import (
+from hushrank.estimation.comparisons.net_wins import (
     FLAT,
     LONGEST_STEP,
     NEWTON_STEPS,

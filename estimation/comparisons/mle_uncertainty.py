@@ -32,7 +32,7 @@ With exposures, scores are ranked without a guess of the design. The scores thet
 
 is an error, of sampling and of the noise w, A the comparisons of a pair times F' / (F (1 - F)) at
 theta~. With the design that exposures lead to in place of the comparisons,
-that gives pulls (`estimation.comparisons.pulls`) without the ridge, which privacy needs and scores
+that gives pulls (`estimation.comparisons.net_wins`) without the ridge, which privacy needs and scores
 do not. Where the design is wrong it is wrong on both sides: a pull at theta~ is not moved by it.
 Exposures are released with noise or public; where it is public how often each pair is compared,
 that is the design.
@@ -72,7 +72,7 @@ from hushrank.estimation.common.uncertainty import (
 )
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
-from hushrank.estimation.comparisons.pulls import Pulls, rank_by_pulls
+from hushrank.estimation.comparisons.net_wins import Pulls, rank_by_pulls
 
 HOPELESS = 1.0  # standard deviations of w, in units of what one unit of score pulls
 GROUPS = 200  # of items with nearly equal scores

@@ -24,7 +24,7 @@ from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import WinLossCounts, check_released
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.pulls import Pulls, evidence_of_pulls, rank_by_pulls
+from hushrank.estimation.comparisons.net_wins import Pulls, evidence_of_pulls, rank_by_pulls
 from hushrank.privacy.noise import NoiseLaw
 
 

@@ -26,7 +26,7 @@ from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCo
 from hushrank.estimation.common.pooling import Evidence, pool
 from hushrank.estimation.comparisons.noisy_counts import evidence_of_win_counts, rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs, rank_noisy_pairs
-from hushrank.estimation.comparisons.pulls import fit_pulls
+from hushrank.estimation.comparisons.net_wins import fit_pulls
 from hushrank.estimation.comparisons.win_loss import (
     _pulls,
     evidence_of_win_loss,

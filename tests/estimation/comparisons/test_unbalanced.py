@@ -30,7 +30,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.estimation.comparisons.pulls import rank_by_pulls
+from hushrank.estimation.comparisons.net_wins import rank_by_pulls
 from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
 from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.noise import add_noise, laplace_law
