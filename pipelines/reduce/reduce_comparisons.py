@@ -47,7 +47,7 @@ from hushrank.transforms.comparisons.bound import (
     tally_of_weights,
 )
 from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, covariates_of
-from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
+from hushrank.transforms.comparisons.heavy_users import Pieces, bound_crowded
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     Carried,

@@ -34,7 +34,7 @@ from hushrank.pipelines.reduce.reduction_job import (
 )
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.names import Naming
-from hushrank.transforms.comparisons.crowded import Pieces
+from hushrank.transforms.comparisons.heavy_users import Pieces
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     OwnedParcel,

@@ -15,7 +15,7 @@ from hushrank.transforms.common.groups import OUTSIDE, Groups
 from hushrank.transforms.common.schema import ComparisonColumns, InputError, Ties, check_schema
 from hushrank.transforms.comparisons.aggregate import PairCountsFn, WinCountsFn
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.crowded import bound_crowded
+from hushrank.transforms.comparisons.heavy_users import bound_crowded
 from hushrank.transforms.comparisons.shuffle import Carried, own
 
 HASH = KeyedHash(bytes(range(32)))

@@ -13,7 +13,7 @@ from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, count_rows
-from hushrank.transforms.comparisons.crowded import bound_crowded
+from hushrank.transforms.comparisons.heavy_users import bound_crowded
 from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, own
 
 N_ITEMS, Q = 4, 2

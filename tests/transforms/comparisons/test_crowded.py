@@ -16,7 +16,7 @@ from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.crowded import bound_crowded
+from hushrank.transforms.comparisons.heavy_users import bound_crowded
 from hushrank.transforms.comparisons.shuffle import (
     OwnedParcel,
     OwnedRows,
