@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.look import noticed_from, total_error
+from hushrank.estimation.common.pilot_query import noticed_from, total_error
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from hushrank.estimation.common.central_noise import Calibration
-from hushrank.estimation.common.look import Seen
+from hushrank.estimation.common.pilot_query import Seen
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, EstimateError, LookStopped
 from hushrank.flows.ledger.account import Attempt, ReleaseState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from hushrank.estimation.common.look import LEVEL, Seen, total_error
+from hushrank.estimation.common.pilot_query import LEVEL, Seen, total_error
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.statement.record import PrivacyRecord, Record
 from hushrank.flows.statement.sentences import LOOK_TOOK, Guarantee, number

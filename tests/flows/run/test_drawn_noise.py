@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.look import Seen
+from hushrank.estimation.common.pilot_query import Seen
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.run.context import Job, Noisy, Survey

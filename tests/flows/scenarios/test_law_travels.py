@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrank.estimation.common import central_noise, look
+from hushrank.estimation.common import central_noise
+from hushrank.estimation.common import pilot_query
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import measurements, sheet_totals
@@ -115,7 +116,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
     _tripled(monkeypatch, measurements, "measurement_sensitivity")
     _tripled(monkeypatch, sheet_totals, "sheet_totals_sensitivity")
-    _tripled(monkeypatch, look, "votes_sensitivity")
+    _tripled(monkeypatch, pilot_query, "votes_sensitivity")
     _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
     _tripled(monkeypatch, one_shot, "one_shot_sensitivity")
 
