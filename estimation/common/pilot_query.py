@@ -1,6 +1,6 @@
 """What the pilot query says: how many rows or people it saw, the share that fits, when to stop.
 
-See `privacy.look` for who votes. All here follows from two noisy numbers and the law of their
+See `privacy.pilot_query` for who votes. All here follows from two noisy numbers and the law of their
 noise: it is post-processing.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from hushrank.estimation.common.central_noise import Calibration, calibrate
 from hushrank.estimation.common.links import Floats
-from hushrank.privacy.look import votes_sensitivity
+from hushrank.privacy.pilot_query import votes_sensitivity
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import Bounding, NoiseKind, PrivacyParams
 

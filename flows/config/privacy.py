@@ -24,7 +24,7 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.look import MOST_SHARE, with_look
+from hushrank.privacy.pilot_query import MOST_SHARE, with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
 from hushrank.privacy.units import (
     MOST_WEIGHT,

@@ -35,7 +35,7 @@ from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.look import spend_with_look
+from hushrank.privacy.pilot_query import spend_with_look
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
@@ -314,7 +314,7 @@ class Calibrated:
     Attributes:
         chosen: which method draws and ranks, and why.
         mechanism: as that method calibrated it.
-        look: noise of the look at the rows that comes first (`privacy.look`); None: there is none.
+        look: noise of the look at the rows that comes first (`privacy.pilot_query`); None: there is none.
     """
 
     chosen: Choice

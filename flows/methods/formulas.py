@@ -190,7 +190,7 @@ ALL_NIGHTS = (
 
 
 VOTES = Restated(
-    proof="privacy.look.votes_sensitivity",
+    proof="privacy.pilot_query.votes_sensitivity",
     what="how many say that rows fit, and how many that they do not",
     entries=lambda _: 2,
     lines=("l1 = sides", "l2_squared = sides"),

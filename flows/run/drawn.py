@@ -5,7 +5,7 @@ used, as JSON. Whatever publishes the release, that run or a later version of hu
 states these and calibrates nothing again. Files of before that have no such entry; their law is
 reconstructed from the configuration, and the release says so.
 
-Where a look at the rows comes first (`privacy.look`), it is drawn, stored and marked in the ledger
+Where a look at the rows comes first (`privacy.pilot_query`), it is drawn, stored and marked in the ledger
 together with the rest: or alone, where it says that rows do not fit, and nothing else is drawn. So
 a run that dies has left one mark or none, as without a look (`flows.run.steps`).
 """

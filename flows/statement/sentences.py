@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hushrank.flows.config.privacy import share_of_people
-from hushrank.privacy.look import epsilon_with_look
+from hushrank.privacy.pilot_query import epsilon_with_look
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 
 CCW = (
@@ -78,7 +78,7 @@ class Guarantee:
     def with_look(self, params: PrivacyParams) -> Guarantee:
         """Of a release with this guarantee and the look before it that `params` set aside.
 
-        Epsilons add up (`privacy.look`), and no rho says what both are together.
+        Epsilons add up (`privacy.pilot_query`), and no rho says what both are together.
         """
         if not params.look:
             return self

@@ -204,7 +204,7 @@ class Kind(ABC, Generic[Job]):
 
 @dataclass(frozen=True, slots=True)
 class Voted(Generic[Encoded]):
-    """Valid rows, and beside them how many rows of each person fit (`privacy.look`).
+    """Valid rows, and beside them how many rows of each person fit (`privacy.pilot_query`).
 
     Attributes:
         rows: what `encode` gives without votes.

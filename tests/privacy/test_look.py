@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hushrank.privacy.accounting import Spend, composed_epsilon, rho_of
 from hushrank.privacy.decimals import decimal_value
-from hushrank.privacy.look import MOST_SHARE, spend_with_look, votes_sensitivity, with_look
+from hushrank.privacy.pilot_query import MOST_SHARE, spend_with_look, votes_sensitivity, with_look
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 shares = st.floats(1e-3, MOST_SHARE)

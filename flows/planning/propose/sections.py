@@ -39,7 +39,7 @@ from hushrank.flows.planning.propose.texts import flow, line, scalar
 # The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
 
-LOOK = 0.02  # share of epsilon for the pilot query (`privacy.look`)
+LOOK = 0.02  # share of epsilon for the pilot query (`privacy.pilot_query`)
 
 _COMPARISON_ROLES = {
     "user": "whose answer it is",

@@ -21,7 +21,7 @@ from hushrank.flows.trust.audit.nights import stream_parts
 from hushrank.flows.trust.audit.result import AuditFound, Bound, Part, PartFound, for_certificate
 from hushrank.privacy.audit import AuditResult, Rows, audit_epsilon, most_provable
 from hushrank.privacy.audit_law import epsilon_by_law
-from hushrank.privacy.look import epsilon_with_look
+from hushrank.privacy.pilot_query import epsilon_with_look
 from hushrank.privacy.units import NoiseKind, Unit
 
 WRONG = 1e-3  # chance that any bound of an audit is wrong

@@ -20,7 +20,7 @@ from hushrank.estimation.common.pilot_query import (
     noticed_from,
     total_error,
 )
-from hushrank.privacy.look import with_look
+from hushrank.privacy.pilot_query import with_look
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 

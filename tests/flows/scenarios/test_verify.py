@@ -229,7 +229,7 @@ FORGERIES: list[tuple[str, str, Edit, str]] = [
     (
         "derivation swapped",
         COUNTS,
-        lambda f: f.certify(D + "derivation", "hushrank.privacy.look.votes_sensitivity"),
+        lambda f: f.certify(D + "derivation", "hushrank.privacy.pilot_query.votes_sensitivity"),
         "the certificate has votes_sensitivity",
     ),
     (

@@ -22,7 +22,7 @@ from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.reduce.reduction_job import Reduction, read_tally, read_votes
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.look import votes_sensitivity
+from hushrank.privacy.pilot_query import votes_sensitivity
 from hushrank.privacy.randomness import BitSource
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Catalogue

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.privacy.look import votes_sensitivity
+from hushrank.privacy.pilot_query import votes_sensitivity
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import encode_comparisons
