@@ -55,7 +55,7 @@ from hushrank.flows.release.scale import (
 )
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
-from hushrank.flows.statement.look import LookRecord
+from hushrank.flows.statement.pilot_query import LookRecord
 from hushrank.flows.statement.record import PrivacyRecord, Record
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read

@@ -33,7 +33,7 @@ from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.audited import AuditedPair
 from hushrank.flows.release.software import Software
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
-from hushrank.flows.statement.look import (
+from hushrank.flows.statement.pilot_query import (
     LookRecord,
     lost_look_text,
     record_with_look,

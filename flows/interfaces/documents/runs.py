@@ -24,7 +24,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.stages import STEPS, Outcome
-from hushrank.flows.statement.look import LookRecord
+from hushrank.flows.statement.pilot_query import LookRecord
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit

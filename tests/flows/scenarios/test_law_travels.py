@@ -31,7 +31,7 @@ from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.steps import draw, estimate, reduce, reserve
 from hushrank.flows.statement import rankings as ranking_statement
-from hushrank.flows.statement.look import record_with_look
+from hushrank.flows.statement.pilot_query import record_with_look
 from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.write import npz_bytes
