@@ -28,7 +28,7 @@ from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import publish_drawn, run_release
 from hushrank.flows.run.stages import Memory, Outcome, Perform, Services, Tell, directly
 from hushrank.flows.trust.certificate.build import certified, ledger_part
-from hushrank.flows.trust.recovery.witness import keep_witness, require_remembered
+from hushrank.flows.trust.recovery.checkpoint import keep_witness, require_remembered
 from hushrank.flows.watching.observer import observer_of
 from hushrank.privacy.accounting import Spend
 

@@ -43,7 +43,7 @@ from hushrank.flows.run.confidential_folder import (
 )
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.flows.statement.record import Record
-from hushrank.flows.trust.recovery.witness import WITNESS_FILE
+from hushrank.flows.trust.recovery.checkpoint import WITNESS_FILE
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_flushed
 from hushrank.transforms.streams.stream_folder import needed_later

@@ -28,7 +28,7 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, check_confidential
 from hushrank.flows.run.job import check_places, inputs_of
 from hushrank.flows.run.stream_night import LAW_FILE, STREAM_FOLDER
-from hushrank.flows.trust.recovery.witness import WITNESS_FILE, add_witnesses, forgotten
+from hushrank.flows.trust.recovery.checkpoint import WITNESS_FILE, add_witnesses, forgotten
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_whole
 from hushrank.transforms.streams.stream_folder import KEY_FILE, RELEASED, nights_of

@@ -21,7 +21,7 @@ from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG, MAX_CLOCK_LEAD
 from hushrank.flows.ledger.texts import minute_text
-from hushrank.flows.trust.recovery.witness import Forgotten, forgotten, keep_witness, remembered
+from hushrank.flows.trust.recovery.checkpoint import Forgotten, forgotten, keep_witness, remembered
 from hushrank.privacy.accounting import Spend
 
 
