@@ -1,6 +1,6 @@
 """Difficulties of test items by the public graph on which answers are counted.
 
-Root mean square error of `spectral` on invented tests, mean over replicates, and the share of 95 %
+Root mean square error of `spectral` on simulated tests, mean over replicates, and the share of 95 %
 intervals that hold the truth. To guess that all items are alike has an error of about 1.
 
     python -m benchmarks.item_graphs
@@ -39,7 +39,7 @@ EPSILON, DELTA = 2.0, 1e-6
 
 @dataclass(frozen=True, slots=True)
 class InventedTest:
-    """An invented test of m items, of which each person answers some at random."""
+    """A simulated test of m items, of which each person answers some at random."""
 
     items: int
     answers: int
@@ -58,7 +58,7 @@ class InventedTest:
         )
 
     def survey(self) -> PlannedSurvey:
-        """The invented survey."""
+        """The simulated survey."""
         return PlannedSurvey(
             n_items=self.items,
             people=self.people,

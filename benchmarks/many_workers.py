@@ -1,13 +1,13 @@
 """A job of many files as an engine with many workers carries it out, on this machine.
 
 The steps are those of the graph that an engine gets (`pipelines.reduce.reduce`), one bundle after
-the other: each of `--workers` reads its share of the files in `--bundles` bundles; parcels are
-pickled and wait on disk, as in an engine's shuffle; each worker then bounds its share of the
-partitions, and sends its partial sum in blocks (`dense_total`). For each stage the script says
-seconds by the clock and of processor time, the peak memory, open files, and what is sent. Pairs of
-3 000 items are counted, the most that are dense; people give ten rows on average, of which five
-count. `--plan-rows` cuts the job as if it had so many rows. `--check` compares the counts with the
-local engine's, bit for bit.
+the other: each of `--workers` reads its share of the files in `--bundles` bundles; shuffle blocks
+    are pickled and wait on disk, as in an engine's shuffle; each worker then bounds its share of
+    the partitions, and sends its partial sum in blocks (`dense_total`). For each stage the script
+    says seconds by the clock and of processor time, the peak memory, open files, and what is sent.
+    Pairs of 3 000 items are counted, the most that are dense; people give ten rows on average, of
+    which five count. `--plan-rows` cuts the job as if it had so many rows. `--check` compares the
+    counts with the local engine's, bit for bit.
 
     python benchmarks/many_workers.py [--rows 1e7] [--files 10000] [--workers 64] [--bundles 4]
                                       [--plan-rows 1e10] [--check] [--data FOLDER]
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 N_ITEMS, ROWS_A_PERSON, MAX_CONTRIBUTIONS = 3000, 10, 5
-LOOK_EVERY = 64  # parcels, at open files
+LOOK_EVERY = 64  # shuffle blocks, at open files
 
 
 def make(rows: int, files: int, folder: Path) -> None:
@@ -177,7 +177,7 @@ def carry_out(job: Any, options: argparse.Namespace, folder: Path, stages: Stage
     with ExitStack() as open_files:
         met, blocks, sums = (
             Shuffle(open_files.enter_context(open(folder / name, "w+b")))
-            for name in ("parcels", "blocks", "sums")
+            for name in ("shuffle_blocks", "blocks", "sums")
         )
         heavy = SpillFolder(job.confidential)  # nobody is here
         read, encode = reduce._ReadSplit(len(splits)), reduce._Encode(kind, planned, heavy)
@@ -187,7 +187,7 @@ def carry_out(job: Any, options: argparse.Namespace, folder: Path, stages: Stage
                     met.send(*output)
                     if met.elements % LOOK_EVERY == 0:
                         stages.look()
-        sent = {"parcels": met.elements, "partitions": len(met.keys), "bytes": met.bytes}
+        sent = {"shuffle_blocks": met.elements, "partitions": len(met.keys), "bytes": met.bytes}
         stages.end("read, encode, send", **sent, largest_partition=met.largest_group)
         bound, partial = reduce._Bound(kind, heavy), reduce._Partial(kind.combine())
         for share in shares(met.keys, options.workers):

@@ -49,7 +49,7 @@ SPREADS = {"spread": 1.8, "close": 0.3}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What rankings are invented and how they are privatised."""
+    """What rankings are simulated and how they are privatised."""
 
     mechanism: str
     items: int

@@ -1,12 +1,12 @@
 """What a job of up to 10^10 rows sends and holds on an engine, and costs: arithmetic, and no run.
 
-How a job is cut is asked of the code itself; bytes of a parcel are those of one that is made and
-pickled here. Processor time a row is that of a thousand million rows on one machine; what a parcel
-costs besides is that of `many_workers.py`, all of whose time is divided by its parcels, which are
-so small that rows hardly count. docs/benchmarks.md has both.
-Prices are Dataflow's list prices for batch jobs in us-central1 (cloud.google.com/dataflow/pricing,
-as of 2025; this machine cannot look again). Dataflow bills what is written to its shuffle and what
-is read from it, and takes less for the first 5 TB of a month: that reduction is left out.
+How a job is cut is asked of the code itself; bytes of a shuffle block are those of one that is made
+and pickled here. Processor time a row is that of a thousand million rows on one machine; what a
+shuffle block costs besides is that of `many_workers.py`, all of whose time is divided by its
+shuffle blocks, which are so small that rows hardly count. docs/benchmarks.md has both. Prices are
+Dataflow's list prices for batch jobs in us-central1 (cloud.google.com/dataflow/pricing, as of 2025;
+this machine cannot look again). Dataflow bills what is written to its shuffle and what is read from
+it, and takes less for the first 5 TB of a month: that reduction is left out.
 
     python benchmarks/ten_billion.py [--items 3000] [--files 10000] [--write docs]
 """
@@ -27,7 +27,7 @@ from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduce import BLOCK_CELLS
 from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows, Partitioning, pack
 
-CPU_A_ROW, CPU_A_PARCEL = 0.255e-6, 224e-6  # seconds
+CPU_A_ROW, CPU_A_SHUFFLE_BLOCK = 0.255e-6, 224e-6  # seconds
 VCPU_HOUR, GB_HOUR, DISK_GB_HOUR, SHUFFLE_GB = 0.056, 0.003557, 0.000054, 0.011  # USD
 GB_A_VCPU, DISK_GB_A_VCPU = 4, 25
 BEGIN, END = "<!-- ten billion: begin -->", "<!-- ten billion: end -->"
@@ -40,16 +40,16 @@ class Estimate:
     Attributes:
         rows, items: of the input, and of the catalogue.
         partitions, chunk_rows: how the launcher cuts it.
-        parcels: at most, where each of so many files is a bundle of its own.
-        parcel_bytes: of the largest parcels, as the engine stores them.
+        shuffle blocks: at most, where each of so many files is a bundle of its own.
+        shuffle block_bytes: of the largest shuffle blocks, as the engine stores them.
     """
 
     rows: int
     items: int
     partitions: int
     chunk_rows: int
-    parcels: int
-    parcel_bytes: float
+    shuffle_blocks: int
+    shuffle_block_bytes: float
 
     @classmethod
     def of(cls, rows: int, items: int, files: int) -> Estimate:
@@ -59,13 +59,15 @@ class Estimate:
         cut: Partitioning = read._partitions
         partitions = 1 << cut.partition_bits
         chunk = min(read._chunk_rows, max(rows // files, 1))  # what a bundle has, if less
-        parcels = math.ceil(rows / chunk) * partitions
-        return cls(rows, items, partitions, chunk, parcels, bytes_of_parcels(chunk, cut))
+        shuffle_blocks = math.ceil(rows / chunk) * partitions
+        return cls(
+            rows, items, partitions, chunk, shuffle_blocks, bytes_of_shuffle_blocks(chunk, cut)
+        )
 
     @property
     def shuffle_bytes(self) -> float:
         """Of rows, and of the blocks of partial sums."""
-        return self.parcels * self.parcel_bytes + self.block_bytes
+        return self.shuffle_blocks * self.shuffle_block_bytes + self.block_bytes
 
     @property
     def block_bytes(self) -> float:
@@ -89,7 +91,7 @@ class Estimate:
     @property
     def hours(self) -> float:
         """Of processors."""
-        return (self.rows * CPU_A_ROW + self.parcels * CPU_A_PARCEL) / 3600
+        return (self.rows * CPU_A_ROW + self.shuffle_blocks * CPU_A_SHUFFLE_BLOCK) / 3600
 
     @property
     def dollars(self) -> tuple[float, float]:
@@ -102,23 +104,25 @@ class Estimate:
         workers, shuffle = self.dollars
         return (
             f"| 10^{math.log10(self.rows):.0f} | 10^{math.log10(self.rows / ROWS_A_PERSON):.0f}"
-            f" | {self.items} | {self.partitions} | {self.parcels / 1e6:.2f} M"
-            f" | {self.parcel_bytes / 1e3:.1f} kB | {self.shuffle_bytes / 1e9:.1f} GB"
+            f" | {self.items} | {self.partitions} | {self.shuffle_blocks / 1e6:.2f} M"
+            f" | {self.shuffle_block_bytes / 1e3:.1f} kB | {self.shuffle_bytes / 1e9:.1f} GB"
             f" | {self.at_once / 1e9:.2f} GB | {self.in_blocks / 1e9:.2f} GB"
             f" | {self.hours:.2f} | {workers:.2f} + {shuffle:.2f} |"
         )
 
 
-def bytes_of_parcels(rows: int, cut: Partitioning) -> float:
-    """Mean size of the parcels of so many rows, as the engine stores them."""
+def bytes_of_shuffle_blocks(rows: int, cut: Partitioning) -> float:
+    """Mean size of the shuffle blocks of so many rows, as the engine stores them."""
     words = np.random.default_rng(1).integers(0, 2**63, (WORDS, rows), dtype=np.uint64)
     words[0] <<= np.uint64(1)  # pseudonyms: all bits of the first word are used
-    sizes = [len(pickle.dumps(parcel)) for _, parcel in pack(OwnedRows(words), cut, None)]
+    sizes = [
+        len(pickle.dumps(shuffle_block)) for _, shuffle_block in pack(OwnedRows(words), cut, None)
+    ]
     return sum(sizes) / (1 << cut.partition_bits)
 
 
 HEADER = (
-    "| rows | people | items | partitions | parcels | each | shuffle | sums added at once"
+    "| rows | people | items | partitions | shuffle blocks | each | shuffle | sums added at once"
     " | in blocks | vCPU hours | USD: workers + shuffle |\n"
     "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )

@@ -28,11 +28,11 @@ from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import publish_drawn, run_release
 from hushrank.flows.run.stages import Memory, Outcome, Perform, Services, Tell, directly
 from hushrank.flows.trust.certificate.build import certified, ledger_part
-from hushrank.flows.trust.recovery.checkpoint import keep_witness, require_remembered
+from hushrank.flows.trust.recovery.checkpoint import keep_checkpoint, require_remembered
 from hushrank.flows.watching.observer import observer_of
 from hushrank.privacy.accounting import Spend
 
-MEMORY = Memory(require=require_remembered, keep=keep_witness)
+MEMORY = Memory(require=require_remembered, keep=keep_checkpoint)
 
 
 def services_of(reducer: Reducer, perform: Perform = directly, tell: Tell = log_note) -> Services:

@@ -256,7 +256,7 @@ def _cells(release: Release, line: RankedItem, decimals: int) -> tuple[str, ...]
 
 
 def reading_notes(release: Release) -> Iterator[str]:
-    """What intervals, places and chances mean; nothing of a release that does not say."""
+    """What intervals, places and probabilities mean; nothing of a release that does not say."""
     if release.look is not None and not release.look.warnings:
         yield release.look.sentence
     if release.ties is not None and release.informative:

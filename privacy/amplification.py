@@ -135,13 +135,15 @@ def shuffled_bit_epsilon(local_epsilon: float, n_reports: int, delta: float) -> 
     if local_epsilon > NO_COINS:
         return high
     flip = math.exp(-local_epsilon) / (1 + math.exp(-local_epsilon)) * (1 - ROUNDING)
-    sizes, chances = _blankets(min(n_reports, MOST_REPORTS) - 1, 2 * flip, SMALLEST_PART * delta)
-    if _blanket_delta(high, flip, sizes, chances) > delta:  # few reports, or a tiny delta
+    sizes, probabilities = _blankets(
+        min(n_reports, MOST_REPORTS) - 1, 2 * flip, SMALLEST_PART * delta
+    )
+    if _blanket_delta(high, flip, sizes, probabilities) > delta:  # few reports, or a tiny delta
         return high
     low = 0.0
     for _ in range(SEARCH_STEPS):
         middle = (low + high) / 2
-        if _blanket_delta(middle, flip, sizes, chances) <= delta:
+        if _blanket_delta(middle, flip, sizes, probabilities) <= delta:
             high = middle
         else:
             low = middle
@@ -149,10 +151,10 @@ def shuffled_bit_epsilon(local_epsilon: float, n_reports: int, delta: float) -> 
 
 
 def _blankets(n_others: int, chance: float, tail: float) -> tuple[NDArray[np.int64], Floats]:
-    """Sizes of the blanket, the smallest of each block, and upper bounds on the blocks' chances.
+    """Sizes of the blanket, the smallest of each block, and upper bounds on their probabilities.
 
-    Chances rise up to the mode and fall from there: the largest of a block is at the size that is
-    next to the mode.
+    Probabilities rise up to the mode and fall from there: the largest of a block is at the size
+    that is next to the mode.
     """
     rare = -math.log(tail)
     reach = math.sqrt(2 * rare * n_others * chance * (1 - chance)) + rare  # Bernstein's inequality
@@ -169,7 +171,9 @@ def _blankets(n_others: int, chance: float, tail: float) -> tuple[NDArray[np.int
     return sizes, np.concatenate([[below], inside]) * (1 + BINOMIAL_ERROR)
 
 
-def _blanket_delta(epsilon: float, flip: float, sizes: NDArray[np.int64], chances: Floats) -> float:
+def _blanket_delta(
+    epsilon: float, flip: float, sizes: NDArray[np.int64], probabilities: Floats
+) -> float:
     """Mean of delta_m over the blanket's size, rounded up."""
     kept, growth = 1 - flip, math.exp(epsilon)
     rise = kept - growth * flip
@@ -181,7 +185,7 @@ def _blanket_delta(epsilon: float, flip: float, sizes: NDArray[np.int64], chance
     ones = rise * scipy.stats.binom.pmf(near - 1, sizes, 0.5) * (1 + BINOMIAL_ERROR)
     lost = math.expm1(epsilon) * scipy.stats.binom.sf(near - 1, sizes, 0.5) * (1 - BINOMIAL_ERROR)
     found = np.maximum(ones - lost, 0.0).max(axis=0)
-    return float(found @ chances) * (1 + BINOMIAL_ERROR)
+    return float(found @ probabilities) * (1 + BINOMIAL_ERROR)
 
 
 def local_epsilon_for(epsilon: float, n_reports: int, delta: float) -> float:

@@ -310,21 +310,21 @@ def _epsilon_bound(
     Returns:
         shape (k,).
     """
-    p, q = _chances(counts, runs, level)
+    p, q = _probabilities(counts, runs, level)
     bound: NDArray[np.float64] = np.log(np.maximum((p - delta) / q, 1.0))
     return bound
 
 
 def _shift_bound(counts: NDArray[np.int64], runs: int, level: float) -> NDArray[np.float64]:
     """Phi^-1(p) - Phi^-1(q), at least 0: see `_epsilon_bound`."""
-    p, q = _chances(counts, runs, level)
+    p, q = _probabilities(counts, runs, level)
     known = (p > 0) & (q < 1)
     shift = ndtri(np.where(known, p, 0.5)) - ndtri(np.where(known, q, 0.5))
     bound: NDArray[np.float64] = np.maximum(shift, 0.0)
     return bound
 
 
-def _chances(counts: NDArray[np.int64], runs: int, level: float) -> tuple[Rows, Rows]:
+def _probabilities(counts: NDArray[np.int64], runs: int, level: float) -> tuple[Rows, Rows]:
     """Chance of each event on the input that it favours, at least, and on the other, at most
     ([CP34])."""
     favoured, other = counts

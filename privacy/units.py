@@ -58,8 +58,8 @@ class PrivacyParams:
             noise and `distinct_pairs`.
         max_weight: W, the largest weight of a row, a multiple of 1 / `UNITS`; None: rows carry no
             weights of their own.
-        look: epsilon that a noisy look at the rows takes beside all that (`privacy.pilot_query`); 0: there
-            is no look. `epsilon` is what is left for the rest.
+        look: epsilon that a noisy look at the rows takes beside all that (`privacy.look`);
+            0: there is no look. `epsilon` is what is left for the rest.
 
     Raises:
         ValueError: a field breaks one of these rules; the text names field, rule and value.

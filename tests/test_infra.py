@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 from hushrank.flows.run.stream_night import STREAM_FOLDER
-from hushrank.flows.trust.recovery.checkpoint import WITNESS_FILE
+from hushrank.flows.trust.recovery.checkpoint import CHECKPOINT_FILE
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_what_is_confidential_goes_and_what_is_released_stays(terraform, checkou
     for release in (f"{first:x}" * 16 for first in range(16)):
         assert f"work/{release}/exact.npz".startswith(prefixes)
     # A stream needs what its first night has left until its last one.
-    for name in (f"{STREAM_FOLDER}{'0' * 16}/released/00000.npz", WITNESS_FILE):
+    for name in (f"{STREAM_FOLDER}{'0' * 16}/released/00000.npz", CHECKPOINT_FILE):
         assert not f"work/{name}".startswith(prefixes)
     assert "retention_duration_seconds = 0" in confidential  # deleted means gone
     assert re.search(r"versioning {\n    enabled = false", confidential)

@@ -307,7 +307,11 @@ def test_a_public_layer_loads_nothing_itself(layer):
         ("flows.release.release", "from hushrank.flows.report.page import page", "report"),
         ("flows.attic", "", "in no room"),
         ("flows.run.steps", "def f():\n    import hushrank.flows.report.page", "report.page"),
-        ("flows.run.run", "from hushrank.flows.trust.recovery.checkpoint import keep", "witness.keep"),
+        (
+            "flows.run.run",
+            "from hushrank.flows.trust.recovery.checkpoint import keep",
+            "checkpoint.keep",
+        ),
         ("flows.run.context", "from hushrank.flows.run import stream_night", "stream_night"),
         ("privacy.noise", "import apache_beam as beam", "apache_beam"),
         ("estimation.common.links", "from pathlib import Path", "pathlib"),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import MOST_PAIRED, AllAtOnce, RankSeparation
 
 # Standard deviations of its error by which the sum of all counts must exceed zero: if it does not,
@@ -31,7 +31,8 @@ class Estimate:
         informative: False where the noise leaves nothing to be learned; every interval then covers
             everything.
         at_once: what is sure of all items together; None where the method does not say.
-        errors: how far the scores may be off, for chances of ranks; None where that is not known.
+        errors: how far the scores may be off, for probabilities of ranks; None where that is not
+            known.
         noise_share: share of privacy noise in the variance of each score, the rest being sampling;
             None where the method does not say.
 

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
 from hushrank.estimation.common.links import Floats, score_differences
+from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     MOST_PAIRED,
@@ -147,7 +147,7 @@ def separate_pairs(
 
 @dataclass(frozen=True, slots=True)
 class JointTails:
-    """Tail chances of one error at which all that is said at once misses with 5 %.
+    """Tail probabilities of one error at which all that is said at once misses with 5 %.
 
     Errors are taken to depend on each other as normal ones of their covariance do, whatever the law
     of each (a Gaussian copula). A normal vector is a direction times an independent length, so the
@@ -185,7 +185,8 @@ class JointTails:
 
 
 def joint_tails(n_items: int, covariance: NDArray[np.float64] | None) -> JointTails:
-    """Tail chances for n items whose errors have this covariance, shape (n, n), or any (None).
+    """Tail probabilities for n items whose errors have this covariance, shape (n, n), or any
+    (None).
 
     They are never smaller than without the covariance, and the same for more than `MOST_JOINT`
     items, or if some error is not known.

@@ -1,6 +1,7 @@
 """What the pilot query says: how many rows or people it saw, the share that fits, when to stop.
 
-See `privacy.pilot_query` for who votes. All here follows from two noisy numbers and the law of their
+See `privacy.look` for who votes. All here follows from two noisy numbers and the law of
+their
 noise: it is post-processing.
 """
 
@@ -13,8 +14,8 @@ import numpy as np
 
 from hushrank.estimation.common.central_noise import Calibration, calibrate
 from hushrank.estimation.common.links import Floats
-from hushrank.privacy.pilot_query import votes_sensitivity
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.pilot_query import votes_sensitivity
 from hushrank.privacy.units import Bounding, NoiseKind, PrivacyParams
 
 LEVEL = 0.95  # of the interval of the share

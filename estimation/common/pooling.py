@@ -59,7 +59,6 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
-from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pair_separation import (
@@ -67,6 +66,7 @@ from hushrank.estimation.common.pair_separation import (
     separate_intervals,
     separate_pairs,
 )
+from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
 from hushrank.estimation.common.uncertainty import LEVEL, MOST_PAIRED
 
 FURTHEST, STEPS = 8.0, 161  # of z, in standard deviations

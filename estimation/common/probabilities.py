@@ -8,8 +8,9 @@ Along an eigenvector of Sigma with eigenvalue v, theta given t has mean x t^2 / 
 variance v t^2 / (t^2 + v). Where true scores are spread like normal ones, what has chance p happens
 p of the time; scores of another shape, such as one item far ahead, make it wrong by 0.1 or so.
 
-Chances are shares of simulated theta. Their bits are no secret and no guarantee rests on them: they
-follow from a fixed seed, so that one release has the same chances however often they are computed.
+Probabilities are shares of simulated theta. Their bits are no secret and no guarantee rests on
+them: they follow from a fixed seed, so that one release has the same probabilities however often
+they are computed.
 
 References:
     [M83] Morris. Parametric empirical Bayes inference. 1983.
@@ -27,7 +28,7 @@ from hushrank.estimation.common.links import Floats
 from hushrank.privacy.randomness import seeded_bits
 
 SEED = 0
-MOST_ITEMS = 2_000  # beyond, chances of single items are small and take long
+MOST_ITEMS = 2_000  # beyond, probabilities of single items are small and take long
 DRAWS, FEWEST_DRAWS, CELLS = 10_000, 1_000, 4_000_000  # a standard error of 0.005, or 0.016
 SPREADS = np.geomspace(0.003, 3, 80)  # t, in root mean squares of x
 
@@ -47,7 +48,7 @@ class ScoreErrors:
 
 @dataclass(frozen=True, slots=True)
 class RankChances:
-    """Chances of ranks; shape (n,), in catalogue order.
+    """Probabilities of ranks; shape (n,), in catalogue order.
 
     Attributes:
         best: of rank 1.
@@ -60,8 +61,8 @@ class RankChances:
     k: int
 
 
-def rank_chances(errors: ScoreErrors, k: int) -> RankChances | None:
-    """Chances of being the best and of being among the best k; None of too many items.
+def rank_probabilities(errors: ScoreErrors, k: int) -> RankChances | None:
+    """Probabilities of being the best and of being among the best k; None of too many items.
 
     Raises:
         ValueError: k is not between 1 and the number of items.

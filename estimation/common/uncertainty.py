@@ -276,7 +276,7 @@ def ranks_alone(n_items: int, counts_at: CountsAt) -> tuple[Counts, Counts]:
 
 
 def rank_tails(n_items: int) -> list[float]:
-    """The tail chances that `ranks_alone` asks for, of n items: that of far pairs is the first."""
+    """The tail probabilities that `ranks_alone` asks for, of n items; far pairs have the first."""
     far = far_tail(max(n_items - 1, 1), SPENT_ON_FAR / 2)
     return [far, *((LEVEL / 2 - SPENT_ON_FAR / 2) / doubtful for doubtful in _doubtful(n_items))]
 
@@ -378,7 +378,7 @@ CROSSING_STEP = (
     0.1  # of the table of a curve; cubics between its rows are right to 1e-7 of the weights
 )
 
-EndsAtAll = Callable[[Sequence[float]], tuple[Floats, Floats]]  # at tail chances
+EndsAtAll = Callable[[Sequence[float]], tuple[Floats, Floats]]  # at tail probabilities
 
 
 def crossing(
@@ -410,22 +410,22 @@ def crossing(
     return np.where(nowhere, np.inf, found)
 
 
-def scores_of_pulls(pulls: Floats, weights: Floats, scores: Floats, link: Link) -> Floats:
-    """The score at which each item would have its pull, the other items being at `scores`.
+def scores_of_net_wins(net_wins: Floats, weights: Floats, scores: Floats, link: Link) -> Floats:
+    """The score at which each item would have its net wins, the other items being at `scores`.
 
     Args:
-        pulls: sum over opponents of weight times F, shape (n,).
+        net_wins: sum over opponents of weight times F, shape (n,).
         weights: shape (n, n).
         scores: shape (n,).
         link: F.
 
     Returns:
-        Shape (n,); infinite where no score has such a pull.
+        Shape (n,); infinite where no score has such net wins.
     """
 
     def strong(at: Floats) -> NDArray[np.bool_]:
         chance = link.cdf(np.subtract.outer(at, scores))
-        return np.asarray((weights * chance).sum(axis=-1) > pulls)
+        return np.asarray((weights * chance).sum(axis=-1) > net_wins)
 
     return crossing(strong, scores)
 
@@ -434,7 +434,7 @@ def ends_together(ends_at: EndsAtAll, n_items: int) -> EndsAt:
     """Ends at one tail chance, of which those that rank intervals ask for are found at once.
 
     Args:
-        ends_at: of tail chances, the lower and upper ends, shape (tails, n).
+        ends_at: of tail probabilities, the lower and upper ends, shape (tails, n).
         n_items: n.
     """
     tails = rank_tails(n_items)

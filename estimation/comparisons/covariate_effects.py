@@ -14,8 +14,8 @@ items are drawn to those of a balanced design, and the columns of B, which sum t
 far as noise explains their size; what noise may hide of B is taken off what is known of effects.
 
 The ridge draws effects to zero, and these equations put them back, as far as what is known of them
-stands clear of its noise. Scores then follow from the pulls of items at these effects, and so do
-their intervals, where the effects' errors count among those of the others (`pulls`). An effect's
+stands clear of its noise. Scores then follow from the net wins of items at these effects, and so do
+their intervals, where the effects' errors count among those of the others (`net_wins`). An effect's
 interval is that of a normal and a Laplace variable of the variances that the linearised equations
 give; it is widened where the information about the effect, the factor by which errors are divided,
 is itself noisy ([F54]), and infinite where it does not stand clear of its noise.
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
 from hushrank.estimation.comparisons.net_wins import (
@@ -43,8 +43,8 @@ from hushrank.estimation.comparisons.net_wins import (
     PRECISION,
     SINGULAR,
     SOLVED,
-    Pulls,
-    fit_pulls,
+    NetWins,
+    fit_net_wins,
     rank_around,
 )
 from hushrank.privacy.units import NoiseKind
@@ -81,10 +81,10 @@ def rank_with_covariates(
     """
     world, wary = (_World.of(released, mechanism, doubt) for doubt in (0.0, 1.0))
     effects = world.effects + wary.clarity * (world.fitted()[1] - world.effects)
-    scores = fit_pulls(world.pulls(effects, world.w_variance))
+    scores = fit_net_wins(world.net_wins(effects, world.w_variance))
     errors, wary_errors = (_Errors.at(each, scores, effects) for each in (world, wary))
     estimate = rank_around(
-        world.pulls(effects, errors.noise), scores, errors.of_others, errors.of_scores
+        world.net_wins(effects, errors.noise), scores, errors.of_others, errors.of_scores
     )
     return estimate, wary_errors.intervals(wary, effects)
 
@@ -168,16 +168,16 @@ class _World:
     def left(self, scores: Floats, effects: Floats) -> Floats:
         """Minus the equations' left sides, shape (n + q,)."""
         apart, moved = scores - self.scores, effects - self.effects
-        chances = LOGISTIC.cdf(score_differences(scores))
+        probabilities = LOGISTIC.cdf(score_differences(scores))
         released = LOGISTIC.cdf(score_differences(self.scores))
-        of_scores = (self.design * (chances - released)).sum(axis=1) + self.between @ moved
+        of_scores = (self.design * (probabilities - released)).sum(axis=1) + self.between @ moved
         of_effects = self.between.T @ apart + self.of_effects @ moved
         return np.asarray(self.force - np.concatenate([of_scores, of_effects]))
 
     def noise_at(self, scores: Floats, effects: Floats, effect_errors: Floats) -> Floats:
         """Variance of the noise in the equations where these are the truth, shape (n + q,).
 
-        That of an item's own information is left to `pulls`. An error of B counts by how far the
+        That of an item's own information is left to `net_wins`. An error of B counts by how far the
         effects are from beta~, or may be: `effect_errors`, shape (q,), their variances.
         """
         apart, moved = ((scores - self.scores) ** 2).sum(), (effects - self.effects) ** 2
@@ -187,7 +187,7 @@ class _World:
         return np.asarray(self.w_variance + cover + np.concatenate([of_items, of_effects]))
 
     def precision(self, noise: Floats) -> Floats:
-        """Weights of the penalty, shape (n + q,); see `pulls.precision_of`."""
+        """Weights of the penalty, shape (n + q,); see `net_wins.precision_of`."""
         known = np.concatenate([self.design.sum(axis=1) / 4, np.diagonal(self.of_effects)])
         return np.asarray(PRECISION * (1 + noise / known))
 
@@ -222,14 +222,14 @@ class _World:
         known, error = self.known_of_effects
         return np.asarray(np.clip(1 - CLEAR**2 * error / known**2, 0.0, 1.0))
 
-    def pulls(self, effects: Floats, noise: Floats) -> Pulls:
+    def net_wins(self, effects: Floats, noise: Floats) -> NetWins:
         """Those of items, at these effects."""
         chance = LOGISTIC.cdf(score_differences(self.scores))
         slopes = LOGISTIC.curvature(score_differences(self.scores))
         weights = self.design.sum(axis=1)
         typical = (self.design * slopes).sum(axis=1) / weights
         moved = self.between @ (effects - self.effects)
-        return Pulls(
+        return NetWins(
             values=(self.design * (chance - 0.5)).sum(axis=1) + self.force[: self.n_items] - moved,
             design=self.design,
             sampling_factor=np.ones_like(self.design),
@@ -253,7 +253,8 @@ class _Errors:
         noise_part: shape (n + q,), the part of the variances that it has.
         likely: shape (n + q, n + q), covariance for scores and effects that had the precision
             PRECISION beforehand.
-        of_others: shape (n,), variance that the errors of all but an item's score add to its pull.
+        of_others: shape (n,), variance that the errors of all but an item's score add to its net
+            wins.
     """
 
     centre: Floats

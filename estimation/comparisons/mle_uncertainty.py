@@ -10,14 +10,15 @@ each item's expected pull, the sum of A F(d of the truth) over its pairs, is:
 
     pull = sum of A F(d) + ridge theta.
 
-Scores without the ridge's bias are those with this pull. To first order they are
+Scores without the ridge's bias are those with these net wins. To first order they are
 unbiased = theta + ridge M^+ theta on scores that sum to zero, with M the graph Laplacian of the
 weights A F'(d'), d' half-way from theta to such a step; their covariance is
 M^+ (J + Var(w)) M^+ + Var(cover) with J = Cov(s), the Laplacian of (A^2 / W) F(d') (1 - F(d')).
 
-The pull of an item is a curve in its score, steep in the middle and flat at the ends. An interval
-of half-width q sd(score) M_ii around the pull is therefore mapped back through the curve: where
-noise is large that keeps its coverage, and a pull that no score explains gives an infinite end.
+The net wins of an item is a curve in its score, steep in the middle and flat at the ends. An
+interval of half-width q sd(score) M_ii around the net wins is therefore mapped back through the
+curve: where noise is large that keeps its coverage, and net wins that no score explains gives an
+infinite end.
 
 The numbers W are confidential; their expectation under the public design takes their place: each
 item in `expected_comparisons` comparisons, with others at random, or what the operator states pair
@@ -32,10 +33,10 @@ With exposures, scores are ranked without a guess of the design. The scores thet
 
 is an error, of sampling and of the noise w, A the comparisons of a pair times F' / (F (1 - F)) at
 theta~. With the design that exposures lead to in place of the comparisons,
-that gives pulls (`estimation.comparisons.net_wins`) without the ridge, which privacy needs and scores
-do not. Where the design is wrong it is wrong on both sides: a pull at theta~ is not moved by it.
-Exposures are released with noise or public; where it is public how often each pair is compared,
-that is the design.
+that give net wins (`estimation.comparisons.net_wins`) without the ridge, which privacy needs and
+scores do not. Where the design is wrong it is wrong on both sides: net wins at theta~ is not moved
+by it. Exposures are released with noise or public; where it is public how often each pair is
+compared, that is the design.
 
 Many items are too many for matrices. `rank_many_by_scores` makes the same expansion for the public
 design in which all pairs are compared equally often. Every sum over the other items is then a
@@ -56,10 +57,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import (
     FARTHEST,
     LEVEL,
@@ -67,17 +68,17 @@ from hushrank.estimation.common.uncertainty import (
     Margin,
     RankSeparation,
     quantile,
-    scores_of_pulls,
+    scores_of_net_wins,
     separate_ranks,
 )
 from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.net_wins import NetWins, rank_by_net_wins
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
-from hushrank.estimation.comparisons.net_wins import Pulls, rank_by_pulls
 
 HOPELESS = 1.0  # standard deviations of w, in units of what one unit of score pulls
 GROUPS = 200  # of items with nearly equal scores
 BLOCK = 8_192  # items worked on at a time
-TABLE_STEP = 0.02  # of a score, in the table by which pulls are mapped back
+TABLE_STEP = 0.02  # of a score, in the table by which net wins are mapped back
 Function = Callable[[Floats, Floats], Floats]  # of released and of halfway score differences
 
 
@@ -99,7 +100,9 @@ def rank_by_scores_and_exposures(
             f"{mechanism.n_items} items, but scores of shape {scores.shape} and exposures of"
             f" shape {exposures.values.shape}"
         )
-    return rank_by_pulls(pulls_of(scores, mechanism, exposures.design(), exposures.noise_variance))
+    return rank_by_net_wins(
+        net_wins_of(scores, mechanism, exposures.design(), exposures.noise_variance)
+    )
 
 
 def rank_by_scores_and_pairs(
@@ -121,13 +124,13 @@ def rank_by_scores_and_pairs(
             f"{n} items, but scores of shape {scores.shape} and comparisons of shape"
             f" {comparisons.shape}"
         )
-    return rank_by_pulls(pulls_of(scores, mechanism, comparisons, 0.0))
+    return rank_by_net_wins(net_wins_of(scores, mechanism, comparisons, 0.0))
 
 
-def pulls_of(
+def net_wins_of(
     scores: Floats, mechanism: PerturbedMle, comparisons: Floats, exposure_variance: float
-) -> Pulls:
-    """What the released scores say of the pulls.
+) -> NetWins:
+    """What the released scores say of the net wins.
 
     Args:
         scores, mechanism: as `rank_by_scores_and_exposures`.
@@ -143,7 +146,7 @@ def pulls_of(
         stiffness = laplacian(weights * link.slope(d) * chance)
         noise = noise + mechanism.cover.noise.variance * (stiffness**2).sum(axis=1)
     seen = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
-    return Pulls(
+    return NetWins(
         values=(weights * (chance - 0.5)).sum(axis=1) + ridge * scores,
         design=weights,
         sampling_factor=force,
@@ -165,7 +168,7 @@ class MleErrors:
         sampling: shape (n, n), covariance of their sampling errors.
         noise: shape (n, n), covariance of what the privacy noise does to them.
         low, high: shape (n,), 95 % intervals, one score at a time.
-        ends_at: intervals of other tail chances.
+        ends_at: intervals of other tail probabilities.
     """
 
     unbiased: Floats
@@ -253,13 +256,13 @@ def mle_errors(scores: Floats, mechanism: PerturbedMle, design: Floats | None = 
     noise = mechanism.noise.variance * inverse @ inverse
     if mechanism.cover is not None:
         noise += mechanism.cover.noise.variance * (np.eye(n) - 1 / n)
-    pull = (comparisons * force * link.cdf(d)).sum(axis=1) + ridge * scores
+    net_wins = (comparisons * force * link.cdf(d)).sum(axis=1) + ridge * scores
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         own = np.diagonal(sampling), np.diagonal(noise)
         reach = error_reach(*own, tail, mechanism, n_draws=1) * np.diagonal(stiffness)
         low, high = (
-            scores_of_pulls(pull + side * reach, comparisons * force, halfway, link)
+            scores_of_net_wins(net_wins + side * reach, comparisons * force, halfway, link)
             for side in (-1, 1)
         )
         return low, high
@@ -282,7 +285,7 @@ def _design(mechanism: PerturbedMle) -> Floats:
 
 
 def _stiffness(weights: Floats, scores: Floats, link: Link) -> Floats:
-    """M: how the pulls change with the scores."""
+    """M: how the net wins change with the scores."""
     d = score_differences(scores)
     return laplacian(weights * link.slope(d) * link.cdf(d))  # F' = (F'/F) F
 
@@ -326,7 +329,7 @@ class ManyErrors:
         unbiased: scores without the ridge's bias.
         sampling, noise: variances of their two errors.
         low, high: 95 % intervals, one score at a time.
-        ends_at: intervals of other tail chances.
+        ends_at: intervals of other tail probabilities.
     """
 
     unbiased: Floats
@@ -373,11 +376,11 @@ def many_errors(scores: Floats, mechanism: PerturbedMle) -> ManyErrors:
     sampling, noise = chance / stiffness**2, mechanism.noise.variance / stiffness**2
     if mechanism.cover is not None:
         noise += mechanism.cover.noise.variance
-    pull = crowd.sums(lambda d, _: _force(d, link) * link.cdf(d)) + ridge * scores
+    net_wins = crowd.sums(lambda d, _: _force(d, link) * link.cdf(d)) + ridge * scores
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         width = error_reach(sampling, noise, tail, mechanism, n_draws=1) * stiffness
-        low, high = (_scores_of_pulls(pull + side * width, crowd, link) for side in (-1, 1))
+        low, high = (_scores_of_net_wins(net_wins + side * width, crowd, link) for side in (-1, 1))
         return low, high
 
     low, high = ends_at(LEVEL / 2)
@@ -462,18 +465,18 @@ def _ridge_bias(crowd: _Crowd, ridge: float, link: Link) -> Floats:
     return np.asarray(bias - bias.mean())
 
 
-def _scores_of_pulls(pulls: Floats, crowd: _Crowd, link: Link) -> Floats:
-    """The score at which each item would have its pull, the others being halfway."""
+def _scores_of_net_wins(net_wins: Floats, crowd: _Crowd, link: Link) -> Floats:
+    """The score at which each item would have its net wins, the others being halfway."""
     others, released = crowd.mean(crowd.halfway), crowd.mean(crowd.scores)
     grid = np.arange(others.min() - FARTHEST, others.max() + FARTHEST, TABLE_STEP)
     forces = _force(np.subtract.outer(released, released), link) * crowd.each * crowd.sizes
     table = forces @ link.cdf(np.subtract.outer(grid, others)).T  # a row for each group
-    scores = np.empty(len(pulls))
+    scores = np.empty(len(net_wins))
     order = np.argsort(crowd.group, kind="stable")
     for group, items in enumerate(np.split(order, np.cumsum(crowd.sizes[:-1]).astype(np.int64))):
-        scores[items] = np.interp(pulls[items], table[group], grid)
+        scores[items] = np.interp(net_wins[items], table[group], grid)
     most = forces.sum(axis=1)[crowd.group]
-    return np.where(pulls <= 0, -np.inf, np.where(pulls >= most, np.inf, scores))
+    return np.where(net_wins <= 0, -np.inf, np.where(net_wins >= most, np.inf, scores))
 
 
 def _separation(scores: Floats, errors: ManyErrors, mechanism: PerturbedMle) -> RankSeparation:

@@ -1,7 +1,7 @@
-"""Scores and intervals from noisy pulls: what wins say beyond what exposure does.
+"""Scores and intervals from noisy net wins: what wins say beyond what exposure does.
 
-The pull of an item is its wins less half its comparisons. Where W[i, j] comparisons of two items
-are to be expected and F is the link, the scores theta make the pulls
+The net wins of an item is its wins less half its comparisons. Where W[i, j] comparisons of two
+items are to be expected and F is the link, the scores theta make the net wins
 
     C_i(theta) = sum over j of W[i, j] (F(theta_i - theta_j) - 1/2),
 
@@ -13,18 +13,18 @@ Scores are those that solve pull_i = C_i + precision_i theta_i. As for any estim
 has variance 1 / PRECISION and is seen through an information h with noise v, the mean error is
 smallest near precision_i = PRECISION (1 + v / h) [`perturbed_mle.default_ridge`].
 
-An interval holds every value of theta_i that its pull does not contradict, the others being at
+An interval holds every value of theta_i that its net wins does not contradict, the others being at
 their estimates ([F54], because the exposure is a noisy denominator):
 
     |pull_i - C_i| <= q sqrt(V_i),
-    V_i = d_i p (1 - p) + Var(pull noise) + (p - p_0)^2 Var(exposure noise) + Var(others),
+    V_i = d_i p (1 - p) + Var(net-win noise) + (p - p_0)^2 Var(exposure noise) + Var(others),
 
 p being the share of its comparisons that an item of that score wins and d_i its exposure. An error
-of the exposure shifts the pull by its product with p - p_0, where p_0 is the share at which the
+of the exposure shifts the net wins by its product with p - p_0, where p_0 is the share at which the
 exposure does not matter: 1/2 for counts, that of the released score for `perturbed-mle`. The first
 term holds the chance of who wins and, where partners meet by chance, of whom an item meets. Of the
 other items' errors comes the share that their scores have in C_i. So where an exposure does not
-stand clear of its noise, no pull contradicts any score, and the interval is infinite.
+stand clear of its noise, no net wins contradicts any score, and the interval is infinite.
 
 Two items are told apart by the error of their difference: its standard deviation, of the joint
 covariance of all scores, times its own quantile, for it sums up more draws of noise than one score.
@@ -43,11 +43,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.pooling import Evidence
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     WinCurves,
@@ -60,14 +60,14 @@ from hushrank.privacy.units import NoiseKind
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
 NEWTON_STEPS = 100
 SOLVED = 1e-10
-SINGULAR = 1e-9  # of a covariance that is singular without privacy, since pulls add up to zero
+SINGULAR = 1e-9  # of a covariance that is singular without privacy, since net wins add up to zero
 FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
 LONGEST_STEP = 1.5  # of a score: the expansion of F holds no further
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulls:
-    """Noisy pulls and what is known of their errors.
+class NetWins:
+    """Noisy net wins and what is known of their errors.
 
     Attributes:
         values: shape (n,), in comparisons.
@@ -76,7 +76,7 @@ class Pulls:
         sampling_factor: shape (n, n), variance that a comparison of the pair adds, over
             design F (1 - F): the same factor.
         link: F.
-        noise_variance: shape (n,), of the privacy noise in each pull.
+        noise_variance: shape (n,), of the privacy noise in each item's net wins.
         exposure_variance: of the noise in each exposure; one for all, or shape (n,).
         free_share: shape (n,), share of wins at which the exposure's error does not matter.
         kind, draws: law of the noise, and how many draws of equal scale it is the sum of.
@@ -92,8 +92,8 @@ class Pulls:
     kind: NoiseKind
     draws: int
 
-    def chances_and_slopes(self, scores: Floats) -> tuple[Floats, Floats]:
-        """F and the derivative of each term of the pulls at the scores, shapes (n, n)."""
+    def probabilities_and_slopes(self, scores: Floats) -> tuple[Floats, Floats]:
+        """F and the derivative of each term of the net wins at the scores, shapes (n, n)."""
         d = score_differences(scores)
         chance = self.link.cdf(d)
         return chance, np.asarray(self.design * self.link.slope(d) * chance)
@@ -122,36 +122,38 @@ class _Opponents:
     variance: Floats
 
     @classmethod
-    def of(cls, pulls: Pulls, scores: Floats, variance: Floats) -> _Opponents:
+    def of(cls, net_wins: NetWins, scores: Floats, variance: Floats) -> _Opponents:
         return cls(
-            met=np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny),
-            curves=WinCurves.of(pulls.design, scores, pulls.link),
-            chance=(pulls.design * pulls.sampling_factor).sum(axis=1),
+            met=np.maximum(net_wins.design.sum(axis=1), np.finfo(float).tiny),
+            curves=WinCurves.of(net_wins.design, scores, net_wins.link),
+            chance=(net_wins.design * net_wins.sampling_factor).sum(axis=1),
             variance=variance,
         )
 
 
-def rank_by_pulls(pulls: Pulls) -> Estimate:
+def rank_by_net_wins(net_wins: NetWins) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
     Where no score is bounded on both sides, `informative` is False.
     """
-    scores = fit_pulls(pulls)
-    return rank_around(pulls, scores, _variance_of_others(pulls, scores), _errors_of(pulls, scores))
+    scores = fit_net_wins(net_wins)
+    return rank_around(
+        net_wins, scores, _variance_of_others(net_wins, scores), _errors_of(net_wins, scores)
+    )
 
 
 def rank_around(
-    pulls: Pulls, scores: Floats, others_variance: Floats, errors: ScoreErrors
+    net_wins: NetWins, scores: Floats, others_variance: Floats, errors: ScoreErrors
 ) -> Estimate:
-    """Rank as `rank_by_pulls` does, around given scores.
+    """Rank as `rank_by_net_wins` does, around given scores.
 
     Args:
-        pulls: what is known of each item.
+        net_wins: what is known of each item.
         scores: shape (n,), sum zero.
-        others_variance: shape (n,), that all but an item's own score add to its pull.
+        others_variance: shape (n,), that all but an item's own score add to its net wins.
         errors: of the scores.
     """
-    intervals = _Intervals.of(pulls, scores, others_variance)
+    intervals = _Intervals.of(net_wins, scores, others_variance)
     intervals_at = ends_together(intervals.at, len(scores))
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
@@ -170,17 +172,17 @@ def rank_around(
     return estimate_of(scores, low, high, separation, errors=errors)
 
 
-def precision_of(pulls: Pulls) -> Floats:
+def precision_of(net_wins: NetWins) -> Floats:
     """Weights of the penalty, shape (n,)."""
-    return np.asarray(PRECISION * (1 + pulls.noise_variance / pulls.information))
+    return np.asarray(PRECISION * (1 + net_wins.noise_variance / net_wins.information))
 
 
-def fit_pulls(pulls: Pulls) -> Floats:
+def fit_net_wins(net_wins: NetWins) -> Floats:
     """The scores, shape (n,): by Newton steps on a strictly convex function; they sum to zero."""
-    scores, precision = np.zeros(len(pulls.values)), precision_of(pulls)
+    scores, precision = np.zeros(len(net_wins.values)), precision_of(net_wins)
     for _ in range(NEWTON_STEPS):
-        chance, slopes = pulls.chances_and_slopes(scores)
-        left = pulls.values - (pulls.design * (chance - 0.5)).sum(axis=1) - precision * scores
+        chance, slopes = net_wins.probabilities_and_slopes(scores)
+        left = net_wins.values - (net_wins.design * (chance - 0.5)).sum(axis=1) - precision * scores
         step = np.linalg.solve(laplacian(slopes) + np.diag(precision), left)
         longest = np.abs(step).max()
         scores = scores + step * min(1.0, LONGEST_STEP / max(longest, SOLVED))
@@ -189,14 +191,14 @@ def fit_pulls(pulls: Pulls) -> Floats:
     return np.asarray(scores - scores.mean())
 
 
-def _variance_of_others(pulls: Pulls, scores: Floats) -> Floats:
+def _variance_of_others(net_wins: NetWins, scores: Floats) -> Floats:
     """Variance that the errors of the other items' scores add to C_i, shape (n,).
 
     Scores are drawn to zero, some by far and many of them together, so what counts is not how much
-    the estimates vary but how far the truth may lie from them: their covariance given the pulls,
+    the estimates vary but how far the truth may lie from them: their covariance given the net wins,
     for scores of precision PRECISION.
     """
-    slopes, _, known = _known(pulls, scores)
+    slopes, _, known = _known(net_wins, scores)
     errors = np.linalg.inv(known + PRECISION * np.eye(len(scores)))
     errors = errors - errors.mean(axis=0)  # what moves all scores alike moves none: sum zero
     errors = errors - errors.mean(axis=1, keepdims=True)
@@ -204,48 +206,51 @@ def _variance_of_others(pulls: Pulls, scores: Floats) -> Floats:
 
 
 def _known(
-    pulls: Pulls, scores: Floats, from_exposure: Floats | float = 0.0
+    net_wins: NetWins, scores: Floats, from_exposure: Floats | float = 0.0
 ) -> tuple[Floats, Floats, Floats]:
-    """Slopes of the pulls, their Laplacian and the information in the pulls; shapes (n, n).
+    """Slopes of the net wins, their Laplacian and the information in the net wins; shapes (n, n).
 
     Args:
-        from_exposure: shape (n,), variance that an item's own exposure adds to its pull.
+        from_exposure: shape (n,), variance that an item's own exposure adds to its net wins.
     """
-    chance, slopes = pulls.chances_and_slopes(scores)
+    chance, slopes = net_wins.probabilities_and_slopes(scores)
     stiffness = laplacian(slopes)
-    sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
-    noise = pulls.noise_variance + from_exposure + SINGULAR * np.diagonal(sampling).max()
+    sampling = laplacian(net_wins.design * net_wins.sampling_factor * chance * (1 - chance))
+    noise = net_wins.noise_variance + from_exposure + SINGULAR * np.diagonal(sampling).max()
     known = stiffness @ np.linalg.solve(sampling + np.diag(noise), stiffness)
     return slopes, stiffness, (known + known.T) / 2
 
 
-def evidence_of_pulls(pulls: Pulls, scores: Floats) -> Evidence:
-    """What the pulls say near some scores, where chance decides whom an item meets.
+def evidence_of_net_wins(net_wins: NetWins, scores: Floats) -> Evidence:
+    """What the net wins say near some scores, where chance decides whom an item meets.
 
     Then the W[i, j] comparisons of two items are the mean of a Poisson law. What they differ from
-    it adds to a pull, given the exposures, W[i, j] (F_ij - p_i)^2, p being an item's share of wins.
+    it adds to net wins, given the exposures, W[i, j] (F_ij - p_i)^2, p being an item's share of
+    wins.
     """
-    weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
-    chance, slopes = pulls.chances_and_slopes(scores)
-    share = (pulls.design * chance).sum(axis=1) / weights
-    stiffness, won = laplacian(slopes), pulls.design * pulls.sampling_factor
+    weights = np.maximum(net_wins.design.sum(axis=1), np.finfo(float).tiny)
+    chance, slopes = net_wins.probabilities_and_slopes(scores)
+    share = (net_wins.design * chance).sum(axis=1) / weights
+    stiffness, won = laplacian(slopes), net_wins.design * net_wins.sampling_factor
     beyond = chance - share[:, np.newaxis]
     sampling = laplacian(won * chance * (1 - chance)) + won * beyond * beyond.T
-    noise = pulls.noise_variance + (share - pulls.free_share) ** 2 * pulls.exposure_variance
+    noise = (
+        net_wins.noise_variance + (share - net_wins.free_share) ** 2 * net_wins.exposure_variance
+    )
     noise = noise + (won * beyond**2).sum(axis=1)
     variance = sampling + np.diag(noise + SINGULAR * np.diagonal(sampling).max())
-    left = pulls.values - weights * (share - 0.5)
+    left = net_wins.values - weights * (share - 0.5)
     solved = np.linalg.solve(variance, np.column_stack([stiffness, left]))
     return Evidence(stiffness @ solved[:, :-1], stiffness @ solved[:, -1])
 
 
-def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:
+def _errors_of(net_wins: NetWins, scores: Floats) -> ScoreErrors:
     """What the scores would be without the penalty, to first order, and how far they may be off."""
-    weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
-    share = (pulls.design * pulls.link.cdf(score_differences(scores))).sum(axis=1) / weights
-    off = (share - pulls.free_share) ** 2 * pulls.exposure_variance
-    _, stiffness, known = _known(pulls, scores, off)
-    penalty = precision_of(pulls) * scores
+    weights = np.maximum(net_wins.design.sum(axis=1), np.finfo(float).tiny)
+    share = (net_wins.design * net_wins.link.cdf(score_differences(scores))).sum(axis=1) / weights
+    off = (share - net_wins.free_share) ** 2 * net_wins.exposure_variance
+    _, stiffness, known = _known(net_wins, scores, off)
+    penalty = precision_of(net_wins) * scores
     centre = scores + np.linalg.pinv(stiffness, rcond=FLAT, hermitian=True) @ penalty
     covariance = np.linalg.pinv(known, rcond=FLAT**2, hermitian=True)
     return ScoreErrors(centre, np.asarray(covariance, np.float64))
@@ -253,17 +258,17 @@ def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:
 
 @dataclass(frozen=True, slots=True)
 class _Intervals:
-    """Of each score, what its pull alone says, the others being at their estimates.
+    """Of each score, what its net wins alone says, the others being at their estimates.
 
     Attributes:
-        pulls, scores, others: what they are made of.
-        centre: shape (n,), the score that gives the pull.
-        noise_part: shape (n,), of V_i at the scores: the privacy noise in the pull.
+        net_wins, scores, others: what they are made of.
+        centre: shape (n,), the score that gives the net wins.
+        noise_part: shape (n,), of V_i at the scores: the privacy noise in the net wins.
         deviation: shape (n,), of each score by the slope of its curve at the scores, who meets whom
             taken as known.
     """
 
-    pulls: Pulls
+    net_wins: NetWins
     scores: Floats
     others: _Opponents
     centre: Floats
@@ -271,59 +276,61 @@ class _Intervals:
     deviation: Floats
 
     @classmethod
-    def of(cls, pulls: Pulls, scores: Floats, others_variance: Floats) -> _Intervals:
-        others = _Opponents.of(pulls, scores, others_variance)
-        _, variance = _expected(pulls, scores, others)
-        noise_part = pulls.noise_variance / np.maximum(variance, np.finfo(float).tiny)
-        centre = _crossing(pulls, scores, others, np.zeros(len(scores)))
-        chance, slopes = pulls.chances_and_slopes(scores)
-        share = (pulls.design * chance).sum(axis=1) / others.met
+    def of(cls, net_wins: NetWins, scores: Floats, others_variance: Floats) -> _Intervals:
+        others = _Opponents.of(net_wins, scores, others_variance)
+        _, variance = _expected(net_wins, scores, others)
+        noise_part = net_wins.noise_variance / np.maximum(variance, np.finfo(float).tiny)
+        centre = _crossing(net_wins, scores, others, np.zeros(len(scores)))
+        chance, slopes = net_wins.probabilities_and_slopes(scores)
+        share = (net_wins.design * chance).sum(axis=1) / others.met
         # The covariance of all scores leaves out the chance of whom an item meets: so does this.
-        won = (pulls.design * pulls.sampling_factor * chance * (1 - chance)).sum(axis=1)
+        won = (net_wins.design * net_wins.sampling_factor * chance * (1 - chance)).sum(axis=1)
         variance = variance - others.chance * share * (1 - share) + won
         deviation = np.sqrt(variance) / np.maximum(slopes.sum(axis=1), np.finfo(float).tiny)
-        return cls(pulls, scores, others, centre, np.clip(noise_part, 0, 1), deviation)
+        return cls(net_wins, scores, others, centre, np.clip(noise_part, 0, 1), deviation)
 
     def reach(self, tail: float) -> Floats:
         """What each score's error exceeds with chance `tail` if its curve is a line, shape (n,)."""
-        pulls = self.pulls
-        return quantile(self.noise_part, tail, pulls.kind, pulls.draws) * self.deviation
+        net_wins = self.net_wins
+        return quantile(self.noise_part, tail, net_wins.kind, net_wins.draws) * self.deviation
 
     def of_differences(self, tail: float) -> Floats:
         """What the error of each difference exceeds, in standard deviations, shape (n, n)."""
         noise, whole = self.noise_part * self.deviation**2, self.deviation**2
         share = np.add.outer(noise, noise) / np.add.outer(whole, whole)
-        return quantile(share, tail, self.pulls.kind, 2 * self.pulls.draws)
+        return quantile(share, tail, self.net_wins.kind, 2 * self.net_wins.draws)
 
     def at(self, tails: Sequence[float]) -> tuple[Floats, Floats]:
         """The intervals' two ends, shape (tails, n)."""
-        pulls = self.pulls
-        q = np.array([quantile(self.noise_part, each, pulls.kind, pulls.draws) for each in tails])
-        low, high = _crossing(pulls, self.scores, self.others, np.array([-q, q]))
+        net_wins = self.net_wins
+        q = np.array(
+            [quantile(self.noise_part, each, net_wins.kind, net_wins.draws) for each in tails]
+        )
+        low, high = _crossing(net_wins, self.scores, self.others, np.array([-q, q]))
         # Where the exposure is not clear of its noise, C - q sqrt(V) does not increase: no end is
         # sure.
-        clear = pulls.design.sum(axis=1) ** 2 > q**2 * pulls.exposure_variance
+        clear = net_wins.design.sum(axis=1) ** 2 > q**2 * net_wins.exposure_variance
         low, high = np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
         return np.minimum(low, self.centre), np.maximum(high, self.centre)
 
 
-def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
+def _expected(net_wins: NetWins, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
     """C_i and V_i where item i has the scores `at[..., i]` and the others their own."""
     share = others.curves.at(at) / others.met
     variance = (
         others.chance * share * (1 - share)
-        + pulls.noise_variance
-        + (share - pulls.free_share) ** 2 * pulls.exposure_variance
+        + net_wins.noise_variance
+        + (share - net_wins.free_share) ** 2 * net_wins.exposure_variance
         + others.variance
     )
     return others.met * (share - 0.5), variance
 
 
-def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Floats:
+def _crossing(net_wins: NetWins, scores: Floats, others: _Opponents, q: Floats) -> Floats:
     """The scores at which C - q sqrt(V) is the item's pull, q of shape (..., n), or infinite."""
 
     def beyond(at: Floats) -> NDArray[np.bool_]:
-        expected, variance = _expected(pulls, at, others)
-        return np.asarray(expected - q * np.sqrt(variance) > pulls.values)
+        expected, variance = _expected(net_wins, at, others)
+        return np.asarray(expected - q * np.sqrt(variance) > net_wins.values)
 
     return crossing(beyond, scores, q.shape[:-1])

@@ -28,7 +28,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import (
     CLEAR_TOTAL,
     Estimate,
@@ -38,6 +37,7 @@ from hushrank.estimation.common.estimate import (
 )
 from hushrank.estimation.common.matrices import WinCounts, check_released
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     Margin,

@@ -42,12 +42,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.pooling import Evidence
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, WinCurves, crossing, ends_together
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw

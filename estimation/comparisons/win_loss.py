@@ -7,10 +7,10 @@ sample of all comparisons: then wins less losses are the sufficient statistic of
 model whose design is that of the exposures (`estimation.comparisons.exposures`). Where strong
 items meet strong ones, as in a league, the pairing has to be known: use `perturbed-mle` there.
 
-Noise: with Laplace noise of scale b on each count, the pull (wins - losses) / 2 has noise of
+Noise: with Laplace noise of scale b on each count, the net wins (wins - losses) / 2 has noise of
 variance b^2 and the exposure wins + losses one of variance 4 b^2, uncorrelated. At sensitivity 4 L
-for a person replaced that is half the variance of the pull that `perturbed-mle` pays for, and the
-exposures come with it.
+for a person replaced that is half the variance of the net wins that `perturbed-mle` pays for, and
+the exposures come with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import WinLossCounts, check_released
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.net_wins import Pulls, evidence_of_pulls, rank_by_pulls
+from hushrank.estimation.comparisons.net_wins import NetWins, evidence_of_net_wins, rank_by_net_wins
 from hushrank.privacy.noise import NoiseLaw
 
 
@@ -47,7 +47,7 @@ def rank_by_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC
     exposures = exposures_of(counts, law)
     if not _clear(exposures):
         return nothing_learned(np.zeros(counts.n_items))
-    return rank_by_pulls(_pulls(counts, law, exposures, link))
+    return rank_by_net_wins(_net_wins(counts, law, exposures, link))
 
 
 def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC) -> EvidenceAt:
@@ -57,7 +57,7 @@ def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGI
     if not _clear(exposures):
         nothing = Evidence(np.zeros((counts.n_items,) * 2), np.zeros(counts.n_items))
         return lambda _: nothing
-    return partial(evidence_of_pulls, _pulls(counts, law, exposures, link))
+    return partial(evidence_of_net_wins, _net_wins(counts, law, exposures, link))
 
 
 def _clear(exposures: Exposures) -> bool:
@@ -71,10 +71,10 @@ def exposures_of(counts: WinLossCounts, law: NoiseLaw) -> Exposures:
     return Exposures(appearances, 2 * law.variance / counts.row_weight**2)
 
 
-def _pulls(counts: WinLossCounts, law: NoiseLaw, exposures: Exposures, link: Link) -> Pulls:
+def _net_wins(counts: WinLossCounts, law: NoiseLaw, exposures: Exposures, link: Link) -> NetWins:
     n, unit = counts.n_items, counts.row_weight
     values: Floats = (counts.wins - counts.losses) / (2 * unit)
-    return Pulls(
+    return NetWins(
         values=values,
         design=exposures.design(),
         sampling_factor=np.ones((n, n)),

@@ -120,7 +120,7 @@ def _normal_laplace_table() -> Floats:
 
 
 @lru_cache(maxsize=4)
-def _noise_chances(noise: NoiseLaw) -> Floats:
+def _noise_probabilities(noise: NoiseLaw) -> Floats:
     """Chance of each noise from -r to r, shape (2 r + 1,)."""
     squares = noise.kind is NoiseKind.GAUSSIAN
     r = int(np.ceil(FAR * max(noise.scale, 0.5)) * (1 if squares else 15))
@@ -156,14 +156,14 @@ def _poisson_laplace(x: Floats, m: Floats, scale: float) -> tuple[Floats, Floats
 
 
 def _poisson_summed(counts: Floats, means: Floats, noise: NoiseLaw) -> tuple[Floats, Floats]:
-    chances = _noise_chances(noise)
-    middle = len(chances) // 2
+    probabilities = _noise_probabilities(noise)
+    middle = len(probabilities) // 2
     at = np.rint(counts).astype(np.int64) + middle
     here, before = np.zeros(means.shape), np.zeros(means.shape)
-    chance, noise_chance = np.exp(-means), chances.take(at, mode="clip")
+    chance, noise_chance = np.exp(-means), probabilities.take(at, mode="clip")
     for k in range(_most(float(means.max()))):
         here += chance * noise_chance
-        noise_chance = chances.take(at - (k + 1), mode="clip")
+        noise_chance = probabilities.take(at - (k + 1), mode="clip")
         before += chance * noise_chance
         chance *= means / (k + 1)
     here = np.maximum(here, SMALLEST)

@@ -51,7 +51,6 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import (
@@ -59,6 +58,7 @@ from hushrank.estimation.common.pair_separation import (
     separate_intervals,
     separate_pairs,
 )
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
 from hushrank.estimation.fit.solve import (

@@ -33,10 +33,10 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import LEAST_KNOWN, RIDGE, require_fittable
@@ -73,14 +73,14 @@ class NormalSums:
 
     def residuals(self, scores: Floats) -> Floats:
         """K (t - mu(s)) of scores of shape (..., n)."""
-        chances = expit(scores[..., :, np.newaxis] - scores[..., np.newaxis, :]) - 0.5
-        expected = (self.totals * chances).sum(axis=-1)
+        probabilities = expit(scores[..., :, np.newaxis] - scores[..., np.newaxis, :]) - 0.5
+        expected = (self.totals * probabilities).sum(axis=-1)
         return np.asarray((self.sums - expected) @ self.root.T)
 
     def slopes(self, scores: Floats) -> Floats:
         """Derivative of the residuals in the scores, shape (..., n - 1, n)."""
-        chances = expit(scores[..., :, np.newaxis] - scores[..., np.newaxis, :])
-        pairs = -self.totals * chances * (1 - chances)
+        probabilities = expit(scores[..., :, np.newaxis] - scores[..., np.newaxis, :])
+        pairs = -self.totals * probabilities * (1 - probabilities)
         every = np.arange(len(self.sums))
         pairs[..., every, every] = -pairs.sum(axis=-1)
         return np.asarray(-self.root @ pairs)
@@ -292,8 +292,8 @@ def _without_ridge(evidence: NetEvidence, scores: Floats, ridge: float) -> _Undr
     known = np.diagonal(_curvature(evidence, scores)) > LEAST_KNOWN * 2 * ridge
     known &= evidence.ranked
     chosen = np.ix_(known, known)
-    chances = LOGISTIC.cdf(score_differences(scores))
-    rest = evidence.sums - (evidence.totals * (chances - 0.5)).sum(axis=1)
+    probabilities = LOGISTIC.cdf(score_differences(scores))
+    rest = evidence.sums - (evidence.totals * (probabilities - 0.5)).sum(axis=1)
 
     def inverse_at(place: Floats) -> Floats:
         return np.asarray(np.linalg.pinv(_curvature(evidence, place)[chosen], hermitian=True))
@@ -317,8 +317,8 @@ def _without_ridge(evidence: NetEvidence, scores: Floats, ridge: float) -> _Undr
 
 def _curvature(evidence: NetEvidence, scores: Floats) -> Floats:
     """Of the likelihood, without the ridge, shape (n, n)."""
-    chances = LOGISTIC.cdf(score_differences(scores))
-    return laplacian(evidence.totals * chances * (1 - chances))
+    probabilities = LOGISTIC.cdf(score_differences(scores))
+    return laplacian(evidence.totals * probabilities * (1 - probabilities))
 
 
 def _bias_in_errors(evidence: NetEvidence) -> float:
@@ -342,8 +342,8 @@ def _ends(
         low[known], high[known] = (undrawn.scores - reach)[known], (undrawn.scores + reach)[known]
         return low, high
     chosen, middle = np.ix_(known, known), scores[known].mean()
-    chances = LOGISTIC.cdf(score_differences(scores)[known][:, ~known]) - 0.5
-    against_others = (evidence.totals[known][:, ~known] * chances).sum(axis=1)
+    probabilities = LOGISTIC.cdf(score_differences(scores)[known][:, ~known]) - 0.5
+    against_others = (evidence.totals[known][:, ~known] * probabilities).sum(axis=1)
     sums = evidence.sums[known] - against_others
     law = NormalSums.of(sums, evidence.totals[chosen], evidence.covariance[chosen])
     ends = profile_ends(law, scores[known] - middle, size)

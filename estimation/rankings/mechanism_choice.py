@@ -68,12 +68,14 @@ def mallows_places(length: int, epsilon: float) -> Floats:
     ratio = math.exp(-epsilon / max(length - 1, 1))
     law = np.zeros((length, length))
     for t in range(length):
-        chances = ratio ** (t - np.arange(t + 1.0))  # of each place of item t among those there
-        chances /= chances.sum()
-        moved = law[:t, :t] * np.cumsum(chances)[:t]  # item t goes in front of place p
+        probabilities = ratio ** (
+            t - np.arange(t + 1.0)
+        )  # of each place of item t among those there
+        probabilities /= probabilities.sum()
+        moved = law[:t, :t] * np.cumsum(probabilities)[:t]  # item t goes in front of place p
         law[:t, :t] -= moved
         law[:t, 1 : t + 1] += moved
-        law[t, : t + 1] = chances
+        law[t, : t + 1] = probabilities
     return law
 
 
@@ -82,9 +84,9 @@ def laplace_places(length: int, epsilon: float) -> Floats:
     """Law of places where Laplace noise is added to ranks, shape (m, m).
 
     Given its own noisy rank y, an item's place is the number of others with a smaller one: a sum of
-    independent events of known chances. The integral over y is by Gauss's rule between every two
-    ranks; beyond the ranks the integrand is a polynomial in e^(-|y| / scale), so there it is exact.
-    The noise, discrete on a grid of 1 / 1024 of a rank, is taken as continuous.
+    independent events of known probabilities. The integral over y is by Gauss's rule between every
+    two ranks; beyond the ranks the integrand is a polynomial in e^(-|y| / scale), so there it is
+    exact. The noise, discrete on a grid of 1 / 1024 of a rank, is taken as continuous.
 
     Raises:
         ValueError: epsilon is not finite and positive, m < 1, or m is above `MOST_LAPLACE`.
@@ -124,11 +126,11 @@ def _nodes(length: int, scale: float) -> tuple[Floats, Floats]:
     return at, np.concatenate([own, np.tile(weight / 2, length - 1), own])
 
 
-def _counts_below(chances: Floats) -> Floats:
+def _counts_below(probabilities: Floats) -> Floats:
     """Law of the number of independent events that happen, shape (events + 1, nodes)."""
-    law = np.zeros((len(chances) + 1, chances.shape[1]))
+    law = np.zeros((len(probabilities) + 1, probabilities.shape[1]))
     law[0] = 1.0
-    for chance in chances:
+    for chance in probabilities:
         happened = law[:-1] * chance
         law[:-1] -= happened
         law[1:] += happened

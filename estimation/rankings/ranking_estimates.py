@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.probabilities import SPREADS, ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks
 from hushrank.estimation.common.links import Floats, score_differences
 from hushrank.estimation.common.pair_separation import BetterAt, separate_pairs
+from hushrank.estimation.common.probabilities import SPREADS, ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation
 from hushrank.estimation.rankings.consensus import Consensus, kemeny
 from hushrank.estimation.rankings.net_evidence import NetEvidence

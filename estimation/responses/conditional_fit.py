@@ -37,19 +37,19 @@ LEAST_DAMPING = 1 / 16
 MOST_STEPS, LONGEST_STEP, CLOSE = 200, 1.0, 1e-6
 
 
-def chances_at_scores(difficulty: Floats, scores: Integers) -> Floats:
+def probabilities_at_scores(difficulty: Floats, scores: Integers) -> Floats:
     """Chance of a right answer to each item given a raw score, shape (scores, k)."""
     n = len(difficulty)
-    chances = np.zeros((len(scores), n))
-    chances[scores == n] = 1.0
+    probabilities = np.zeros((len(scores), n))
+    probabilities[scores == n] = 1.0
     inner = (scores > 0) & (scores < n)
     score = scores[inner][:, np.newaxis]
     if len(score):
-        chances[inner] = _inner_chances(difficulty, score)
-    return chances
+        probabilities[inner] = _inner_probabilities(difficulty, score)
+    return probabilities
 
 
-def _inner_chances(difficulty: Floats, score: Integers) -> Floats:
+def _inner_probabilities(difficulty: Floats, score: Integers) -> Floats:
     n, low = len(difficulty), np.full(score.shape, difficulty.min() - 40.0)
     high = np.full(score.shape, difficulty.max() + 40.0)
     for _ in range(HALVINGS):
@@ -72,7 +72,7 @@ def _inner_chances(difficulty: Floats, score: Integers) -> Floats:
 
 
 def score_law(right: Floats) -> Floats:
-    """Chance of each raw score, shape (rows, k + 1), of independent answers of these chances."""
+    """The law of the raw score of independent answers, shape (rows, k + 1)."""
     law = np.zeros((len(right), right.shape[1] + 1))
     law[:, 0] = 1.0
     for item in range(right.shape[1]):
@@ -136,7 +136,7 @@ class _Counts:
         for items, knots, sheets, weights in zip(
             self.booklets, self.knots, self.sheets, self.weights, strict=True
         ):
-            chance = chances_at_scores(difficulty[items], knots)
+            chance = probabilities_at_scores(difficulty[items], knots)
             balance[items] -= sheets @ (chance - 0.5)
             curvature[np.ix_(items, items)] += curvature_of(
                 difficulty[items], knots, chance, weights
@@ -169,7 +169,7 @@ def curvature_of(difficulty: Floats, knots: Integers, chance: Floats, weights: F
     spread = np.empty(len(difficulty))
     spread[order] = np.maximum.accumulate(difficulty[order] - places) + places
     if (spread != difficulty).any():
-        chance = chances_at_scores(spread, knots)
+        chance = probabilities_at_scores(spread, knots)
     right, gap = weights @ chance, spread[:, np.newaxis] - spread
     np.fill_diagonal(gap, 1.0)
     one_right = (right[:, np.newaxis] - right) / -np.expm1(gap)

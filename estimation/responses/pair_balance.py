@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
-from hushrank.estimation.common.uncertainty import scores_of_pulls
+from hushrank.estimation.common.uncertainty import scores_of_net_wins
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.solve import ConvergenceError, minimise_nonconvex
 from hushrank.estimation.responses.item_graph import ItemGraph
@@ -305,7 +305,7 @@ class BalancedFit:
         pull = (curve * state.chance).sum(axis=1)
         on_pull = reach * np.diagonal(self.stiffness)
         low, high = (
-            scores_of_pulls(pull + side * on_pull, curve, state.scores, LOGISTIC)
+            scores_of_net_wins(pull + side * on_pull, curve, state.scores, LOGISTIC)
             for side in (-1, 1)
         )
         return np.minimum(low, self.scores), np.maximum(high, self.scores)

@@ -47,7 +47,6 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import expit, stdtrit
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import (
     CLEAR_TOTAL,
     Estimate,
@@ -57,6 +56,7 @@ from hushrank.estimation.common.estimate import (
 )
 from hushrank.estimation.common.links import Floats, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph, booklet_members
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
@@ -161,7 +161,7 @@ def sampling_covariance(
     Returns:
         Positive semi-definite, shape (m, m): where the t do not fit together, the nearest one.
     """
-    # In chances, which stay in [0, 1]: pi_k pi_i pi_l over the three sums is p_ik p_kl p_li.
+    # In probabilities, which stay in [0, 1]: pi_k pi_i pi_l over the three sums is p_ik p_kl p_li.
     chance = expit(score_differences(scores))
     own, across = weights * chance, totals * chance.T
     pairs = np.square(weights) * totals * chance * chance.T

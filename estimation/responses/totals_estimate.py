@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.conditional_fit import ConditionalFit, fit_totals
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals

@@ -54,7 +54,7 @@ class TieStrength:
     high: float
 
 
-def strength_of(tie: float, pull: float, variance: float) -> TieStrength:
+def strength_of(tie: float, net_wins: float, variance: float) -> TieStrength:
     """By a fit.
 
     Args:
@@ -66,7 +66,7 @@ def strength_of(tie: float, pull: float, variance: float) -> TieStrength:
     slope = chance * (1 - chance)
     if not np.isfinite(variance) or slope == 0:
         return TieStrength(chance, 0.0, 1.0)
-    middle = chance + slope * pull * variance
+    middle = chance + slope * net_wins * variance
     reach = -float(ndtri(LEVEL / 2)) * slope * np.sqrt(variance)
     low, high = np.clip([middle - reach, middle + reach], 0, 1)
     return TieStrength(chance, float(min(low, chance)), float(max(high, chance)))
@@ -94,18 +94,18 @@ class Outcomes:
     """The three outcomes of some pairs; arrays of shape (3, pairs).
 
     Attributes:
-        chances: of each outcome.
+        probabilities: of each outcome.
         by_gap: slope of the log of each chance in d.
         by_tie: slope of it in t.
     """
 
-    chances: Floats
+    probabilities: Floats
     by_gap: Floats
     by_tie: Floats
 
 
 def outcomes_of(model: TieModel, gap: Floats, tie: float) -> Outcomes:
-    """Chances and slopes at some differences of scores.
+    """Probabilities and slopes at some differences of scores.
 
     Args:
         model: of ties.
@@ -118,11 +118,11 @@ def outcomes_of(model: TieModel, gap: Floats, tie: float) -> Outcomes:
 def _davidson(gap: Floats, tie: float) -> Outcomes:
     logits = np.stack([gap / 2, -gap / 2, np.full(gap.shape, tie + math.log(2))])
     weights = np.exp(logits - logits.max(axis=0))
-    chances = weights / weights.sum(axis=0)
-    lead = (chances[LEFT] - chances[RIGHT]) / 2
+    probabilities = weights / weights.sum(axis=0)
+    lead = (probabilities[LEFT] - probabilities[RIGHT]) / 2
     by_gap = np.stack([0.5 - lead, -0.5 - lead, -lead])
-    by_tie = np.stack([-chances[TIE], -chances[TIE], 1 - chances[TIE]])
-    return Outcomes(chances, by_gap, by_tie)
+    by_tie = np.stack([-probabilities[TIE], -probabilities[TIE], 1 - probabilities[TIE]])
+    return Outcomes(probabilities, by_gap, by_tie)
 
 
 def _rao_kupper(gap: Floats, tie: float) -> Outcomes:
@@ -131,8 +131,8 @@ def _rao_kupper(gap: Floats, tie: float) -> Outcomes:
     left, right = expit(gap - threshold), expit(-gap - threshold)
     # (theta^2 - 1) times the product: the same as what is left, without a difference of ones.
     tied = math.expm1(2 * threshold) * left * right
-    chances = np.stack([left, right, np.maximum(tied, np.finfo(float).tiny)])
+    probabilities = np.stack([left, right, np.maximum(tied, np.finfo(float).tiny)])
     by_gap = np.stack([1 - left, right - 1, right - left])
     by_theta = 2 / (1 + math.exp(-threshold)) - slope * (1 + tied)
     by_tie = np.stack([-slope * (1 - left), -slope * (1 - right), by_theta])
-    return Outcomes(chances, by_gap, by_tie)
+    return Outcomes(probabilities, by_gap, by_tie)

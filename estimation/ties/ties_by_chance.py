@@ -100,7 +100,7 @@ class ChanceOfTies:
         n = self.pairs.n_items
         outcomes = outcomes_of(self.model, self.pairs.gaps(values[:n]), float(values[-1]))
         met = np.exp(self.pairs.sums(values[n : 2 * n]))
-        return Point(values, outcomes, met * outcomes.chances)
+        return Point(values, outcomes, met * outcomes.probabilities)
 
     def penalty(self, at: Point) -> tuple[Floats, Floats]:
         """Distances from the centres, and weights of their squares; shape (2 n + 1,)."""
@@ -219,7 +219,7 @@ def start_of(counts: Floats, law: CellLaw, model: TieModel, n_items: int) -> Cha
     met = Exposures(pairs.to_items(counts.sum(axis=0), 1), 3 * (n_items - 1) * law.variance)
     values = np.concatenate([np.zeros(n_items), np.log(met.factors()), [TIE_CENTRE]])
     outcomes = outcomes_of(model, np.zeros(len(pairs.first)), TIE_CENTRE)
-    means = np.exp(pairs.sums(values[n_items : 2 * n_items])) * outcomes.chances
+    means = np.exp(pairs.sums(values[n_items : 2 * n_items])) * outcomes.probabilities
     return ChanceOfTies(pairs, counts, law, model, 1.0, Point(values, outcomes, means))
 
 

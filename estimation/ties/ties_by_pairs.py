@@ -192,7 +192,7 @@ class TiesByPairs:
         outcomes = outcomes_of(self.model, self.pairs.gaps(values[:n]), float(values[-1]))
         of_scores = self.pairs.to_items((cells * outcomes.by_gap).sum(axis=0), -1)
         off, stiff = self.penalty(values)
-        loss = -(cells * np.log(outcomes.chances)).sum() + (stiff * off**2).sum() / 2
+        loss = -(cells * np.log(outcomes.probabilities)).sum() + (stiff * off**2).sum() / 2
         return float(loss), np.append(of_scores, (cells * outcomes.by_tie).sum())
 
     def penalty(self, values: Floats) -> tuple[Floats, Floats]:
@@ -206,8 +206,8 @@ class TiesByPairs:
         n, sums = self.pairs.n_items, self.pairs.without_exposures
         outcomes = outcomes_of(self.model, self.pairs.gaps(values[:n]), float(values[-1]))
         kept = np.square(self.used.kept)
-        curving = np.maximum(self.used.totals, 0) * outcomes.chances
-        chance = np.maximum(self.totals, 0) * kept * outcomes.chances
+        curving = np.maximum(self.used.totals, 0) * outcomes.probabilities
+        chance = np.maximum(self.totals, 0) * kept * outcomes.probabilities
         noise = np.broadcast_to(self.variance * kept, chance.shape)
         slopes = outcomes.by_gap, outcomes.by_tie
         return sums(curving, *slopes), sums(chance, *slopes), sums(noise, *slopes)

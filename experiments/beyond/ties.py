@@ -44,7 +44,7 @@ ERROR, WRONG = "RMSE of scores", "pairs in the wrong order"
 
 
 def measure(replicates: int) -> list[Point]:
-    """All ways for all chances of a tie."""
+    """All ways for all probabilities of a tie."""
     found: dict[tuple[str, str, float], list[float]] = {}
     for seed in range(replicates):
         for chance in CHANCES:

@@ -190,13 +190,13 @@ class World:
 
     Attributes:
         answers: who answered and who counted.
-        chances: shape (habits, items), of each item to win an answer.
+        probabilities: shape (habits, items), of each item to win an answer.
         wins: shape (nights, items), of the answers that counted.
         seed: of the noise.
     """
 
     answers: Answers
-    chances: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     wins: NDArray[np.int64]
     seed: int
 
@@ -206,9 +206,9 @@ class World:
         habits, random = PATTERNS[pattern], np.random.default_rng([seed, 1])
         answers = simulate_answers(habits, terms, n_people, seed)
         scores = np.linspace(-1, 1, ITEMS) + 0.2 * random.standard_normal((len(habits), ITEMS))
-        chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-        wins = random.multinomial(answers.counted, chances).sum(axis=1)
-        return cls(answers, chances, wins, seed)
+        probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        wins = random.multinomial(answers.counted, probabilities).sum(axis=1)
+        return cls(answers, probabilities, wins, seed)
 
     def errors(self, stream: Stream) -> tuple[float, float]:
         """Root mean square of the noise, in units of one release; and of the shares of wins."""
@@ -220,7 +220,7 @@ class World:
         # Row t of A C^-1 for all t at once, as `privacy.stream.shown_night` has it for one.
         shown = lfilter(column, stream.encoder.coefficients, noisy.astype(float), axis=0)
         exact = lfilter(column, [1.0], self.wins.astype(float), axis=0)
-        expected = lfilter(column, [1.0], self.answers.there @ self.chances, axis=0)
+        expected = lfilter(column, [1.0], self.answers.there @ self.probabilities, axis=0)
         # Squared scale 2 / (2 rho), as one night moves by 2 at most; rho as the stream has it.
         one_release = stream.law.scale * math.sqrt(2 / stream.sensitivity.l2_squared)
         noise = math.sqrt(float(((shown - exact) ** 2).mean())) / one_release

@@ -1,7 +1,7 @@
 """What the weights of [XSC] are worth where the ranking of the same people is the truth: Table 2.
 
 The paper ranks 60 people's answers about 10 cars without privacy, takes that for the truth, and
-counts how often rankings from randomised answers differ. Here people and answers are invented, so
+counts how often rankings from randomised answers differ. Here people and answers are simulated, so
 that what decides can be changed:
 
     one order    everybody answers by the same scores, each answer by itself: the paper's model
@@ -52,9 +52,9 @@ def weighting_settings() -> tuple[Setting, ...]:
 
 
 def worth_of_weights(setting: Setting, rng: np.random.Generator) -> Values:
-    """Kendall errors of the methods in one invented survey, by the ranking of its answers."""
+    """Kendall errors of the methods in one simulated survey, by the ranking of its answers."""
     m, people = setting.size
-    answers = invented_answers(setting.scheme, m, people, rng)
+    answers = simulated_answers(setting.scheme, m, people, rng)
     epsilon = drawn_epsilon(people, rng)
     bits, t = seeded_bits(int(rng.integers(2**63))), _attenuation(epsilon)
     noisy = randomize(answers.ravel(), np.repeat(epsilon, answers.shape[1]), bits)
@@ -72,7 +72,9 @@ def worth_of_weights(setting: Setting, rng: np.random.Generator) -> Values:
     return values
 
 
-def invented_answers(kind: str, m: int, people: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+def simulated_answers(
+    kind: str, m: int, people: int, rng: np.random.Generator
+) -> NDArray[np.uint8]:
     """Answers of shape (people, pairs), 1 where the first item of the pair won."""
     first, second = np.triu_indices(m, 1)
     scores = np.tile(REACH * np.linspace(1, -1, m), (people, 1))

@@ -43,7 +43,7 @@ from hushrank.flows.run.confidential_folder import (
 )
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.flows.statement.record import Record
-from hushrank.flows.trust.recovery.checkpoint import WITNESS_FILE
+from hushrank.flows.trust.recovery.checkpoint import CHECKPOINT_FILE
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_flushed
 from hushrank.transforms.streams.stream_folder import needed_later
@@ -60,17 +60,17 @@ class KeptBefore:
 
     Attributes:
         releases: folders of the archive.
-        witness: the record of how far the ledger was; empty: there is none.
+        checkpoint: the record of how far the ledger was; empty: there is none.
     """
 
     releases: Sequence[Place]
-    witness: bytes
+    checkpoint: bytes
 
     @classmethod
     def of(cls, config: SurveyConfig) -> KeptBefore:
         """What there is now."""
-        found = dict(_existing(config.confidential, AREA, [WITNESS_FILE]))
-        return cls(archived(config.output), found.get(f"{AREA}/{WITNESS_FILE}", b""))
+        found = dict(_existing(config.confidential, AREA, [CHECKPOINT_FILE]))
+        return cls(archived(config.output), found.get(f"{AREA}/{CHECKPOINT_FILE}", b""))
 
 
 def contents_of(
@@ -96,8 +96,8 @@ def contents_of(
     with suppress(FileNotFoundError):  # only a ledger of an early version has none
         yield KEY, read_whole(key_path(config.ledger.path))
     yield YAML, read_whole(path)
-    if before.witness:
-        yield f"{AREA}/{WITNESS_FILE}", before.witness
+    if before.checkpoint:
+        yield f"{AREA}/{CHECKPOINT_FILE}", before.checkpoint
     yield from _of_area(config.confidential, accounts)
     for folder in before.releases:
         yield from _existing(folder, f"{ARCHIVE}/{folder.name}", (*ALL_FILES, SUMS))

@@ -28,7 +28,7 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, check_confidential
 from hushrank.flows.run.job import check_places, inputs_of
 from hushrank.flows.run.stream_night import LAW_FILE, STREAM_FOLDER
-from hushrank.flows.trust.recovery.checkpoint import WITNESS_FILE, add_witnesses, forgotten
+from hushrank.flows.trust.recovery.checkpoint import CHECKPOINT_FILE, add_checkpoints, forgotten
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_whole
 from hushrank.transforms.streams.stream_folder import KEY_FILE, RELEASED, nights_of
@@ -175,7 +175,7 @@ def _of_area(bundle: Bundle, area: Place) -> Iterator[_Copy]:
         BackupError: a stream there has noise of nights that the backup does not know.
     """
     check_confidential(area)
-    names = [name for name in bundle.names(f"{AREA}/") if not name.endswith(f"/{WITNESS_FILE}")]
+    names = [name for name in bundle.names(f"{AREA}/") if not name.endswith(f"/{CHECKPOINT_FILE}")]
     for name in names:
         inside = name.removeprefix(f"{AREA}/")
         last = inside.rpartition("/")[2]
@@ -225,8 +225,8 @@ def _put_confidential(bundle: Bundle, config: SurveyConfig, copies: list[_Copy])
         else:
             make_folder(path.parent)
             create_private(path, bundle.read(KEY))
-    if f"{AREA}/{WITNESS_FILE}" in bundle.digests:
-        add_witnesses(config.confidential, bundle.read(f"{AREA}/{WITNESS_FILE}"))
+    if f"{AREA}/{CHECKPOINT_FILE}" in bundle.digests:
+        add_checkpoints(config.confidential, bundle.read(f"{AREA}/{CHECKPOINT_FILE}"))
     for copy in copies:
         if not _is_there(bundle, copy):
             write_whole(str(copy.target), bundle.read(copy.name))

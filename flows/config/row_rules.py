@@ -227,9 +227,9 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
             "protects a person on all nights together, so it needs privacy.unit: user, got"
             f" {privacy.unit}; set that, or remove stream",
         )
-    if privacy.pilot_query is not None:
+    if privacy.look is not None:
         yield (
-            "privacy.pilot_query",
+            "privacy.look",
             "not with schedule.stream: a look takes epsilon every night, and the nights of a stream"
             " are paid for once; remove it",
         )

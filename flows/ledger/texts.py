@@ -197,8 +197,8 @@ def _mixed_text(population: str, spend: Spend, first: Spend, delta: float) -> st
     costs = f"this run costs {spend_text(spend)}. The first cost that {population} set aside has"
     if first.delta and spend.rho is not None:
         return (
-            f"{costs} a delta, and a cost in rho cannot be added to it. Set privacy.pilot_query, with"
-            " which Gaussian noise costs epsilon and delta, or set noise: laplace"
+            f"{costs} a delta, and a cost in rho cannot be added to it. Set privacy.look,"
+            " with which Gaussian noise costs epsilon and delta, or set noise: laplace"
         )
     most = float(SUM_SHARE) * delta
     if first.delta or not spend.delta > most:

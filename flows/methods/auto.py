@@ -1,8 +1,9 @@
 """Method `auto`: the method of least noise that is right for what the operator states.
 
 All of it follows from public facts: the design, the catalogue, epsilon and the bounds. What is
-compared is the variance of the privacy noise in an item's pull, its wins less half its comparisons:
-what scores are made of, whatever the method. Chance in who answered what is the same for all.
+compared is the variance of the privacy noise in an item's net wins, its wins less half its
+comparisons: what scores are made of, whatever the method. Chance in who answered what is the same
+for all.
 
     noisy-counts    wins, of noise v, less half the comparisons, which a balanced design gives: v
     win-loss        (wins - losses) / 2, each of noise v: v / 2
@@ -90,7 +91,7 @@ class Candidate:
     Attributes:
         method: it.
         mechanism: by which it draws.
-        variance: of the privacy noise in an item's pull, in comparisons.
+        variance: of the privacy noise in an item's net wins, in comparisons.
         doubt: c, how much chance in totals adds that the method does not see.
     """
 
@@ -191,7 +192,7 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
     if problems:
         raise ConfigError("\n".join(problems))
     mechanism = method.calibrate(config)
-    variance = method.noise_in_a_pull(mechanism)
+    variance = method.noise_in_net_wins(mechanism)
     if variance is None:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
     counted = method.facts.design is Design.BALANCED

@@ -35,8 +35,8 @@ from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.pilot_query import spend_with_look
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.pilot_query import spend_with_look
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
@@ -238,7 +238,7 @@ class RankingMethod(Method, Generic[M]):
 
 
 class PlannedMethod(RankingMethod[M]):
-    """A method that `hushrank plan` can try on invented surveys.
+    """A method that `hushrank plan` can try on simulated surveys.
 
     Attributes:
         plan_order: its place among the methods that a plan compares, those that assume less first;
@@ -252,7 +252,7 @@ class PlannedMethod(RankingMethod[M]):
         designed = not any(key == DESIGN for key, _ in self.facts.rules(config))
         return designed and takes_extras(config, self.facts)
 
-    def noise_in_a_pull(self, mechanism: M) -> float | None:
+    def noise_in_net_wins(self, mechanism: M) -> float | None:
         """Variance of the privacy noise in an item's wins less half its comparisons.
 
         In comparisons. None: `auto` does not know the method.
@@ -264,17 +264,17 @@ class PlannedMethod(RankingMethod[M]):
 
         Args:
             config: the job.
-            survey: an invented one.
+            survey: a simulated one.
             truth: its true scores or difficulties, shape (n,).
         """
         return truth
 
     @abstractmethod
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """What the protected side would leave, of an invented survey: what `draw` takes.
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """What the protected side would leave, of a simulated survey: what `draw` takes.
 
         Raises:
-            ValueError: a survey of this size takes too long to invent.
+            ValueError: a survey of this size takes too long to simulate.
         """
 
     def conclude_whole(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
@@ -314,7 +314,8 @@ class Calibrated:
     Attributes:
         chosen: which method draws and ranks, and why.
         mechanism: as that method calibrated it.
-        look: noise of the look at the rows that comes first (`privacy.pilot_query`); None: there is none.
+        look: noise of the look at the rows that comes first (`privacy.look`); None: there is
+            none.
     """
 
     chosen: Choice

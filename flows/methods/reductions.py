@@ -89,14 +89,14 @@ class CountedMethod(PlannedMethod[B]):
             asked=config.asked_pairs(),
         )
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Wins of an invented survey, counted as the statistic has it.
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Wins of a simulated survey, counted as the statistic has it.
 
         Weights of a survey's design are taken as 1.
         """
         ties = config.comparisons.ties
         if ties is Ties.MODEL:
-            return {"counts": _invented_ties(survey, replicate)}
+            return {"counts": _simulated_ties(survey, replicate)}
         if config.groups is not None:
             wins = survey.grouped_wins(replicate) * ties.row_weight
             return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
@@ -123,8 +123,8 @@ def _statistic(config: SurveyConfig, usual: Statistic) -> Statistic:
     return Statistic.TIE_COUNTS if config.comparisons.ties is Ties.MODEL else usual
 
 
-def _invented_ties(survey: PlannedSurvey, replicate: int) -> NDArray[np.int64]:
-    """Wins and ties of an invented survey, shape (2, n, n), or of each of its groups."""
+def _simulated_ties(survey: PlannedSurvey, replicate: int) -> NDArray[np.int64]:
+    """Wins and ties of a simulated survey, shape (2, n, n), or of each of its groups."""
     if survey.shares:
         return survey.grouped_ties(survey.grouped_wins(replicate), replicate)
     parts = [

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from hushrank.estimation.common.probabilities import RankChances, rank_chances
 from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.probabilities import RankChances, rank_probabilities
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.statement.record import Extended, Record, finite_or_text
@@ -70,8 +70,8 @@ class ReleasedErrors(Record):
         return self.model_copy(update={"centre": tuple(centre), "covariance": tuple(rows)})
 
 
-def chances_of(estimate: Estimate, n_top: int | None) -> RankChances | None:
-    """Chances of ranks; None if the estimate does not say how far it may be off.
+def probabilities_of(estimate: Estimate, n_top: int | None) -> RankChances | None:
+    """Probabilities of ranks; None if the estimate does not say how far it may be off.
 
     Args:
         estimate: an estimate for at least 2 items.
@@ -79,11 +79,11 @@ def chances_of(estimate: Estimate, n_top: int | None) -> RankChances | None:
     """
     if estimate.errors is None or not estimate.informative:
         return None
-    return rank_chances(estimate.errors, number_of_best(estimate.n_items, n_top))
+    return rank_probabilities(estimate.errors, number_of_best(estimate.n_items, n_top))
 
 
 def number_of_best(n_items: int, n_top: int | None) -> int:
-    """How many items are the best few; for the arguments see `chances_of`."""
+    """How many items are the best few; for the arguments see `probabilities_of`."""
     few = min(FEW_TOP if n_items < MANY else MANY_TOP, n_items - 1)
     return few if n_top is None else n_top
 
@@ -258,7 +258,7 @@ def ranked_items(
     estimate: Estimate,
     scale: Scale,
     labels: Mapping[str, str],
-    chances: RankChances | None,
+    probabilities: RankChances | None,
 ) -> tuple[RankedItem, ...]:
     """Lines of the ranking, best first, in the unit in which scores are published."""
     columns: dict[str, list[Any]] = {
@@ -277,9 +277,9 @@ def ranked_items(
         columns["rank_high_all"] = sure.rank_high.tolist()
         if sure.better is not None:
             columns["surely_above"] = surely_above(sure.better, estimate.order)
-    if chances is not None:
-        columns["p_best"] = chances.best.round(CHANCE_DECIMALS).tolist()
-        columns["p_top"] = chances.top.round(CHANCE_DECIMALS).tolist()
+    if probabilities is not None:
+        columns["p_best"] = probabilities.best.round(CHANCE_DECIMALS).tolist()
+        columns["p_top"] = probabilities.top.round(CHANCE_DECIMALS).tolist()
     if estimate.noise_share is not None:
         columns["noise_share"] = estimate.noise_share.round(SHARE_DECIMALS).tolist()
     names = ("item", "label", *columns)
@@ -310,11 +310,11 @@ def group_ranking(
     items: Sequence[str], board: Board, scale: Scale, labels: Mapping[str, str], n_top: int | None
 ) -> GroupRanking:
     """The published ranking of one group."""
-    chances = chances_of(board.estimate, n_top)
+    probabilities = probabilities_of(board.estimate, n_top)
     return GroupRanking(
         name=board.name,
         own=round(board.own, OWN_DECIMALS),
         informative=board.estimate.informative,
-        ranking=ranked_items(items, board.estimate, scale, labels, chances),
+        ranking=ranked_items(items, board.estimate, scale, labels, probabilities),
         released=board.released,
     )

@@ -35,10 +35,10 @@ from hushrank.flows.release.boards import (
     GroupRanking,
     RankedItem,
     ReleasedErrors,
-    chances_of,
     group_ranking,
     number_of_best,
     open_intervals,
+    probabilities_of,
     published_lines,
     ranked_items,
 )
@@ -481,9 +481,9 @@ def build_release(
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
     best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
     elo = shown_as is Scale.ELO
-    chances = chances_of(estimate, n_top)
+    probabilities = probabilities_of(estimate, n_top)
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
-    ranking = ranked_items(items, compared, scale, labels or {}, chances)
+    ranking = ranked_items(items, compared, scale, labels or {}, probabilities)
     told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
     groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
     release = Release(

@@ -30,9 +30,9 @@ class TieRecord(Record):
     @classmethod
     def of(cls, model: TieModel, strength: TieStrength) -> Self:
         """The record of an estimate."""
-        chances = strength.chance, strength.low, strength.high
-        parameter, low, high = (model.parameter(chance) for chance in chances)
-        equals, equals_low, equals_high = (100 * chance for chance in chances)
+        probabilities = strength.chance, strength.low, strength.high
+        parameter, low, high = (model.parameter(chance) for chance in probabilities)
+        equals, equals_low, equals_high = (100 * chance for chance in probabilities)
         return cls(
             model=model,
             parameter=parameter,

@@ -165,7 +165,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "better": "harder" if release.scale is Scale.DIFFICULTY else "better",
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
-        "chances": release.says("p_best"),
+        "probabilities": release.says("p_best"),
         "reliably": RELIABLY,
         "very_likely": MEANING_OF_VERY_LIKELY,
         "stream": None if release.stream is None else stream_sentence(release.stream),

@@ -117,7 +117,7 @@ class BoardTable:
         own: how much of it the group's own answers decide, in percent.
         rows: as many lines as fit, best first.
         left_out: how many do not.
-        at_once, chances: whether the lines have these cells; all together may say less.
+        at_once, probabilities: whether the lines have these cells; all together may say less.
     """
 
     name: str
@@ -126,7 +126,7 @@ class BoardTable:
     rows: list[Row]
     left_out: int
     at_once: bool
-    chances: bool
+    probabilities: bool
 
 
 def board_tables(release: Release, room: int) -> list[BoardTable]:
@@ -144,7 +144,7 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 rows=fit,
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),
-                chances=board.says("p_best"),
+                probabilities=board.says("p_best"),
             )
         )
     return tables
@@ -155,7 +155,7 @@ def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
     scale, wins, lines = release.scale, release.released.wins_by_item(), release.ranking
     places, decimals = release.places(), score_decimals(scale, lines)
     halves = release.privacy.ties is Ties.SPLIT
-    at_once, chances = release.says("low_all"), release.says("p_best")
+    at_once, probabilities = release.says("low_all"), release.says("p_best")
 
     def row_at(position: int) -> Row:
         line = lines[position]
@@ -170,7 +170,7 @@ def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
             ranks=rank_interval(line),
             won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
             sure=interval_text(scale, sure, decimals) if at_once else None,
-            chance=chance_text(line.p_best) if chances else None,
+            chance=chance_text(line.p_best) if probabilities else None,
             low=f"{axis.percent(line.low):.1f}",
             at=f"{axis.percent(line.score):.1f}",
             high=f"{axis.percent(line.high):.1f}",

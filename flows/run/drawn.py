@@ -5,9 +5,9 @@ used, as JSON. Whatever publishes the release, that run or a later version of hu
 states these and calibrates nothing again. Files of before that have no such entry; their law is
 reconstructed from the configuration, and the release says so.
 
-Where a look at the rows comes first (`privacy.pilot_query`), it is drawn, stored and marked in the ledger
-together with the rest: or alone, where it says that rows do not fit, and nothing else is drawn. So
-a run that dies has left one mark or none, as without a look (`flows.run.steps`).
+Where a look at the rows comes first (`privacy.look`), it is drawn, stored and marked in the
+ledger together with the rest: or alone, where it says that rows do not fit, and nothing else is
+drawn. So a run that dies has left one mark or none, as without a look (`flows.run.steps`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.audited import AuditedPair
 from hushrank.flows.release.software import Software
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
+from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.pilot_query import (
     LookRecord,
     lost_look_text,
     record_with_look,
     stop_text,
 )
-from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.flows.statement.sentences import ROWS_SPAN_LINES
 from hushrank.privacy.bits_used import BitsUsed

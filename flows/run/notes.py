@@ -25,8 +25,8 @@ from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.units import Unit
 
 NO_LOOK = (
-    "This job has no pilot query (privacy.pilot_query), which would stop it where rows are not read as"
-    " meant, before most of epsilon is spent. Adding one changes the job."
+    "This job has no pilot query (privacy.look), which would stop it where rows are not read"
+    " as meant, before most of epsilon is spent. Adding one changes the job."
 )
 
 
@@ -61,7 +61,7 @@ def look_notes(job: Job) -> tuple[str, ...]:
     """A line where a job has no pilot query and could have one."""
     privacy, stream = job.config.privacy, job.config.schedule.stream
     could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
-    return (NO_LOOK,) if could and privacy.pilot_query is None and job.safe else ()
+    return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
 
 
 def readings(job: Job) -> tuple[Reading, ...]:

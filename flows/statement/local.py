@@ -168,7 +168,7 @@ def local_record(
     guarantee = mechanism.guarantee
     laplace = mechanism.randomisation is Randomisation.LAPLACE
     facts: dict[str, Parameter] = {"epsilon_of_an_answer": _range(guarantee)}
-    facts |= _chances(mechanism)
+    facts |= _probabilities(mechanism)
     if guarantee.person is not None:
         facts["epsilon_of_a_person_at_most"] = guarantee.person
     if shuffled is not None and shuffled.epsilon < guarantee.high:
@@ -192,7 +192,7 @@ def local_record(
     )
 
 
-def _chances(mechanism: AnswerMechanism) -> dict[str, Parameter]:
+def _probabilities(mechanism: AnswerMechanism) -> dict[str, Parameter]:
     """The chance of a flip, or the scale of the noise, where all answers have the same."""
     guarantee, (number_of_all, _) = mechanism.guarantee, mechanism.law.numbers
     one_for_all = guarantee.low == guarantee.high and guarantee.budget is not Budget.PER_USER

@@ -78,7 +78,7 @@ class Guarantee:
     def with_look(self, params: PrivacyParams) -> Guarantee:
         """Of a release with this guarantee and the look before it that `params` set aside.
 
-        Epsilons add up (`privacy.pilot_query`), and no rho says what both are together.
+        Epsilons add up (`privacy.look`), and no rho says what both are together.
         """
         if not params.look:
             return self

@@ -32,7 +32,7 @@ from hushrank.privacy.random_pairs import PairAnswers
 from hushrank.transforms.common.encode import Sifted, encode_comparisons
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.bound import CONFLICT
-from hushrank.transforms.comparisons.shuffle import OwnedParcel, unpack
+from hushrank.transforms.comparisons.shuffle import OwnedShuffleBlock, unpack
 from hushrank.transforms.comparisons.true_answers import Answers
 from hushrank.transforms.rankings.bound_rankings import (
     has_copies,
@@ -50,7 +50,7 @@ from hushrank.transforms.storage.spill_file import fetch
 from hushrank.transforms.storage.split import Split
 
 K = TypeVar("K", bound=Kind[Any])
-PARCEL_BYTES = 200  # that Python needs for a parcel besides its content, about
+SHUFFLE_BLOCK_BYTES = 200  # that Python needs for a shuffle block besides its content, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ class View(ABC, Generic[K]):
         """Return the items in the valid rows of a batch; `found` is the kind's result for it."""
 
     @abstractmethod
-    def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
+    def owner_words(self, shuffle_blocks: list[Any]) -> Iterator[Words]:
         """Yield the first words of the pseudonyms of contributions, all of a person's together."""
 
-    def lengths_met(self, parcels: list[Any]) -> Counts | None:
+    def lengths_met(self, shuffle_blocks: list[Any]) -> Counts | None:
         """Lengths of the rankings of one partition, for layouts in which only there a ranking is
         whole."""
         return None
@@ -151,8 +151,8 @@ class ComparisonsView(View[ComparisonsKind]):
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
         return self._compared(batch, found)
 
-    def owner_words(self, parcels: list[OwnedParcel]) -> Iterator[Words]:
-        for bucket in unpack(parcels, None):
+    def owner_words(self, shuffle_blocks: list[OwnedShuffleBlock]) -> Iterator[Words]:
+        for bucket in unpack(shuffle_blocks, None):
             yield np.concatenate([piece.words[0] for piece in bucket.pieces()])
 
 
@@ -168,8 +168,8 @@ class AnswersView(View[AnswersKind]):
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
         return self._compared(batch, found)
 
-    def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
-        owner = (_first_words(Answers.of_blob(blob).owner) for blob in _blobs(parcels))
+    def owner_words(self, shuffle_blocks: list[Any]) -> Iterator[Words]:
+        owner = (_first_words(Answers.of_blob(blob).owner) for blob in _blobs(shuffle_blocks))
         yield np.concatenate(list(owner))
 
 
@@ -191,8 +191,8 @@ class ResponsesView(View[ResponsesKind]):
         items = found.rows.item
         return Shown(self._counted(items[items < len(self.kind.job.catalogue)]))
 
-    def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
-        sheets = map(responses_of_blob, _blobs(parcels))
+    def owner_words(self, shuffle_blocks: list[Any]) -> Iterator[Words]:
+        sheets = map(responses_of_blob, _blobs(shuffle_blocks))
         yield np.concatenate([sheet.owner[sheet.person, 0] for sheet in sheets])
 
 
@@ -212,15 +212,15 @@ class RankingsView(View[RankingsKind]):
         lengths = None if isinstance(found.rows, Pieces) else rows.lengths
         return Shown(self._counted(rows.items), lengths=lengths)
 
-    def lengths_met(self, parcels: list[Any]) -> Counts | None:
-        blobs = list(_blobs(parcels))
+    def lengths_met(self, shuffle_blocks: list[Any]) -> Counts | None:
+        blobs = list(_blobs(shuffle_blocks))
         if has_copies(blobs[0]) or not isinstance(self.kind.job.columns, RankColumns):
             return None  # they were whole as they were read
         pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
         return self.kind.assembled(pieces).rows.lengths
 
-    def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
-        blobs = list(_blobs(parcels))
+    def owner_words(self, shuffle_blocks: list[Any]) -> Iterator[Words]:
+        blobs = list(_blobs(shuffle_blocks))
         if has_copies(blobs[0]):  # each is another person's
             number = sum(count_copies(rankings_of_blob(blob)) for blob in blobs)
             yield np.arange(number, dtype=np.uint64)
@@ -256,8 +256,8 @@ def view_of(job: Job) -> View[Any]:
     return VIEWS[type(kind)](kind)
 
 
-def _blobs(parcels: Iterable[Any]) -> Iterator[bytes]:
-    return (fetch(parcel, None) for _, parcel in parcels)
+def _blobs(shuffle_blocks: Iterable[Any]) -> Iterator[bytes]:
+    return (fetch(shuffle_block, None) for _, shuffle_block in shuffle_blocks)
 
 
 def _first_words(owner: Any) -> Words:
@@ -279,10 +279,10 @@ def look(job: Job) -> Look:
     found = reading.found
     shares = [range(1 << 62)]  # of partitions, each read in a pass of its own
     while shares:
-        parcels, rest = reading.pass_over(shares.pop())
+        shuffle_blocks, rest = reading.pass_over(shares.pop())
         shares += rest
-        for partition in sorted(parcels):
-            _meet(view, parcels.pop(partition), found)
+        for partition in sorted(shuffle_blocks):
+            _meet(view, shuffle_blocks.pop(partition), found)
     return found
 
 
@@ -303,23 +303,28 @@ class _Reading:
             self.found.people = Counter()
 
     def pass_over(self, share: range) -> tuple[dict[int, list[Any]], list[range]]:
-        """Return parcels of as many partitions of `share` as memory holds, and the others, for
+        """Return shuffle blocks of as many partitions of `share` as memory holds, and the others,
+        for
         later."""
         self.found.passes += 1
         waiting: dict[int, list[Any]] = defaultdict(list)
         size, later = 0, list[range]()
         room = self._kind.memory.waiting_bytes
         for rows in self._chunks():
-            for partition, parcel in self._kind.pack(rows, self._partitions, None):
+            for partition, shuffle_block in self._kind.pack(rows, self._partitions, None):
                 if partition in share:
-                    waiting[partition].append(parcel)
-                    size += _bytes_of(parcel)
+                    waiting[partition].append(shuffle_block)
+                    size += _bytes_of(shuffle_block)
             while size > room and len(waiting) > 1:
                 middle = sorted(waiting)[len(waiting) // 2]
                 later.append(range(middle, share.stop))
                 share = range(share.start, middle)
                 dropped = [waiting.pop(place) for place in sorted(waiting) if place >= middle]
-                size -= sum(_bytes_of(parcel) for parcels in dropped for parcel in parcels)
+                size -= sum(
+                    _bytes_of(shuffle_block)
+                    for shuffle_blocks in dropped
+                    for shuffle_block in shuffle_blocks
+                )
         return waiting, later
 
     def _chunks(self) -> Iterator[list[Any]]:
@@ -364,17 +369,17 @@ class _Reading:
             found.kept += number
 
 
-def _meet(view: View[Any], parcels: list[Any], found: Look) -> None:
+def _meet(view: View[Any], shuffle_blocks: list[Any], found: Look) -> None:
     """Count the contributions of one partition by what a run would do with them."""
     met, tally, refused = 0, Counter[str](), Counter[str]()
-    _count_lengths(found, view.lengths_met(parcels))
-    for words in view.owner_words(parcels):
+    _count_lengths(found, view.lengths_met(shuffle_blocks))
+    for words in view.owner_words(shuffle_blocks):
         met += len(words)
         if found.people is not None:
             _, sizes = np.unique(words, return_counts=True)
             numbers, people = np.unique(sizes, return_counts=True)
             found.people.update(dict(zip(numbers.tolist(), people.tolist(), strict=True)))
-    for bounded in view.kind.bound(parcels, None):
+    for bounded in view.kind.bound(shuffle_blocks, None):
         tally.update(bounded.tally)
         refused += _reasons(bounded.rejects)
     refused += Counter({reason: tally[name] for name, reason in view.refused.items()})
@@ -402,8 +407,8 @@ def _reasons(rejects: pa.Table | None) -> Counter[str]:
     return Counter({pair["values"].as_py(): pair["counts"].as_py() for pair in counted})
 
 
-def _bytes_of(parcel: Any) -> int:
-    if isinstance(parcel, OwnedParcel):
-        return PARCEL_BYTES + getattr(parcel.content, "nbytes", 0)
-    _, blob = parcel
-    return PARCEL_BYTES + len(blob)
+def _bytes_of(shuffle_block: Any) -> int:
+    if isinstance(shuffle_block, OwnedShuffleBlock):
+        return SHUFFLE_BLOCK_BYTES + getattr(shuffle_block.content, "nbytes", 0)
+    _, blob = shuffle_block
+    return SHUFFLE_BLOCK_BYTES + len(blob)

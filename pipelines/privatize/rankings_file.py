@@ -62,7 +62,7 @@ from hushrank.transforms.rankings.ties import break_ties, random_coins
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files, open_bytes
 from hushrank.transforms.storage.preflib import check_ballots
 from hushrank.transforms.storage.read import plan_splits, read_batches
-from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, park
+from hushrank.transforms.storage.spill_file import ShuffleBlock, SpillFile, fetch, park
 from hushrank.transforms.storage.split import Split
 
 EPSILON = "epsilon"  # column of the new file if the old one has none
@@ -71,7 +71,7 @@ SLICE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
 SLICE_LISTS = 100_000
 MAX_SLICES = 1 << 12
 
-Slices = dict[tuple[str, int], list[Parcel]]
+Slices = dict[tuple[str, int], list[ShuffleBlock]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class _Work:
         """Private rankings in random order, slice by slice."""
         numbered = 0
         for contest, slice_ in sorted(slices):
-            blobs = [fetch(parcel, spill) for parcel in slices[contest, slice_]]
+            blobs = [fetch(shuffle_block, spill) for shuffle_block in slices[contest, slice_]]
             rankings = self._whole(blobs)
             rankings = rankings.take(np.argsort(self.bits.words(len(rankings))))
             if len(rankings) and self.form.pairs is not None:

@@ -30,7 +30,7 @@ from hushrank.transforms.common.sorting import InSlices, Rows, Words
 from hushrank.transforms.comparisons.votes import PeopleRows, people_of_blob, people_of_rows
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.read import plan_files
-from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, fetch, park
+from hushrank.transforms.storage.spill_file import ShuffleBlock, Spill, SpillFile, fetch, park
 from hushrank.transforms.storage.split import Head, Split
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 
@@ -39,7 +39,7 @@ Arrays = dict[str, NDArray[Any]]
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
 Job = TypeVar("Job", bound=Reduction)
 Encoded = TypeVar("Encoded", bound=Sized)
-Parcels = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
+ShuffleBlocks = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
 
 
 def bits_tally(purpose: Purpose, sources: Iterable[BitSource]) -> dict[str, int]:
@@ -168,15 +168,17 @@ class Kind(ABC, Generic[Job]):
         return number
 
     def joins(self, partitions: Any) -> list[tuple[int, Any]]:
-        """Parcels that meet those of the readers, whatever is read: partitions, and each one's."""
+        """Shuffle blocks that meet those of the readers, whatever is read; their partitions."""
         return []
 
     @abstractmethod
-    def pack(self, rows: list[Any], partitions: Any, spill: SpillFile | None) -> Parcels:
-        """Cut what `encode` returned into parcels, one for each partition that has rows."""
+    def pack(self, rows: list[Any], partitions: Any, spill: SpillFile | None) -> ShuffleBlocks:
+        """Cut what `encode` returned into shuffle blocks, one for each partition that has rows."""
 
     @abstractmethod
-    def bound(self, parcels: Iterable[Any], spill: Spill | None) -> Iterator[Sifted[Any] | Any]:
+    def bound(
+        self, shuffle_blocks: Iterable[Any], spill: Spill | None
+    ) -> Iterator[Sifted[Any] | Any]:
         """What is counted of one partition, and which rows turned out to break a rule.
 
         Of a kind with `joins` also what became of them, which is no `Sifted`.
@@ -204,7 +206,7 @@ class Kind(ABC, Generic[Job]):
 
 @dataclass(frozen=True, slots=True)
 class Voted(Generic[Encoded]):
-    """Valid rows, and beside them how many rows of each person fit (`privacy.pilot_query`).
+    """Valid rows, and beside them how many rows of each person fit (`privacy.look`).
 
     Attributes:
         rows: what `encode` gives without votes.
@@ -248,25 +250,25 @@ def votes_against(
 
 def pack_votes(
     rows: Sequence[Voted[Any]], partitions: int, first: int, spill: SpillFile | None
-) -> Parcels:
-    """Parcels of the votes beside `rows`, in partitions of their own from number `first` on."""
+) -> ShuffleBlocks:
+    """Shuffle blocks of the votes beside `rows`, in partitions of their own, from `first` on."""
     people = PeopleRows.merged([each.people for each in rows])
     for place, number, blob in people.blobs(partitions):
         yield first + place, (number, park(blob, spill))
 
 
 def votes_met(
-    parcels: Sequence[tuple[int, Parcel]], spill: Spill | None, *, whole: bool = False
+    shuffle_blocks: Sequence[tuple[int, ShuffleBlock]], spill: Spill | None, *, whole: bool = False
 ) -> Sifted[None] | None:
     """The votes of the people of a partition, in the tally; None if it is one of rows.
 
     Args:
-        parcels, spill: of the partition.
+        shuffle blocks, spill: of the partition.
         whole: as for `PeopleRows.n_fit`.
     """
     people = PeopleRows.none()
-    for _, parcel in parcels:
-        more = people_of_blob(fetch(parcel, spill))
+    for _, shuffle_block in shuffle_blocks:
+        more = people_of_blob(fetch(shuffle_block, spill))
         if more is None:
             return None
         people = PeopleRows.merged([people, more])
@@ -275,7 +277,7 @@ def votes_met(
 
 
 def slices(
-    parcels: Iterable[tuple[int, Parcel]],
+    shuffle_blocks: Iterable[tuple[int, ShuffleBlock]],
     spill: Spill | None,
     of_blob: Callable[[bytes], Rows],
     most: int,
@@ -284,12 +286,12 @@ def slices(
     """Rows of a partition, slice by slice.
 
     Args:
-        parcels: each with its size.
+        shuffle blocks: each with its size.
         spill: where they wait, if anywhere.
-        of_blob: reads the rows of a parcel.
+        of_blob: reads the rows of a shuffle block.
         most, decides: as in `InSlices`.
     """
-    sizes, parts = zip(*parcels, strict=True)
+    sizes, parts = zip(*shuffle_blocks, strict=True)
     return InSlices(sizes, lambda k: of_blob(fetch(parts[k], spill)), most, decides)
 
 

@@ -9,14 +9,15 @@ leave the graph, and they wait in the confidential folder until the run marks th
 
 What differs between comparisons, private answers, responses and rankings is a `Kind`.
 
-An engine brings all parcels of a partition together: in the memory of its own workers, and then in
-that of ours, before anything of them can be bounded. Without heavy people that is a fair part of
-the rows. A parcel that is much larger than a fair part of what its reader has goes to a file that
-all workers reach, and only its place travels; whoever bounds the partition reads it piece by piece,
-as on one machine. A reader decides by its own rows alone, so nobody has to know who is heavy.
+An engine brings all shuffle blocks of a partition together: in the memory of its own workers, and
+    then in that of ours, before anything of them can be bounded. Without heavy people that is a
+    fair part of the rows. A shuffle block that is much larger than a fair part of what its reader
+    has goes to a file that all workers reach, and only its place travels; whoever bounds the
+    partition reads it piece by piece, as on one machine. A reader decides by its own rows alone, so
+    nobody has to know who is heavy.
 
 What travels of a partition is then at most `TIMES` fair parts of all rows, and `SMALL_BYTES` of
-each parcel.
+each shuffle block.
 
 On an engine of many workers, no worker meets all partial sums of dense counts. An engine sums in
 two steps: each bundle of rows makes a partial sum, and one worker adds all of them. Counts of the
@@ -57,7 +58,7 @@ from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
-from hushrank.transforms.comparisons.shuffle import OwnedParcel
+from hushrank.transforms.comparisons.shuffle import OwnedShuffleBlock
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.engine.in_process import ahead
@@ -76,8 +77,10 @@ SMALL_BYTES = 1 << 15  # no file for so few, of which a partition's share differ
 BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a block
 Narrow = NDArray[np.integer[Any]]
 _WIDTHS = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32, np.int64)
-CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
-CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
+CHUNK_ROWS = 1 << 18  # at least as many make the shuffle blocks of one reader
+CHUNK_BITS = (
+    8  # 2^this times as many rows: more make larger shuffle blocks, as each has a cost of its own
+)
 ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
 ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
 Job: TypeAlias = (
@@ -93,39 +96,39 @@ KINDS = {  # module and class of the kind of each job; a process loads those tha
 
 
 def lightened(
-    parcels: Sequence[tuple[int, Any]], n_partitions: int, folder: SpillFolder
+    shuffle_blocks: Sequence[tuple[int, Any]], n_partitions: int, folder: SpillFolder
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the parcels; the heavy ones wait in a file.
+    """Yield the shuffle blocks; the heavy ones wait in a file.
 
     Args:
-        parcels: all that one reader made of its rows at one time: partitions, and what a `Kind`
-            packs for each; they hold their rows.
+        shuffle blocks: all that one reader made of its rows at one time: partitions, and what a
+            `Kind` packs for each; they hold their rows.
         n_partitions: among which rows are divided.
-        folder: where the file is written, before the first parcel is returned.
+        folder: where the file is written, before the first shuffle block is returned.
 
     Raises:
         OSError: the file cannot be written.
     """
-    rows = [_rows_of(parcel) for _, parcel in parcels]
+    rows = [_rows_of(shuffle_block) for _, shuffle_block in shuffle_blocks]
     fair = TIMES * sum(part.nbytes for part in rows) // n_partitions + SMALL_BYTES
     heavy = [number for number, part in enumerate(rows) if part.nbytes > fair]
     places = folder.write([rows[number] for number in heavy]) if heavy else []
     place_of = dict(zip(heavy, places, strict=True))
-    for number, (partition, parcel) in enumerate(parcels):
+    for number, (partition, shuffle_block) in enumerate(shuffle_blocks):
         if number not in place_of:
-            yield partition, parcel
-        elif isinstance(parcel, OwnedParcel):
-            yield partition, replace(parcel, content=place_of[number])
+            yield partition, shuffle_block
+        elif isinstance(shuffle_block, OwnedShuffleBlock):
+            yield partition, replace(shuffle_block, content=place_of[number])
         else:
-            yield partition, (parcel[0], (place_of[number], rows[number].size))
+            yield partition, (shuffle_block[0], (place_of[number], rows[number].size))
 
 
-def _rows_of(parcel: Any) -> Words:
-    if not isinstance(parcel, OwnedParcel):
-        return np.frombuffer(parcel[1], np.uint64)
-    if not isinstance(parcel.content, np.ndarray):
+def _rows_of(shuffle_block: Any) -> Words:
+    if not isinstance(shuffle_block, OwnedShuffleBlock):
+        return np.frombuffer(shuffle_block[1], np.uint64)
+    if not isinstance(shuffle_block.content, np.ndarray):
         raise ValueError("the parcel's rows are in a file already")
-    return parcel.content
+    return shuffle_block.content
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -322,7 +325,7 @@ class Read(beam.PTransform):
 
 
 class Encode(beam.PTransform):
-    """`Part`s -> (partition, parcel), or what is counted if owners need not meet; tallies."""
+    """`Part`s -> (partition, shuffle block), or counts if owners need not meet; tallies."""
 
     def __init__(self, kind: Kind[Any], n_rows: int, spill: Spill | None = None) -> None:
         """Args: the kind of the rows; about how many rows there are; as in `_add`."""
@@ -335,22 +338,22 @@ class Encode(beam.PTransform):
 
 
 class Bound(beam.PTransform):
-    """(partition, parcel) -> what is counted; tallies, and what `_Bound` gives beside them."""
+    """(partition, shuffle block) -> counts; tallies, and what `_Bound` gives beside them."""
 
     def __init__(
         self, kind: Kind[Any], spill: Spill | None = None, joins: Sequence[tuple[int, Any]] = ()
     ) -> None:
-        """Args: the kind of the rows; as in `_add`; what meets the parcels, as of `Kind.joins`."""
+        """Args: the kind of the rows; as in `_add`; what meets the blocks, as of `Kind.joins`."""
         super().__init__()
         self._step = _Bound(kind, spill)
         self._joins = joins
 
-    def expand(self, parcels: beam.PCollection) -> Any:
+    def expand(self, shuffle_blocks: beam.PCollection) -> Any:
         """Bring all rows of an owner together, and keep those within the bounds."""
         if self._joins:
-            known = parcels.pipeline | "KnownPeople" >> beam.Create(self._joins)
-            parcels = (parcels, known) | "WithPeople" >> beam.Flatten()
-        met = parcels | "MeetOwners" >> beam.GroupByKey()
+            known = shuffle_blocks.pipeline | "KnownPeople" >> beam.Create(self._joins)
+            shuffle_blocks = (shuffle_blocks, known) | "WithPeople" >> beam.Flatten()
+        met = shuffle_blocks | "MeetOwners" >> beam.GroupByKey()
         outputs = beam.ParDo(self._step).with_outputs(TALLY, AGAIN, MET, main=ROWS)
         return met | "BoundRows" >> outputs
 
@@ -488,7 +491,7 @@ class _Encode(_Sifting):
         self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
 
     def start_bundle(self) -> None:
-        self._waiting: list[Any] = []  # of several splits: many small files, large parcels
+        self._waiting: list[Any] = []  # of several splits: many small files, large shuffle blocks
 
     def process(self, part: Part) -> Iterator[Any]:
         tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1
@@ -506,7 +509,7 @@ class _Encode(_Sifting):
         yield TaggedOutput(TALLY, tally)
 
     def finish_bundle(self) -> Iterator[Any]:
-        yield from map(GlobalWindows.windowed_value, self._parcels())
+        yield from map(GlobalWindows.windowed_value, self._shuffle_blocks())
 
     def _sent(self, rows: Any) -> Iterator[Any]:
         if not self._kind.meets_owners:
@@ -514,17 +517,17 @@ class _Encode(_Sifting):
             return
         self._waiting.append(rows)
         if sum(map(len, self._waiting)) >= self._chunk_rows:
-            yield from self._parcels()
+            yield from self._shuffle_blocks()
 
-    def _parcels(self) -> Iterator[tuple[int, Any]]:
+    def _shuffle_blocks(self) -> Iterator[tuple[int, Any]]:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
         if not isinstance(self._spill, SpillFolder):
             yield from self._kind.pack(waiting, self._partitions, self._spill)
             return
-        parcels = list(self._kind.pack(waiting, self._partitions, None))
-        yield from lightened(parcels, self._kind.number_of(self._partitions), self._spill)
+        shuffle_blocks = list(self._kind.pack(waiting, self._partitions, None))
+        yield from lightened(shuffle_blocks, self._kind.number_of(self._partitions), self._spill)
 
 
 def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
@@ -540,12 +543,13 @@ def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
 
 
 class _Bound(_Sifting):
-    """(partition, parcels) -> what is counted; tallies, (split, rows that are to be set aside), and
+    """(partition, shuffle blocks) -> what is counted; tallies, (split, rows that are to be set
+    aside), and
     what becomes of those who met the rows."""
 
     def process(self, element: tuple[int, Iterable[Any]]) -> Iterator[Any]:
-        partition, parcels = element
-        for part, found in enumerate(self._kind.bound(parcels, self._spill)):
+        partition, shuffle_blocks = element
+        for part, found in enumerate(self._kind.bound(shuffle_blocks, self._spill)):
             if not isinstance(found, Sifted):
                 yield TaggedOutput(MET, found)
                 continue

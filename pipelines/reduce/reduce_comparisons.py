@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hushrank.estimation.common.covariates import CovariateCounts
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, CellCounts, arrays_of_sparse
-from hushrank.pipelines.reduce.kind import Arrays, Kind, Parcels
+from hushrank.pipelines.reduce.kind import Arrays, Kind, ShuffleBlocks
 from hushrank.pipelines.reduce.reduction_job import (
     EXACT_FILE,
     ReduceComparisons,
@@ -47,12 +47,12 @@ from hushrank.transforms.comparisons.bound import (
     tally_of_weights,
 )
 from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, covariates_of
-from hushrank.transforms.comparisons.heavy_users import Pieces, bound_crowded
+from hushrank.transforms.comparisons.heavy_users import Pieces, bound_heavy_users
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     Carried,
-    OwnedParcel,
     OwnedRows,
+    OwnedShuffleBlock,
     Partitioning,
     own,
     pack,
@@ -142,13 +142,13 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def pack(
         self, rows: list[OwnedRows], partitions: Partitioning, spill: SpillFile | None
-    ) -> Parcels:
+    ) -> ShuffleBlocks:
         return pack(OwnedRows.concatenate(rows), partitions, spill)
 
     def bound(
-        self, parcels: Iterable[OwnedParcel | PartitionOfPeople], spill: Spill | None
+        self, shuffle_blocks: Iterable[OwnedShuffleBlock | PartitionOfPeople], spill: Spill | None
     ) -> Iterator[Sifted[Comparisons | None] | Shard]:
-        for counting in self._counting(parcels, spill):
+        for counting in self._counting(shuffle_blocks, spill):
             if isinstance(counting, Shard):
                 yield counting
                 continue
@@ -160,14 +160,16 @@ class ComparisonsKind(Kind[ReduceComparisons]):
                     places = bounded.conflicts.place.view(np.int64)
                 yield Sifted(bounded.kept, places=places, tally=bounded.tally)
 
-    def _counting(self, parcels: Iterable[Any], spill: Spill | None) -> Iterator[Counting | Shard]:
+    def _counting(
+        self, shuffle_blocks: Iterable[Any], spill: Spill | None
+    ) -> Iterator[Counting | Shard]:
         """Bucket by bucket the rows that may count; of a stream, then who has counted."""
         memory = self.memory
         if self._people is not None:
             at_once, waiting = memory.rows_at_once, memory.partition_rows
-            yield from self._people.counting(parcels, spill, at_once, waiting)
+            yield from self._people.counting(shuffle_blocks, spill, at_once, waiting)
             return
-        for bucket in unpack(parcels, spill, memory.partition_rows):
+        for bucket in unpack(shuffle_blocks, spill, memory.partition_rows):
             if self.job.people_vote:
                 yield _voted(bucket, memory.rows_at_once)
             else:
@@ -176,7 +178,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def _bounded(self, rows: Counting) -> Iterable[Bounded]:
         most = self.memory.rows_at_once
         if rows.n_rows > most:
-            return bound_crowded(rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most)
+            return bound_heavy_users(rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most)
         together = OwnedRows.concatenate(list(rows.pieces()))
         return [bound_bucket(together, self._bounds, self.keyed_hash)]
 

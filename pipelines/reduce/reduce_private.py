@@ -11,7 +11,14 @@ import pyarrow as pa
 
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
-from hushrank.pipelines.reduce.kind import Arrays, Kind, Parcels, bits_tally, partitions_of, slices
+from hushrank.pipelines.reduce.kind import (
+    Arrays,
+    Kind,
+    ShuffleBlocks,
+    bits_tally,
+    partitions_of,
+    slices,
+)
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.randomness import system_bits
@@ -33,7 +40,7 @@ from hushrank.transforms.comparisons.true_answers import (
     split_by_owner,
 )
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
+from hushrank.transforms.storage.spill_file import ShuffleBlock, Spill, SpillFile, park
 from hushrank.transforms.storage.split import Split
 
 PARTITION_ROWS = 1_250_000  # sorted in memory at once: tens of megabytes
@@ -90,15 +97,15 @@ class AnswersKind(Kind[ReduceAnswers]):
         wanted = min(PARTITION_ROWS, self.memory.rows_at_once)
         return partitions_of(n_rows, wanted, MAX_PARTITIONS)
 
-    def pack(self, rows: list[Answers], partitions: int, spill: SpillFile | None) -> Parcels:
+    def pack(self, rows: list[Answers], partitions: int, spill: SpillFile | None) -> ShuffleBlocks:
         for partition, part in split_by_owner(Answers.concatenated(rows), partitions):
             yield partition, (len(part), park(part.to_blob(), spill))
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
+        self, shuffle_blocks: Iterable[tuple[int, ShuffleBlock]], spill: Spill | None
     ) -> Iterator[Sifted[PrivateAnswers] | Sifted[None]]:
         budget, most = self.job.budget, self.job.budget.max_contributions
-        answers = slices(parcels, spill, Answers.of_blob, self.memory.rows_at_once)
+        answers = slices(shuffle_blocks, spill, Answers.of_blob, self.memory.rows_at_once)
         if most is None:
             divided: Iterable[tuple[Answers, int]] = divide_epsilons(answers)
         else:

@@ -21,7 +21,7 @@ from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.pipelines.reduce.kind import (
     Arrays,
     Kind,
-    Parcels,
+    ShuffleBlocks,
     bits_tally,
     pack_votes,
     partitions_of,
@@ -82,7 +82,7 @@ from hushrank.transforms.rankings.ties import (
 )
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.files import FileFormat
-from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, fetch, park
+from hushrank.transforms.storage.spill_file import ShuffleBlock, Spill, SpillFile, fetch, park
 from hushrank.transforms.storage.split import Split
 
 PARTITION_ITEMS = 2_500_000  # ranked ones, sorted in memory at once: about 50 MB
@@ -183,7 +183,7 @@ class RankingsKind(Kind[ReduceRankings]):
 
     def pack(
         self, rows: list[Rankings] | list[Pieces], partitions: int, spill: SpillFile | None
-    ) -> Parcels:
+    ) -> ShuffleBlocks:
         if isinstance(rows[0], Rankings):
             for place, part in split_rankings(Rankings.concatenated(rows), partitions):
                 yield place, (len(part.items), park(blob_of_rankings(part), spill))
@@ -192,16 +192,16 @@ class RankingsKind(Kind[ReduceRankings]):
                 yield place, (len(pieces.rank), park(blob_of_pieces(pieces), spill))
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
+        self, shuffle_blocks: Iterable[tuple[int, ShuffleBlock]], spill: Spill | None
     ) -> Iterator[Sifted[Private] | Sifted[None]]:
         job, bits = self.job, system_bits()
         in_pieces = isinstance(job.columns, RankColumns)
         most = CROWD * self._partition_items
         whole: Iterable[Sifted[Rankings]]
         if not in_pieces:
-            whole = map(Sifted, slices(parcels, spill, rankings_of_blob, most))
+            whole = map(Sifted, slices(shuffle_blocks, spill, rankings_of_blob, most))
         else:
-            parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
+            parts = slices(shuffle_blocks, spill, pieces_of_blob, most, ranking_numbers)
             whole = map(self._without_ties, map(self.assembled, parts))
         kept = yield from bound_rankings(map(counted_whole, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)
@@ -286,8 +286,9 @@ class CountRankingsKind(RankingsKind):
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
         return found
 
-    def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> Parcels:
-        """Parcels of named people's rows, and after those partitions as many of other rankings.
+    def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> ShuffleBlocks:
+        """Shuffle blocks of named people's rows, and after those partitions as many of other
+        rankings.
 
         After these again as many of votes.
         """
@@ -304,28 +305,28 @@ class CountRankingsKind(RankingsKind):
             yield from super().pack(named, partitions, spill)
         if nameless:
             merged = [merge_copies(Rankings.concatenated(nameless))]
-            for place, parcel in super().pack(merged, partitions, spill):
-                yield partitions + place, parcel
+            for place, shuffle_block in super().pack(merged, partitions, spill):
+                yield partitions + place, shuffle_block
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
+        self, shuffle_blocks: Iterable[tuple[int, ShuffleBlock]], spill: Spill | None
     ) -> Iterator[Sifted[Any]]:
         """At most L rankings of each person, or all rankings of people whom nobody names."""
-        parcels, job, most = list(parcels), self.job, CROWD * self._partition_items
+        shuffle_blocks, job, most = list(shuffle_blocks), self.job, CROWD * self._partition_items
         if job.people_vote:  # an item that does not fit changes the ranking that the rows make
             whole = isinstance(job.columns, RankColumns)
-            if (votes := votes_met(parcels, spill, whole=whole)) is not None:
+            if (votes := votes_met(shuffle_blocks, spill, whole=whole)) is not None:
                 yield votes
                 return
-        if has_copies(fetch(parcels[0][1], spill)):
-            for part in slices(parcels, spill, rankings_of_blob, most, _first_word):
+        if has_copies(fetch(shuffle_blocks[0][1], spill)):
+            for part in slices(shuffle_blocks, spill, rankings_of_blob, most, _first_word):
                 merged = merge_copies(part)
                 number = count_copies(merged)
                 yield Sifted(None, tally={"rankings_with_owner": number, "rankings_kept": number})
                 yield from self._copies(merged)
             return
         kept = yield from bound_by(
-            map(counted_whole, self._whole(parcels, spill, most)),
+            map(counted_whole, self._whole(shuffle_blocks, spill, most)),
             job.max_rankings,
             lambda rankings: hash_owned(rankings, self.keyed_hash),
         )
@@ -340,14 +341,14 @@ class CountRankingsKind(RankingsKind):
         yield from map(Sifted, each_copy(merged, self.keyed_hash, BLOCK_RANKINGS))
 
     def _whole(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None, most: int
+        self, shuffle_blocks: Iterable[tuple[int, ShuffleBlock]], spill: Spill | None, most: int
     ) -> Iterator[Sifted[Rankings]]:
         """Rankings of a partition, slice by slice, and beside them those that break a rule."""
         if isinstance(self.job.columns, RankColumns):
-            parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
+            parts = slices(shuffle_blocks, spill, pieces_of_blob, most, ranking_numbers)
             yield from map(self.assembled, parts)
         else:
-            lists = slices(parcels, spill, rankings_of_blob, most)
+            lists = slices(shuffle_blocks, spill, rankings_of_blob, most)
             yield from (Sifted(rankings) for rankings in lists)
 
     def combine(self) -> beam.CombineFn:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hushrank.pipelines.reduce.kind import (
     Arrays,
     Kind,
-    Parcels,
+    ShuffleBlocks,
     bits_tally,
     pack_votes,
     partitions_of,
@@ -46,7 +46,7 @@ from hushrank.transforms.responses.answer_sheets import (
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
 from hushrank.transforms.storage.files import FileFormat, InputFile
 from hushrank.transforms.storage.read import plan_files, read_heads
-from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
+from hushrank.transforms.storage.spill_file import ShuffleBlock, Spill, SpillFile, park
 from hushrank.transforms.storage.split import Head, Split
 
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
@@ -87,7 +87,7 @@ class ResponsesKind(Kind[ReduceResponses]):
         """Responses that are bounded at once, about."""
         return min(PARTITION_ANSWERS, self.memory.rows_at_once)
 
-    def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> Parcels:
+    def pack(self, rows: list[Any], partitions: int, spill: SpillFile | None) -> ShuffleBlocks:
         if self.job.people_vote:
             yield from pack_votes(rows, partitions, partitions, spill)
             rows = [each.rows for each in rows]
@@ -98,14 +98,14 @@ class ResponsesKind(Kind[ReduceResponses]):
             yield partition, (answers_in(blob), park(blob, spill))
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
+        self, shuffle_blocks: Iterable[tuple[int, ShuffleBlock]], spill: Spill | None
     ) -> Iterator[Sifted[Any]]:
-        job, bits, parcels = self.job, system_bits(), list(parcels)
-        if job.people_vote and (votes := votes_met(parcels, spill)) is not None:
+        job, bits, shuffle_blocks = self.job, system_bits(), list(shuffle_blocks)
+        if job.people_vote and (votes := votes_met(shuffle_blocks, spill)) is not None:
             yield votes
             return
         answers = slices(
-            parcels, spill, responses_of_blob, CROWD * self._partition_answers, item_numbers
+            shuffle_blocks, spill, responses_of_blob, CROWD * self._partition_answers, item_numbers
         )
         kept = yield from bound_sheets(
             answers,

@@ -62,7 +62,7 @@ class Reduction:
         confidential: folder for everything that holds private data; empty: the graph is a part of
             somebody else's, which writes nothing, so rows that break a rule are left out.
         fail_on_bad_rows: raise, before anything is drawn or released, if a row breaks a rule.
-        people_vote: count as well of how many people the rows fit (`privacy.pilot_query`).
+        people_vote: count as well of how many people the rows fit (`privacy.look`).
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
             must remember waits in a file in `confidential`.
         engine: where the graph runs.
@@ -258,7 +258,8 @@ def read_tally(folder: str) -> dict[str, int]:
 
 
 def read_votes(folder: str, unit: Unit) -> NDArray[np.int64]:
-    """Votes of what was reduced that rows fit, and that they do not, shape (2,): `privacy.pilot_query`.
+    """Votes of what was reduced that rows fit, and that they do not, shape (2,):
+    `privacy.look`.
 
     Args:
         folder: of a reduction of comparisons that is done; of unit `user` people voted in it.

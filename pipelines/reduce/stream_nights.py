@@ -37,8 +37,8 @@ from hushrank.transforms.common.names import Naming
 from hushrank.transforms.comparisons.heavy_users import Pieces
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
-    OwnedParcel,
     OwnedRows,
+    OwnedShuffleBlock,
     Partitioning,
     unpack,
 )
@@ -125,7 +125,7 @@ class NightPeople:
 
     def counting(
         self,
-        parcels: Iterable[OwnedParcel | PartitionOfPeople],
+        shuffle_blocks: Iterable[OwnedShuffleBlock | PartitionOfPeople],
         spill: Spill | None,
         rows_at_once: int,
         waiting_rows: int,
@@ -133,14 +133,14 @@ class NightPeople:
         """Bucket by bucket the rows of one partition that count; at the end, its people's shard.
 
         Args:
-            parcels: all of the partition, with its `PartitionOfPeople`.
+            shuffle blocks: all of the partition, with its `PartitionOfPeople`.
             spill: where their rows are, if not in them.
             rows_at_once: of a bucket with more, some are in memory at a time.
             waiting_rows: of a partition with more, only what is asked for is read.
         """
-        parcels = list(parcels)
-        (mine,) = (each for each in parcels if isinstance(each, PartitionOfPeople))
-        owned = [each for each in parcels if isinstance(each, OwnedParcel)]
+        shuffle_blocks = list(shuffle_blocks)
+        (mine,) = (each for each in shuffle_blocks if isinstance(each, PartitionOfPeople))
+        owned = [each for each in shuffle_blocks if isinstance(each, OwnedShuffleBlock)]
         bits = mine.partitioning.partition_bits
         people = self._before.partition(mine.number, bits)
         edges = edges_of(people, mine.number, bits, bits + mine.partitioning.bucket_bits)
@@ -158,7 +158,7 @@ class NightPeople:
     ) -> tuple[People, Counting]:
         """The people of a bucket after tonight, and its rows that count."""
         if bucket.n_rows > rows_at_once:
-            return self._take_part_crowded(people, bucket)
+            return self._take_part_heavy(people, bucket)
         rows = bucket.rows()
         found = distinct(rows.owner_words)
         counts, after = take_part(people, found.owners, self._night.night, self._night.terms)
@@ -167,8 +167,8 @@ class NightPeople:
         n_owners = int(np.count_nonzero(~counts))
         return after, Counting(lambda: [rows], len(rows), _left(bucket, len(rows), n_owners))
 
-    def _take_part_crowded(self, people: People, bucket: Bucket) -> tuple[People, Counting]:
-        """The same, parcel by parcel."""
+    def _take_part_heavy(self, people: People, bucket: Bucket) -> tuple[People, Counting]:
+        """The same, shuffle block by shuffle block."""
         words = [distinct(piece.owner_words).owners for piece in bucket.pieces()]
         first, second = (np.concatenate(column) for column in zip(*words, strict=True))
         owners = distinct((first, second)).owners

@@ -29,7 +29,7 @@ from hushrank.transforms.common.schema import Ties
 ROUND_TOTAL = 1e9  # exposures are scaled to it before the fit, so that none is near zero
 Counts = NDArray[np.int64]
 Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
-MOST_INVENTED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
+MOST_SIMULATED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
 WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
 MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
 MOST_WORK = 2e10  # most people times items squared of a simulated test; a minute or so
@@ -135,8 +135,8 @@ def tied(
         Wins and ties, shape (2, n, n); ties above the diagonal.
     """
     i, j = np.triu_indices(len(truth), 1)
-    chances = outcomes_of(model, truth[i] - truth[j], float(logit(ties))).chances
-    won, lost, alike = rng.multinomial(wins[i, j] + wins[j, i], chances.T).T
+    probabilities = outcomes_of(model, truth[i] - truth[j], float(logit(ties))).probabilities
+    won, lost, alike = rng.multinomial(wins[i, j] + wins[j, i], probabilities.T).T
     cells = np.zeros((2, *wins.shape), np.int64)
     cells[0, i, j], cells[0, j, i], cells[1, i, j] = won, lost, alike
     return cells
@@ -173,7 +173,7 @@ class PlannedSurvey:
         activity: how many answers people give, whatever counts of them; empty: `answers` each.
         group: number of a group of people, each with draws of its own.
         distinct: whether nobody meets a pair twice.
-        link: F, how scores become chances.
+        link: F, how scores become probabilities.
         spread: standard deviation of the true scores, drawn from a normal law.
         ability_spread: standard deviation of the abilities, in a test.
         shares: of the answers, of each group of rows; empty: there are no groups.
@@ -205,9 +205,9 @@ class PlannedSurvey:
     def __post_init__(self) -> None:
         if self.n_items < 2:
             raise ValueError(f"items must be at least 2, got {self.n_items}")
-        if self.n_items > MOST_INVENTED:
+        if self.n_items > MOST_SIMULATED:
             raise ValueError(
-                f"items must be at most {MOST_INVENTED} to invent a survey, got {self.n_items};"
+                f"items must be at most {MOST_SIMULATED} to simulate a survey, got {self.n_items};"
                 " plan one of fewer items in which an item is compared as often"
             )
         for name in ("people", "answers"):
@@ -253,20 +253,20 @@ class PlannedSurvey:
 
     def true_shares(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Share of its comparisons that each item wins in a balanced design, less one half."""
-        chances = self.link.cdf(truth[:, None] - truth[None, :])
-        np.fill_diagonal(chances, 0.0)
-        return np.asarray(chances.sum(axis=1) / (self.n_items - 1) - 0.5)
+        probabilities = self.link.cdf(truth[:, None] - truth[None, :])
+        np.fill_diagonal(probabilities, 0.0)
+        return np.asarray(probabilities.sum(axis=1) / (self.n_items - 1) - 0.5)
 
     def pair_wins(self, replicate: int) -> Counts:
         """How often each item beat each other item, shape (n, n)."""
         own = (self.group,) if self.group else ()
         rng, truth = self._generator(1, replicate, *own), self.truth(replicate)
         i, j = np.triu_indices(self.n_items, 1)
-        chances = self._pair_chances(truth)
+        probabilities = self._pair_probabilities(truth)
         if self.distinct:
-            totals = rng.binomial(self.people, chances)
+            totals = rng.binomial(self.people, probabilities)
         else:
-            totals = rng.multinomial(self.people * self.answers, chances)
+            totals = rng.multinomial(self.people * self.answers, probabilities)
         won = rng.binomial(totals, self.link.cdf(truth[i] - truth[j]))
         wins = np.zeros((self.n_items, self.n_items), np.int64)
         wins[i, j], wins[j, i] = won, totals - won
@@ -316,8 +316,8 @@ class PlannedSurvey:
 
     def exposures(self, replicate: int) -> NDArray[np.float64]:
         """Expected comparisons in which each item takes part, shape (n,)."""
-        chances = self._pair_chances(self.truth(replicate))
-        expected = self.people * (chances if self.distinct else self.answers * chances)
+        probabilities = self._pair_probabilities(self.truth(replicate))
+        expected = self.people * (probabilities if self.distinct else self.answers * probabilities)
         i, j = np.triu_indices(self.n_items, 1)
         sides = np.bincount(i, expected, self.n_items) + np.bincount(j, expected, self.n_items)
         return np.asarray(sides)
@@ -380,7 +380,7 @@ class PlannedSurvey:
         """
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
-            raise ValueError(f"people must be at most {most:,} to invent a test of this length")
+            raise ValueError(f"people must be at most {most:,} to simulate a test of this length")
         rng, truth = self._generator(1, replicate), self.truth(replicate)
         at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, self.people, at_once):
@@ -409,7 +409,7 @@ class PlannedSurvey:
         lists = self.people * self.answers
         if lists * length**2 > MOST_PAIRS_OF_LISTS:
             most = int(MOST_PAIRS_OF_LISTS / (self.answers * length**2))
-            raise ValueError(f"people must be at most {most:,} to invent rankings of this length")
+            raise ValueError(f"people must be at most {most:,} to simulate rankings of this length")
         rng, truth = self._generator(1, replicate), self.truth(replicate)
         orders = np.empty((lists, length), np.int64)
         at_once = max(1, (1 << 22) // self.n_items)
@@ -424,7 +424,7 @@ class PlannedSurvey:
                 block[:] = np.argsort(-utility, axis=1)
         return orders
 
-    def _pair_chances(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _pair_probabilities(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Chance of each pair i < j in the upper triangle's order, shape (n_pairs,).
 
         With `distinct`, the chance that a person is asked about the pair; otherwise the chance that
@@ -454,10 +454,10 @@ def _filled(shares: NDArray[np.float64], answers: int) -> NDArray[np.float64]:
     met = shares > 0  # the others are asked of nobody
     if answers >= met.sum():
         return np.asarray(met, np.float64)
-    chances = answers * shares / shares.sum()
-    while (chances > 1).any():
-        certain = chances >= WHOLE
+    probabilities = answers * shares / shares.sum()
+    while (probabilities > 1).any():
+        certain = probabilities >= WHOLE
         rest = np.where(certain, 0.0, shares)
         left = answers - int(certain.sum())
-        chances = np.where(certain, 1.0, left * rest / rest.sum())
-    return np.asarray(chances)
+        probabilities = np.where(certain, 1.0, left * rest / rest.sum())
+    return np.asarray(probabilities)

@@ -50,8 +50,8 @@ class Population:
         pairs = np.column_stack(np.triu_indices(len(self.items), k=1))
         for _ in range(people):
             asked = pairs[rng.choice(len(pairs), self.answers, replace=False)]
-            chances = expit(self.scores[asked[:, 0]] - self.scores[asked[:, 1]])
-            truth = (rng.random(self.answers) < chances).astype(int)
+            probabilities = expit(self.scores[asked[:, 0]] - self.scores[asked[:, 1]])
+            truth = (rng.random(self.answers) < probabilities).astype(int)
             epsilon = float(rng.choice(self.epsilons))
             yield self._body(asked, truth, epsilon)
 

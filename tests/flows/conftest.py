@@ -196,8 +196,8 @@ def reading_apart() -> None:
 
 
 @pytest.fixture(autouse=True)
-def few_invented_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan invents three surveys of small jobs, not 120: what it finds is tested in `plan`."""
+def few_simulated_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan simulates three surveys of small jobs, not 120: what it finds is tested in `plan`."""
     monkeypatch.setattr(planned_surveys, "MOST", 3)
     for module in (planned_surveys, planned_groups, planned_ties):
         monkeypatch.setattr(module, "FEWEST", 3)

@@ -61,7 +61,7 @@ class _Ranked:
         return _Ranked(self.rows.filter(keep), self.priority[keep])
 
 
-def bound_crowded(
+def bound_heavy_users(
     pieces: Pieces, n_rows: int, bounds: Bounds, keyed_hash: KeyedHash, rows_at_once: int
 ) -> Iterator[Bounded]:
     """Keep what `bound_bucket` would keep, with some `rows_at_once` rows in memory.

@@ -1,12 +1,12 @@
 """Carry owned rows to where all rows of their owner meet.
 
 Rows of a few owners make a *bucket*, which is bounded on its own; its rows fit into a processor's
-cache. Some buckets make a *partition*, the unit that the engine moves. A *parcel* is what one
-reader has for one partition, bucket by bucket. Its rows are inside it where machines differ, unless
-they are so many that they wait in a file (`pipelines.reduce.reduce`), and where rows are so
-few that no engine runs; on Beam's local engine they are in a spill file and the parcel says where,
-for that engine would keep every row in memory and copy it several times on its way (3 of 6 s for 10
-million rows).
+cache. Some buckets make a *partition*, the unit that the engine moves. A *shuffle block* is what
+one reader has for one partition, bucket by bucket. Its rows are inside it where machines differ,
+unless they are so many that they wait in a file (`pipelines.reduce.reduce`), and where rows are so
+few that no engine runs; on Beam's local engine they are in a spill file and the shuffle block says
+where, for that engine would keep every row in memory and copy it several times on its way (3 of 6 s
+for 10 million rows).
 
 For the shuffle, comparisons and their owners are packed into a few words a row.
 """
@@ -235,7 +235,7 @@ class Partitioning:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OwnedParcel:
+class OwnedShuffleBlock:
     """What one reader has for one partition.
 
     Attributes:
@@ -251,13 +251,13 @@ class OwnedParcel:
 
 def pack(
     rows: OwnedRows, partitioning: Partitioning, spill: SpillFile | None
-) -> Iterator[tuple[int, OwnedParcel]]:
-    """Parcels of `rows` by partition; empty ones are left out.
+) -> Iterator[tuple[int, OwnedShuffleBlock]]:
+    """Shuffle blocks of `rows` by partition; empty ones are left out.
 
     Args:
         rows: any rows.
         partitioning: the same for every reader.
-        spill: where the rows go; None: into the parcels.
+        spill: where the rows go; None: into the shuffle blocks.
     """
     bits = partitioning.partition_bits + partitioning.bucket_bits
     bucket = _leading(rows.words[0], bits)
@@ -269,11 +269,11 @@ def pack(
     place = None if spill is None else spill.append(_laid_out(rows.words, order, sizes))
     for partition in np.flatnonzero(sizes).tolist():
         mine = edges[partition * buckets : (partition + 1) * buckets + 1]
-        if place is None:  # in memory of its own, which is free when the parcel is
+        if place is None:  # in memory of its own, which is free when the shuffle block is
             part: Words | int = rows.take(order[mine[0] : mine[-1]]).words
         else:
             part = place + n_words * int(mine[0]) * WORD_BYTES
-        yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), n_words, part)
+        yield partition, OwnedShuffleBlock(tuple((mine - mine[0]).tolist()), n_words, part)
 
 
 def _laid_out(words: Words, order: Order, sizes: NDArray[np.int64]) -> Words:
@@ -311,7 +311,7 @@ class Bucket:
 
     Attributes:
         number: of the bucket in its partition.
-        parts: of each parcel: its rows of this bucket, or where they are.
+        parts: of each shuffle block: its rows of this bucket, or where they are.
         n_rows: how many they are.
     """
 
@@ -324,48 +324,55 @@ class Bucket:
         return OwnedRows.concatenate(list(self.pieces()))
 
     def pieces(self) -> Iterator[OwnedRows]:
-        """All rows, parcel by parcel."""
+        """All rows, shuffle block by shuffle block."""
         for part in self.parts:
             yield OwnedRows(_fetched(part))
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """Rows in a file: the columns of a parcel from `first` to before `end`."""
+    """Rows in a file: the columns of a shuffle block from `first` to before `end`."""
 
     spill: Spill
-    parcel: OwnedParcel
+    shuffle_block: OwnedShuffleBlock
     first: int
     end: int
 
 
 def unpack(
-    parcels: Iterable[OwnedParcel], spill: Spill | None, rows_at_once: int | None = None
+    shuffle_blocks: Iterable[OwnedShuffleBlock],
+    spill: Spill | None,
+    rows_at_once: int | None = None,
 ) -> Iterator[Bucket]:
     """One partition, bucket by bucket; empty buckets are left out.
 
     Args:
-        parcels: all of the partition.
+        shuffle blocks: all of the partition.
         spill: where their rows are, if not in them.
         rows_at_once: of a partition with more, rows in files are read when a bucket is asked for
             them.
     """
-    parcels = list(parcels)
-    n_rows = sum(parcel.edges[-1] for parcel in parcels)
+    shuffle_blocks = list(shuffle_blocks)
+    n_rows = sum(shuffle_block.edges[-1] for shuffle_block in shuffle_blocks)
     waiting = spill is not None and rows_at_once is not None and n_rows > rows_at_once
     whole = [
-        None if waiting and not isinstance(parcel.content, np.ndarray) else _words(parcel, spill)
-        for parcel in parcels
+        None
+        if waiting and not isinstance(shuffle_block.content, np.ndarray)
+        else _words(shuffle_block, spill)
+        for shuffle_block in shuffle_blocks
     ]
-    for bucket in range(len(parcels[0].edges) - 1):
+    for bucket in range(len(shuffle_blocks[0].edges) - 1):
         parts: list[Words | _Waiting] = []
-        for parcel, words in zip(parcels, whole, strict=True):
-            first, end = parcel.edges[bucket : bucket + 2]
+        for shuffle_block, words in zip(shuffle_blocks, whole, strict=True):
+            first, end = shuffle_block.edges[bucket : bucket + 2]
             if words is not None:
                 parts.append(words[:, first:end])
             elif spill is not None and end > first:
-                parts.append(_Waiting(spill, parcel, first, end))
-        size = sum(parcel.edges[bucket + 1] - parcel.edges[bucket] for parcel in parcels)
+                parts.append(_Waiting(spill, shuffle_block, first, end))
+        size = sum(
+            shuffle_block.edges[bucket + 1] - shuffle_block.edges[bucket]
+            for shuffle_block in shuffle_blocks
+        )
         if size:
             yield Bucket(bucket, tuple(parts), size)
 
@@ -373,21 +380,21 @@ def unpack(
 def _fetched(part: Words | _Waiting) -> Words:
     if not isinstance(part, _Waiting):
         return part
-    parcel = part.parcel
-    if isinstance(parcel.content, np.ndarray):
+    shuffle_block = part.shuffle_block
+    if isinstance(shuffle_block.content, np.ndarray):
         raise ValueError("the parcel holds its rows itself")
-    words = np.empty((parcel.words, part.end - part.first), np.uint64)
+    words = np.empty((shuffle_block.words, part.end - part.first), np.uint64)
     for number, row in enumerate(words):
-        place = number * parcel.edges[-1] + part.first
-        part.spill.read(row, further(parcel.content, place * words.itemsize))
+        place = number * shuffle_block.edges[-1] + part.first
+        part.spill.read(row, further(shuffle_block.content, place * words.itemsize))
     return words
 
 
-def _words(parcel: OwnedParcel, spill: Spill | None) -> Words:
-    if isinstance(parcel.content, np.ndarray):
-        return parcel.content
+def _words(shuffle_block: OwnedShuffleBlock, spill: Spill | None) -> Words:
+    if isinstance(shuffle_block.content, np.ndarray):
+        return shuffle_block.content
     if spill is None:
         raise ValueError("the parcel's rows are in a spill file, and none is given")
-    words = np.empty((parcel.words, parcel.edges[-1]), np.uint64)
-    spill.read(words, parcel.content)
+    words = np.empty((shuffle_block.words, shuffle_block.edges[-1]), np.uint64)
+    spill.read(words, shuffle_block.content)
     return words

@@ -1,4 +1,4 @@
-"""Whether rows fit, one vote a person: what the pilot query counts (`privacy.pilot_query`).
+"""Whether rows fit, one vote a person: what the pilot query counts (`privacy.look`).
 
 Comparisons that broke a rule as they were read travel with the others to where all rows of their
 person meet, as *refusals*: the person, and nothing of the row. Of test answers and rankings only

@@ -144,7 +144,7 @@ class SpillFolder:
 
 Place = int | tuple[str, int]  # in the one spill file; or in which file of the folder, and where
 Spill = SpillFile | SpillFolder
-Parcel = bytes | tuple[Place, int]  # a blob, or its place and number of words
+ShuffleBlock = bytes | tuple[Place, int]  # a blob, or its place and number of words
 
 
 def further(place: Place, n_bytes: int) -> Place:
@@ -161,7 +161,7 @@ def _fill(words: Words, descriptor: int, place: int) -> None:
         rest, place = rest[found:], place + found
 
 
-def park(blob: bytes, spill: SpillFile | None) -> Parcel:
+def park(blob: bytes, spill: SpillFile | None) -> ShuffleBlock:
     """Store a blob of a multiple of 8 bytes in the spill file; return what the engine carries."""
     if spill is None:
         return blob
@@ -169,17 +169,17 @@ def park(blob: bytes, spill: SpillFile | None) -> Parcel:
     return spill.append(words), len(words)
 
 
-def fetch(parcel: Parcel, spill: Spill | None) -> bytes:
-    """Return the blob that became `parcel`.
+def fetch(shuffle_block: ShuffleBlock, spill: Spill | None) -> bytes:
+    """Return the blob that became `shuffle_block`.
 
     Raises:
         ValueError: the blob is in a spill file, and none is given.
     """
-    if isinstance(parcel, bytes):
-        return parcel
+    if isinstance(shuffle_block, bytes):
+        return shuffle_block
     if spill is None:
         raise ValueError("the rows are in a spill file, and none is given")
-    place, n_words = parcel
+    place, n_words = shuffle_block
     words = np.empty(n_words, np.uint64)
     spill.read(words, place)
     return words.tobytes()

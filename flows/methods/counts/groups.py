@@ -23,7 +23,7 @@ from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, attacked_counts
-from hushrank.flows.methods.counts.streams import drawn_of_all, drawn_of_group, invented_night
+from hushrank.flows.methods.counts.streams import drawn_of_all, drawn_of_group, simulated_night
 from hushrank.flows.methods.draws import Draw
 from hushrank.flows.methods.formulas import Restated, noise_of_counts
 from hushrank.flows.methods.reductions import CountedMethod
@@ -97,7 +97,7 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         """Add noise to every count; with groups, to every count of every group."""
         if mechanism.groups is None:
             return self.draw_counts(exact, mechanism, bits)
-        night = invented_night(integers_of(exact["counts"]), mechanism, bits)
+        night = simulated_night(integers_of(exact["counts"]), mechanism, bits)
         if night is not None:
             return night
         of_group = replace(mechanism, groups=None)  # each touches its own rows: the same law

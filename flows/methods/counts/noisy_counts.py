@@ -24,8 +24,8 @@ from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
 from hushrank.flows.methods.counts.streams import (
     calibrate_stream,
-    invented_night,
     shown_cells,
+    simulated_night,
     terms_of,
 )
 from hushrank.flows.methods.counts.weighted_counts import (
@@ -146,7 +146,7 @@ class NoisyCounts(GroupedMethod):
     def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count."""
         counts = WinCounts(exact["counts"], mechanism.row_weight)
-        if (night := invented_night(integers_of(counts.wins), mechanism, bits)) is not None:
+        if (night := simulated_night(integers_of(counts.wins), mechanism, bits)) is not None:
             return night
         noisy = release_win_counts(counts, mechanism.calibration, bits).wins
         return {"counts": noisy, **drawn_squares(exact, mechanism, bits)}
@@ -179,7 +179,7 @@ class NoisyCounts(GroupedMethod):
         released = ReleasedCounts.of(counts, config.items.catalogue().names)
         return evidence_of_win_counts(counts, cells.law), released
 
-    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+    def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
         """Of a count: a balanced design tells how many comparisons there were."""
         return mechanism.shown_variance / mechanism.row_weight**2
 

@@ -44,8 +44,8 @@ from hushrank.flows.methods.counts import tie_outcomes
 from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
 from hushrank.flows.methods.counts.streams import (
     calibrate_stream,
-    invented_night,
     shown_cells,
+    simulated_night,
     terms_of,
     without_diagonal,
 )
@@ -316,7 +316,7 @@ class NoisyPairs(GroupedMethod):
         counts = pair_counts_of(exact, mechanism.row_weight)
         if _is_public(mechanism):
             return release_outcomes(counts, mechanism.calibration, bits).arrays()
-        if (night := invented_night(integers_of(counts.dense()), mechanism, bits)) is not None:
+        if (night := simulated_night(integers_of(counts.dense()), mechanism, bits)) is not None:
             return night
         asked = mechanism.asked_matrix
         noisy = release_pair_counts(counts, mechanism.calibration, bits, asked).dense()
@@ -371,7 +371,7 @@ class NoisyPairs(GroupedMethod):
         )
         return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
 
-    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+    def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
         """Of (wins - losses) / 2 against n - 1 opponents, or the mean number that it was asked."""
         # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
         cells = 4 if _is_public(mechanism) else 2

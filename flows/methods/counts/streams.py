@@ -130,7 +130,7 @@ def without_diagonal(cells: Cells) -> Cells:
     return found
 
 
-def invented_night(
+def simulated_night(
     counts: NDArray[np.int64], mechanism: CountMechanism, bits: RandomBits
 ) -> Arrays | None:
     """For a plan: how the last night of a stream would show these counts; None: it is no stream.

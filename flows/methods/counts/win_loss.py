@@ -185,7 +185,7 @@ class WinLoss(GroupedMethod):
         released = ReleasedWinLoss.of(counts, config.items.catalogue().names)
         return evidence_of_win_loss(counts, mechanism.law, link), released
 
-    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+    def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
         """Of (wins - losses) / 2."""
         return mechanism.whole_law.variance / (2 * mechanism.row_weight**2)
 

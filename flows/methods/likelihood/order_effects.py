@@ -134,8 +134,8 @@ def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) ->
     )
 
 
-def invented(wins: Counts, mechanism_covariates: int, ties: Ties) -> Arrays:
-    """Wins of an invented survey, in which nobody is shown first and no item has any feature.
+def simulated(wins: Counts, mechanism_covariates: int, ties: Ties) -> Arrays:
+    """Wins of a simulated survey, in which nobody is shown first and no item has any feature.
 
     Args:
         wins: wins[a, b], shape (n, n), times `ties.row_weight`.

@@ -234,19 +234,19 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             return draws_of_effects(mechanism)
         return draws_of_scores(mechanism)
 
-    def noise_in_a_pull(self, mechanism: ScoreMechanism | EffectMechanism) -> float:
+    def noise_in_net_wins(self, mechanism: ScoreMechanism | EffectMechanism) -> float:
         """Of the linear term of the likelihood."""
         if isinstance(mechanism, EffectMechanism):
             return mechanism.calibrated.score_noise.variance
         return float(mechanism.noise.variance)
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Wins of an invented survey; covariates have no effect there."""
-        exact = super().invented(config, survey, replicate)
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Wins of a simulated survey; covariates have no effect there."""
+        exact = super().simulated(config, survey, replicate)
         if not order_effects.has_covariates(config):
             return exact
         n_covariates = len(config.comparisons.covariates)
-        return order_effects.invented(exact["counts"], n_covariates, config.comparisons.ties)
+        return order_effects.simulated(exact["counts"], n_covariates, config.comparisons.ties)
 
     def predicted_error(
         self,
@@ -255,7 +255,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         mechanism: ScoreMechanism | EffectMechanism,
     ) -> float | None:
         """Of scores."""
-        variance = self.noise_in_a_pull(mechanism)
+        variance = self.noise_in_net_wins(mechanism)
         weight = weight_under_perturbation(
             survey.n_items, survey.pair_comparisons, variance, survey.link
         )

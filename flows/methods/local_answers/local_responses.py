@@ -201,8 +201,8 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         """True scores, or shares won where every pair is asked about equally often."""
         return survey.true_shares(truth) if self.by_counts else truth
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Sums of privatised answers of an invented survey."""
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Sums of privatised answers of a simulated survey."""
         epsilon = _epsilon_of_answer(config, survey)
         if self.randomisation is Randomisation.LAPLACE:
             sums = survey.laplace_sums(replicate, epsilon)

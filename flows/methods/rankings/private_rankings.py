@@ -219,7 +219,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
 
     Attributes:
         facts, plan_order: see `PlannedMethod`.
-        truth: what the scores are of an invented survey, from its true scores and the length of
+        truth: what the scores are of a simulated survey, from its true scores and the length of
             its lists.
         rank: what the method makes of the counts.
         bias: what counting private rankings as they are does to the result.
@@ -366,14 +366,14 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         """Places above the middle, or scores in log odds."""
         return self.truth(survey, truth, self._guarantee(config).max_length)
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Counts of privatised rankings of an invented survey."""
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Counts of privatised rankings of a simulated survey."""
         guarantee, n_items = self._guarantee(config), survey.n_items
         orders = survey.orders(replicate, guarantee.max_length)
         lengths = np.full(len(orders), guarantee.max_length)
         epsilons = np.full(len(orders), guarantee.high)
         true = Rankings(orders.ravel(), lengths, epsilons)
-        bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # an invented survey: no release
+        bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # a simulated survey: no release
         if (law := guarantee.pairs) is not None:
             answers = answer_rankings(true, n_items, law, bits)
             return {**count_answers(answers, n_items, guarantee.max_length, law).arrays()}

@@ -140,7 +140,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             catalogue if unlisted items count as below.
         words: what they are.
         rank: what the method makes of them.
-        truth: what the scores are of an invented survey, from its true scores and the length of
+        truth: what the scores are of a simulated survey, from its true scores and the length of
             its lists.
         steepness: by how much a score grows with an item's log odds, from the same.
         most_items: largest catalogue; None: as large as any of rankings.
@@ -243,8 +243,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         )
         return math.sqrt(variance) / (2 * c * k * n) * self.steepness(survey, m)
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Counts of rankings of an invented survey."""
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Counts of rankings of a simulated survey."""
         longest = _longest(config)
         orders = survey.orders(replicate, longest)
         lengths = np.full(len(orders), longest)

@@ -320,8 +320,8 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
             warnings=tuple(_warnings(found, counts.calibration, names)),
         )
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Who was right on one item and wrong on another, in an invented test."""
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Who was right on one item and wrong on another, in a simulated test."""
         booklets = config.responses.booklet_codes(config.items.catalogue())
         return {"y": survey.right_wrong(replicate, booklets)}
 

@@ -58,7 +58,7 @@ from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
-PARTS = 16  # of the people of an invented test
+PARTS = 16  # of the people of a simulated test
 MOST_ITEMS = 500  # a matrix for each part of the people is kept
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: randomised answers say less than chance about"
@@ -127,7 +127,7 @@ class ResponseMechanism:
     """Randomised response on all answers of a person together.
 
     Attributes:
-        response: the chances of a flip, which the workers draw by.
+        response: the probabilities of a flip, which the workers draw by.
         debiased: whether the sums undo the flips.
         already_private: whether answers were flipped at the source.
         graph: the public graph on which the difficulties are estimated.
@@ -218,10 +218,10 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
             warnings=tuple(_warnings(found, debiased=debiased)),
         )
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Sums of randomised answers of an invented test, apart for `PARTS` sets of people."""
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Sums of randomised answers of a simulated test, apart for `PARTS` sets of people."""
         response = split_response(_epsilon(config), _answers(config))
-        bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # an invented survey: no release
+        bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # a simulated survey: no release
         parts = [
             no_measurements(survey.n_items, response, debiased=_settings(config).debiased)
         ] * PARTS

@@ -1,17 +1,18 @@
-"""Method `totals`: difficulties of test items from right less wrong answers and raw scores."""
+"""Method `totals`: difficulties of test items from right less wrong answers and raw scores.
+
+The record of noisy totals of answer sheets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
+from pydantic import Field
 
-from hushrank.estimation.responses.sheet_totals import (
-    SheetShape,
-    SheetTotals,
-    release_sheet_totals,
-)
+from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals, release_sheet_totals
 from hushrank.estimation.responses.totals_estimate import (
     TotalsEstimate,
     estimate_from_totals,
@@ -43,8 +44,8 @@ from hushrank.flows.methods.responses.spectral import (
     problems_of_sheets,
 )
 from hushrank.flows.release.release import NOT_INFORMATIVE
+from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sheet_totals import ReleasedSheetTotals
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.flows.statement.totals import totals_words
@@ -56,6 +57,50 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
+
+
+class ReleasedSheetTotals(ReleasedRecord):
+    """Noisy right less wrong answers of each item, and noisy numbers of sheets by raw score.
+
+    Attributes:
+        answer_weight: what a right answer adds to its item, and a wrong one takes off.
+        sheet_weight: what a sheet adds to the scores of its booklet, to one or to two neighbours.
+        right_minus_wrong: by item, in catalogue order, noise included.
+        booklets: the items of each booklet; null: every sheet has all items.
+        knots: of each booklet, the raw scores that have a number of sheets.
+        sheets: of each booklet, these numbers, noise included.
+    """
+
+    shows = (Figure.ITEM_MAP,)
+    kind: Literal["sheet-totals"] = "sheet-totals"
+    answer_weight: int = Field(ge=1)
+    sheet_weight: int = Field(ge=1)
+    right_minus_wrong: dict[str, int]
+    booklets: tuple[tuple[str, ...], ...] | None
+    knots: tuple[tuple[int, ...], ...]
+    sheets: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, totals: SheetTotals, items: Sequence[str]) -> Self:
+        """The record of noisy `totals`.
+
+        Raises:
+            ValueError: the totals are confidential, or have another number of items.
+        """
+        require_noisy(totals, items)
+        shape = totals.shape
+        booklets = range(len(shape.booklets))
+        everything = shape.booklets == (tuple(range(len(items))),)
+        named = tuple(tuple(items[code] for code in codes) for codes in shape.booklets)
+        return cls(
+            answer_weight=shape.answer_weight,
+            sheet_weight=shape.sheet_weight,
+            right_minus_wrong=dict(zip(items, totals.right_minus_wrong.tolist(), strict=True)),
+            booklets=None if everything else named,
+            knots=tuple(tuple(shape.knots(booklet).tolist()) for booklet in booklets),
+            sheets=tuple(tuple(part.tolist()) for part in totals.histograms),
+        )
+
 
 FEWEST_ITEMS, MOST_ITEMS = 3, 2000  # a matrix of items is solved in each pass of the fit
 RESTATED = Restated(
@@ -191,8 +236,8 @@ class Totals(PlannedMethod[TotalsMechanism]):
             warnings=tuple(_warnings(found, names, private=counts.law.variance > 0)),
         )
 
-    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Totals of whole sheets, of an invented test."""
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Totals of whole sheets, of a simulated test."""
         booklets = config.responses.booklet_codes(config.items.catalogue())
         shape = SheetShape.of(survey.n_items, booklets, config.privacy.params().noise)
         entries = np.zeros(shape.n_entries, np.int64)

@@ -1,6 +1,6 @@
 """Methods that a plan compares, and the method that it recommends.
 
-A method that is not right for the design of the invented surveys is never taken, however it fares:
+A method that is not right for the design of the simulated surveys is never taken, however it fares:
 its errors there are not those of a survey with other scores.
 """
 

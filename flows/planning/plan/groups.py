@@ -33,7 +33,7 @@ def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[t
     mechanism = method.calibrate(tried)
     for replicate in range(FEWEST):
         bits = noise_bits(survey, replicate)
-        exact = method.invented(tried, survey, replicate)
+        exact = method.simulated(tried, survey, replicate)
         boards = method.conclude(method.draw(exact, mechanism, bits), mechanism, tried).boards
         truths = [survey.group_truth(replicate, group) for group in range(len(boards))]
         found.append(

@@ -1,6 +1,6 @@
 """Naive methods beside the methods of a plan: those that a hand-made script would use.
 
-They are measured on the same invented surveys, with the same privacy, and are no methods: nothing
+They are measured on the same simulated surveys, with the same privacy, and are no methods: nothing
 runs them. Where the method of a job orders items worse than one of them, the plan says so.
 """
 

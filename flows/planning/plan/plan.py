@@ -62,7 +62,7 @@ class PlanRequest:
         target: such as `top=0.9`.
         plot: where to draw; None: nowhere.
         n_items: where the file does not list the items yet.
-        design: to invent, in place of the stated one.
+        design: to simulate, in place of the stated one.
         zipf: exponent of the exposures in a design that is not balanced.
         exposures: file of public exposures, instead.
         ties: chance that equals tie, where the job models ties; None: as `World` has it.

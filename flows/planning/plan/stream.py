@@ -1,7 +1,7 @@
 """Plan of a stream of nights, given how often people answer: caps, bands and composition.
 
 Every setting gives the same guarantee to one person on all nights together. The settings differ in
-which answers count and in how the noise of nights hangs together. People are invented from the
+which answers count and in how the noise of nights hangs together. People are simulated from the
 habits that the operator states; no answer is read.
 
 The error of an item's share of the wins has two parts: the noise in a shown cell and the sampling
@@ -50,7 +50,7 @@ class StreamRequest:
         answers: of a person that count on one night, >= 1.
         epsilon, delta: of the whole stream; delta 0 is pure: Laplace noise alone.
         adjacency: of the guarantee.
-        seed: of the invented people.
+        seed: of the simulated people.
         group_shares: how many of the answers are of each group, relative numbers > 0; empty: there
             are no groups.
 

@@ -1,6 +1,6 @@
 """Prediction of a job's accuracy from simulated surveys: `hushrank plan SURVEY.YAML`.
 
-Each setting is tried on invented surveys: the same code that would draw the noise and rank the
+Each setting is tried on simulated surveys: the same code that would draw the noise and rank the
 items does it there. Nothing but the configuration and the list of items is read.
 """
 
@@ -240,7 +240,7 @@ def _one(
     replicate: int,
 ) -> tuple[Scale, dict[str, float]]:
     try:
-        exact = method.invented(config, survey, replicate)
+        exact = method.simulated(config, survey, replicate)
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
     bits = noise_bits(survey, replicate)

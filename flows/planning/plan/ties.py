@@ -1,6 +1,6 @@
 """Comparison of the ways to treat ties, if the job counts ties as outcomes.
 
-Ties are invented by the job's model, with the chance of `World.ties`. Every way ranks the same
+Ties are simulated by the job's model, with the chance of `World.ties`. Every way ranks the same
 comparisons, by the method of the job. What is compared is the order, which all of them estimate:
 scores of half wins, or of ties that a coin decided, lie nearer each other than those of a model.
 """

@@ -1,6 +1,6 @@
 """Assumptions of a plan: how far items are apart, and who is compared how often.
 
-Everything here is invented or public. Exposures may be public numbers, such as how often an item
+Everything here is simulated or public. Exposures may be public numbers, such as how often an item
 was shown; they must not be counted in the answers.
 """
 
@@ -51,9 +51,9 @@ class World:
     Attributes:
         spread: standard deviation of the true scores.
         ability_spread: standard deviation of the abilities, in a test.
-        seed: the same seed invents the same surveys.
+        seed: the same seed simulates the same surveys.
         replicates: how many; None: as many as their size allows.
-        design: of the invented surveys; None: answers are no comparisons.
+        design: of the simulated surveys; None: answers are no comparisons.
         exposed: of a design that is not balanced.
         shares: relative numbers of answers of each group; empty: all groups have equally many.
         group_spread: standard deviation of a group's true scores around those of the whole.
@@ -118,7 +118,7 @@ def world_of(
     """Return `world` with the stated design and the requested or stated exposures.
 
     Raises:
-        ConfigError: the numbers cannot be exposures, or the job has no design to invent.
+        ConfigError: the numbers cannot be exposures, or the job has no design to simulate.
     """
     given = "--zipf" if zipf is not None else "--exposures" if exposures is not None else ""
     if config.input.kind != "comparisons":

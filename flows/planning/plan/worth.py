@@ -136,7 +136,7 @@ def few_people_note(config: SurveyConfig, worth: Worth | None) -> str:
     if config.privacy.unit is not Unit.USER:
         return note
     return (
-        f"{note} Write how many people were asked as privacy.pilot_query: {{share: 0.02, people: ...}},"
+        f"{note} Write how many people were asked as privacy.look: {{share: 0.02, people: ...}},"
         " and such a run is refused before it spends."
     )
 

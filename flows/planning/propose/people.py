@@ -54,7 +54,7 @@ _OF_ROWS = frozenset(
 )
 
 
-class Sureness(StrEnum):
+class Confidence(StrEnum):
     """Evidence for a guess."""
 
     NAMED = "named"  # the name has a word for a person
@@ -68,32 +68,32 @@ class UserGuess:
     """Column that seems to identify the person of a row."""
 
     column: str
-    sureness: Sureness
+    confidence: Confidence
 
     @classmethod
     def certain(cls, column: str) -> UserGuess:
         """Build the guess for a format that states the column."""
-        return cls(column, Sureness.NAMED)
+        return cls(column, Confidence.NAMED)
 
     @property
     def doubt(self) -> str | None:
         """Doubt that the person must know before trusting the guess; None: there is none."""
         name = self.column
         return {
-            Sureness.NAMED: None,
-            Sureness.GROUP: (
+            Confidence.NAMED: None,
+            Confidence.GROUP: (
                 f"all rows of one {name} are protected together; a person with several of them is"
                 " protected in each alone"
             ),
-            Sureness.NUMBERED: (
+            Confidence.NUMBERED: (
                 f"right only if all rows of one person have the same {name}; if every row has its"
                 " own, people are not protected"
             ),
-            Sureness.LEFT_OVER: (
+            Confidence.LEFT_OVER: (
                 "a guess, because no other column is left; right only if all rows of one person"
                 f" have the same {name}"
             ),
-        }[self.sureness]
+        }[self.confidence]
 
 
 def guess_user(
@@ -118,22 +118,22 @@ def guess_user(
     empty = empty_columns(rows, columns)  # columns without a value may hold anything
     free = [c for c in columns if c not in taken and c not in empty and words_of(c)]
     person = _TAKER if of_test else _PERSON
-    for pattern, sureness in ((person, Sureness.NAMED), (_GROUP, Sureness.GROUP)):
+    for pattern, confidence in ((person, Confidence.NAMED), (_GROUP, Confidence.GROUP)):
         found = [column for column in free if pattern.fullmatch(_whose(column))]
         if found:
             chosen = found if len(found) == 1 else [c for c in found if _is_identity_of(c, found)]
-            return UserGuess(chosen[0], sureness) if len(chosen) == 1 else None
+            return UserGuess(chosen[0], confidence) if len(chosen) == 1 else None
     numbered = [column for column in free if words_of(column) in _NUMBERED]
     if len(numbered) == 1 and (row_a_person or repeats(rows, numbered[0])):
-        return UserGuess(numbered[0], Sureness.NUMBERED)
+        return UserGuess(numbered[0], Confidence.NUMBERED)
     if may_be_last and len(free) == 1 and not numbered and _may_name_people(rows, free[0]):
-        return UserGuess(free[0], Sureness.LEFT_OVER)
+        return UserGuess(free[0], Confidence.LEFT_OVER)
     return None
 
 
 def known_user(guess: UserGuess | None) -> dict[str, str]:
     """Return role and column of the person if the column's name has a word for a person."""
-    sure = guess is not None and guess.sureness is Sureness.NAMED
+    sure = guess is not None and guess.confidence is Confidence.NAMED
     return {"user": guess.column} if guess is not None and sure else {}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.names import Row, only_with_meaning, sides_of, words_of
-from hushrank.flows.planning.propose.people import Sureness, UserGuess, guess_user, known_user
+from hushrank.flows.planning.propose.people import Confidence, UserGuess, guess_user, known_user
 from hushrank.flows.planning.propose.values import holds_numbers, numbered_column, text_of, texts_of
 
 _ITEM = re.compile(
@@ -93,7 +93,7 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
     user = guess_user(columns, rows, [name for name in (item, rank, contest) if name])
     if user is None and contest is not None and "ballot" in words_of(contest):
         # One ballot of each person, where nothing else says whose the rows are.
-        user, contest = UserGuess(contest, Sureness.GROUP), None
+        user, contest = UserGuess(contest, Confidence.GROUP), None
     if user is None or item is None or rank is None:
         return None
     markers = _markers(rows, [rank])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hushrank.flows.planning.propose.columns import ColumnGuess
 from hushrank.flows.planning.propose.groups import group_lines
 from hushrank.flows.planning.propose.names import TIES
-from hushrank.flows.planning.propose.people import Sureness, UserGuess, may_name_people
+from hushrank.flows.planning.propose.people import Confidence, UserGuess, may_name_people
 from hushrank.flows.planning.propose.questions import (
     Question,
     asked_question,
@@ -39,7 +39,7 @@ from hushrank.flows.planning.propose.texts import flow, line, scalar
 # The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
 
-LOOK = 0.02  # share of epsilon for the pilot query (`privacy.pilot_query`)
+LOOK = 0.02  # share of epsilon for the pilot query (`privacy.look`)
 
 _COMPARISON_ROLES = {
     "user": "whose answer it is",
@@ -468,6 +468,6 @@ def _sheet_items(guess: ResponseGuess) -> Iterator[str]:
 
 
 def _unit_line(user: UserGuess | None) -> str:
-    doubtful = user is not None and user.sureness is not Sureness.NAMED
+    doubtful = user is not None and user.confidence is not Confidence.NAMED
     whose = f"one {scalar(user.column)}" if user is not None and doubtful else "one person"
     return line("  unit", "user", f"protects all answers of {whose}")

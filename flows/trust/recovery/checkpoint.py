@@ -33,11 +33,11 @@ from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import read_whole, write_whole
 
-WITNESS_FILE = "ledgers.json"
+CHECKPOINT_FILE = "ledgers.json"
 
 
 class Counted(Record):
-    """An attempt at a release, or at a stream, that counted when the witness was recorded."""
+    """An attempt at a release, or at a stream, that counted when the checkpoint was recorded."""
 
     release_id: str
     reserved_at: datetime
@@ -45,7 +45,7 @@ class Counted(Record):
     stream: bool = False
 
 
-class Witness(Record):
+class Checkpoint(Record):
     """How far a ledger was, for one population.
 
     Attributes:
@@ -54,7 +54,7 @@ class Witness(Record):
         inputs: the last input, in plain words (`flows.ledger.key`).
         counted: attempts that counted in the population's period, or in any period if a limit
             holds for all.
-        includes: hashes of other witnesses whose spends are entered in this ledger.
+        includes: hashes of other checkpoints whose spends are entered in this ledger.
     """
 
     ledger: str
@@ -66,7 +66,7 @@ class Witness(Record):
     includes: tuple[str, ...] = ()
 
 
-_WITNESSES = TypeAdapter(tuple[Witness, ...])
+_CHECKPOINTS = TypeAdapter(tuple[Checkpoint, ...])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Forgotten:
         counted: attempts that the ledger would have counted as drawn.
         published: those of the attempts that the archive keeps.
         apart: whether it read no input of this job, so its people may be others.
-        witness: hash of the witness that shows it; empty: the archive shows it.
+        checkpoint: hash of the checkpoint that shows it; empty: the archive shows it.
     """
 
     text: str
@@ -87,10 +87,10 @@ class Forgotten:
     counted: tuple[Counted, ...] = ()
     published: bool = False
     apart: bool = False
-    witness: str = ""
+    checkpoint: str = ""
 
 
-def keep_witness(
+def keep_checkpoint(
     config: SurveyConfig,
     ledger: Ledger,
     inputs: tuple[str, ...] = (),
@@ -98,25 +98,25 @@ def keep_witness(
 ) -> None:
     """Record in the confidential area how far the ledger is now.
 
-    A witness of a longer ledger stays: only that witness shows that an older copy was put back. If
-    two runs write at once, one witness is lost, and the next run compares less.
+    A checkpoint of a longer ledger stays: only that checkpoint shows that an older copy was put
+        back. If two runs write at once, one checkpoint is lost, and the next run compares less.
 
     Args:
         config: configuration of the run.
         ledger: its ledger, after an entry was added.
-        inputs: what the run reads; None: keep what the last witness says.
-        entered: hashes of the witnesses whose spends were just entered in the ledger.
+        inputs: what the run reads; None: keep what the last checkpoint says.
+        entered: hashes of the checkpoints whose spends were just entered in the ledger.
 
     Raises:
         OSError: the file cannot be written.
     """
     book, place = ledger.known(), str(config.ledger.path)
-    found = witnesses(config.confidential)
+    found = checkpoints(config.confidential)
     mine = [each for each in found if (each.ledger, each.population) == (place, config.name)]
     if not all(_holds(book, each) or each.hash in entered for each in mine):
         return
-    before = (witness for each in mine for witness in each.includes)
-    now = Witness(
+    before = (checkpoint for each in mine for checkpoint in each.includes)
+    now = Checkpoint(
         ledger=place,
         population=config.name,
         line=len(book.chain.entries),
@@ -135,29 +135,30 @@ def remembered(terms: BudgetTerms, now: datetime) -> Period:
     return ALWAYS if terms.lifetime_epsilon is not None else period_at(now, terms.refresh)
 
 
-def add_witnesses(area: Place, content: bytes) -> None:
-    """Add the witnesses in `content`, a copy of `WITNESS_FILE`, to those of a confidential area.
+def add_checkpoints(area: Place, content: bytes) -> None:
+    """Add the checkpoints in `content`, a copy of `CHECKPOINT_FILE`, to those of a confidential
+    area.
 
     Raises:
         LedgerError: the file in the area is damaged.
         OSError: it cannot be written.
     """
-    found = witnesses(area)
-    more = [each for each in _WITNESSES.validate_json(content) if each not in found]
+    found = checkpoints(area)
+    more = [each for each in _CHECKPOINTS.validate_json(content) if each not in found]
     if more:
         _write(area, [*found, *more])
 
 
-def witnesses(area: Place) -> tuple[Witness, ...]:
-    """All witnesses that runs have left in a confidential area.
+def checkpoints(area: Place) -> tuple[Checkpoint, ...]:
+    """All checkpoints that runs have left in a confidential area.
 
     Raises:
         LedgerError: the file is damaged.
         OSError: it cannot be read.
     """
-    path = area / WITNESS_FILE
+    path = area / CHECKPOINT_FILE
     try:
-        return _WITNESSES.validate_json(read_whole(path, MostBytes.RECORDS))
+        return _CHECKPOINTS.validate_json(read_whole(path, MostBytes.RECORDS))
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except (ValidationError, IsADirectoryError):
@@ -179,7 +180,7 @@ def forgotten(
         whole: refuse a ledger whose end is missing.
     """
     book = ledger.known() if whole else ledger.book(whole=False)
-    found = list(_by_witness(config, book, inputs))
+    found = list(_by_checkpoint(config, book, inputs))
     lost = list(_unknown(config, book))
     if lost:
         names = ", ".join(release.release_id for release in lost[:3])
@@ -209,11 +210,15 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
     )
 
 
-def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
+def _by_checkpoint(
+    config: SurveyConfig, book: Book, inputs: tuple[str, ...]
+) -> Iterator[Forgotten]:
     paid = (attempt for attempt in book.account.attempts if attempt.state in PAID)
     known = Counter(map(_counted_attempt, paid))  # a reserved attempt may be drawn by now
-    concerns = [each for each in witnesses(config.confidential) if _concerns(each, config, inputs)]
-    included = {witness for each in concerns for witness in each.includes}
+    concerns = [
+        each for each in checkpoints(config.confidential) if _concerns(each, config, inputs)
+    ]
+    included = {checkpoint for each in concerns for checkpoint in each.includes}
     for each in concerns:
         own, entered = each.ledger == str(config.ledger.path), each.hash in included
         if _holds(book, each) or (entered and not own):
@@ -225,21 +230,21 @@ def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> It
         else:
             on = "" if apart else " on this input"
             text = f"{each.population} spent{on} under {each.ledger}"
-        yield Forgotten(text, each.population, lost, apart=apart, witness=each.hash)
+        yield Forgotten(text, each.population, lost, apart=apart, checkpoint=each.hash)
 
 
-def _holds(book: Book, witness: Witness) -> bool:
-    """Whether the ledger continues from where it was when the witness was recorded."""
-    return book.chain.hash_of(witness.line) == witness.hash
+def _holds(book: Book, checkpoint: Checkpoint) -> bool:
+    """Whether the ledger continues from where it was when the checkpoint was recorded."""
+    return book.chain.hash_of(checkpoint.line) == checkpoint.hash
 
 
-def _concerns(witness: Witness, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:
-    if witness.population == config.name:
+def _concerns(checkpoint: Checkpoint, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:
+    if checkpoint.population == config.name:
         return True
-    if witness.ledger == str(config.ledger.path):  # that ledger names its own inputs
+    if checkpoint.ledger == str(config.ledger.path):  # that ledger names its own inputs
         return False
-    shared = not set(inputs).isdisjoint(witness.inputs)
-    return shared and witness.population not in config.ledger.other_people
+    shared = not set(inputs).isdisjoint(checkpoint.inputs)
+    return shared and checkpoint.population not in config.ledger.other_people
 
 
 def _unknown(config: SurveyConfig, book: Book) -> Iterator[Release]:
@@ -290,6 +295,6 @@ def _counted(release: Release) -> Counted:
     )
 
 
-def _write(area: Place, kept: list[Witness]) -> None:
+def _write(area: Place, kept: list[Checkpoint]) -> None:
     content = [each.model_dump(mode="json") for each in kept]
-    write_whole(str(area / WITNESS_FILE), f"{json.dumps(content, indent=1)}\n".encode())
+    write_whole(str(area / CHECKPOINT_FILE), f"{json.dumps(content, indent=1)}\n".encode())

@@ -21,7 +21,12 @@ from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG, MAX_CLOCK_LEAD
 from hushrank.flows.ledger.texts import minute_text
-from hushrank.flows.trust.recovery.checkpoint import Forgotten, forgotten, keep_witness, remembered
+from hushrank.flows.trust.recovery.checkpoint import (
+    Forgotten,
+    forgotten,
+    keep_checkpoint,
+    remembered,
+)
 from hushrank.privacy.accounting import Spend
 
 
@@ -118,13 +123,13 @@ class Finding:
     Attributes:
         text: what is wrong; `effect`: what going on means. Neither ends with a full stop.
         lost: attempts that the ledger should have counted.
-        witness: hash of the witness that shows it (`witness`); empty: none does.
+        checkpoint: hash of the checkpoint that shows it (`checkpoint`); empty: none does.
     """
 
     text: str
     effect: str
     lost: tuple[LostRelease, ...] = ()
-    witness: str = ""
+    checkpoint: str = ""
 
 
 def findings(config: SurveyConfig, ledger: Ledger, inputs: InputNames) -> list[Finding]:
@@ -149,8 +154,8 @@ def recover_ledger(
     lost = lost_once(finding.lost for finding in found)
     why = "; ".join(finding.text for finding in found)
     _accept(ledger, why, inputs.key, lost)
-    entered = tuple(finding.witness for finding in found if finding.witness)
-    keep_witness(config, ledger, inputs.plain, entered)
+    entered = tuple(finding.checkpoint for finding in found if finding.checkpoint)
+    keep_checkpoint(config, ledger, inputs.plain, entered)
 
 
 def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
@@ -190,7 +195,7 @@ def _of(each: Forgotten) -> Finding:
         if lost
         else "Spends of that time that are not recorded here count as not spent"
     )
-    return Finding(each.text, known, lost, each.witness)
+    return Finding(each.text, known, lost, each.checkpoint)
 
 
 def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> None:

@@ -1,4 +1,4 @@
-"""Chances of ranks: against sums over all cases, and against how often they come true."""
+"""Probabilities of ranks: against sums over all cases, and against how often they come true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hushrank.estimation.common.probabilities import (
     FEWEST_DRAWS,
     MOST_ITEMS,
     ScoreErrors,
-    rank_chances,
+    rank_probabilities,
     simulated_scores,
 )
 
@@ -41,12 +41,12 @@ def brute_force(centre: np.ndarray, variances: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 5))
-def test_chances_are_those_of_all_cases(seed, n):
+def test_probabilities_are_those_of_all_cases(seed, n):
     generator = np.random.default_rng(seed)
     centre = generator.normal(size=n)
     centre -= centre.mean()
     variances = generator.uniform(0.1, 2, n)
-    found = rank_chances(ScoreErrors(centre, variances), 1)
+    found = rank_probabilities(ScoreErrors(centre, variances), 1)
     np.testing.assert_allclose(found.best, brute_force(centre, variances), atol=0.03)
     assert found.best.sum() == pytest.approx(1)
     np.testing.assert_array_equal(found.best, found.top)
@@ -58,10 +58,10 @@ def test_k_items_are_among_the_best_k_and_the_best_is_one_of_them(seed, n, data)
     generator, k = np.random.default_rng(seed), data.draw(st.integers(1, n))
     root = generator.normal(size=(n, n))
     errors = ScoreErrors(generator.normal(size=n), root @ root.T)
-    found = rank_chances(errors, k)
+    found = rank_probabilities(errors, k)
     assert found.top.sum() == pytest.approx(k)
     assert (found.best <= found.top + 1e-12).all()
-    again = rank_chances(errors, k)
+    again = rank_probabilities(errors, k)
     np.testing.assert_array_equal(found.top, again.top)
 
 
@@ -79,7 +79,7 @@ def test_what_has_chance_p_happens_p_of_the_time(shape, spread, most_off, monkey
     """The draws to average over are the same at each call, so they are made once.
 
     2 000 draws are enough: a chance has a standard error of 0.011 at most, and `off` is a mean over
-    100 chances or more.
+    100 probabilities or more.
     """
     monkeypatch.setattr(probabilities, "normal_draws", functools.cache(probabilities.normal_draws))
     monkeypatch.setattr(probabilities, "DRAWS", 2_000)
@@ -92,7 +92,7 @@ def test_what_has_chance_p_happens_p_of_the_time(shape, spread, most_off, monkey
             truth[0] += 2 * spread
         root = generator.normal(size=(n, n)) * generator.uniform(0.5, 1.5, (n, 1)) / np.sqrt(n)
         centre = truth + root @ generator.normal(size=n)
-        found = rank_chances(ScoreErrors(centre, root @ root.T), k)
+        found = rank_probabilities(ScoreErrors(centre, root @ root.T), k)
         place = np.argsort(np.argsort(-truth))
         told["best"].append(found.best)
         told["top"].append(found.top)
@@ -116,30 +116,30 @@ def test_one_of_two_equal_items_is_seldom_very_likely_the_best(monkeypatch):
     for _ in range(300):
         sd = np.exp(0.4 * generator.normal(size=6))
         errors = ScoreErrors(truth + sd * generator.normal(size=6), np.square(sd))
-        said += rank_chances(errors, 1).best.max() >= 0.945
+        said += rank_probabilities(errors, 1).best.max() >= 0.945
     assert 0.02 < said / 300 < 0.17
 
 
 def test_items_that_nobody_compared_keep_their_chance():
     errors = ScoreErrors(np.array([2.0, 0.0, -2.0, 0.0]), np.array([0.1, 0.1, 0.1, 1e9]))
-    best = rank_chances(errors, 1).best
+    best = rank_probabilities(errors, 1).best
     assert 0.05 < best[3] < 0.4
     assert best[0] > 0.6
 
 
 def test_without_any_difference_all_have_the_same_chance():
-    best = rank_chances(ScoreErrors(np.zeros(4), np.ones(4)), 2).best
+    best = rank_probabilities(ScoreErrors(np.zeros(4), np.ones(4)), 2).best
     np.testing.assert_allclose(best, 0.25, atol=0.02)
 
 
 def test_exact_scores_are_certain():
-    assert rank_chances(ScoreErrors(np.array([1.0, 3.0, 2.0]), np.zeros(3)), 1).best[1] == 1
+    assert rank_probabilities(ScoreErrors(np.array([1.0, 3.0, 2.0]), np.zeros(3)), 1).best[1] == 1
 
 
-def test_too_many_items_have_no_chances_and_many_have_few_draws():
+def test_too_many_items_have_no_probabilities_and_many_have_few_draws():
     n = MOST_ITEMS
-    assert rank_chances(ScoreErrors(np.arange(n + 1.0), np.ones(n + 1)), 10) is None
-    found = rank_chances(ScoreErrors(np.arange(float(n)), np.ones(n)), 10)
+    assert rank_probabilities(ScoreErrors(np.arange(n + 1.0), np.ones(n + 1)), 10) is None
+    found = rank_probabilities(ScoreErrors(np.arange(float(n)), np.ones(n)), 10)
     assert found.top[-1] == 1
     assert FEWEST_DRAWS <= 2_000
     assert simulated_scores(ScoreErrors(np.arange(3.0), np.ones(3)), 50).shape == (50, 3)
@@ -147,4 +147,4 @@ def test_too_many_items_have_no_chances_and_many_have_few_draws():
 
 def test_k_must_be_a_rank():
     with pytest.raises(ValueError, match="k must be between 1 and 3"):
-        rank_chances(ScoreErrors(np.zeros(3), np.ones(3)), 4)
+        rank_probabilities(ScoreErrors(np.zeros(3), np.ones(3)), 4)

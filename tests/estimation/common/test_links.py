@@ -49,8 +49,8 @@ def test_extreme_differences_stay_finite(link: Link) -> None:
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 @given(d=st.floats(-50, 50))
 def test_winning_and_losing_are_complements(link: Link, d: float) -> None:
-    chances = link.cdf(np.array([d, -d]))
-    assert chances.sum() == pytest.approx(1, abs=1e-14)
+    probabilities = link.cdf(np.array([d, -d]))
+    assert probabilities.sum() == pytest.approx(1, abs=1e-14)
 
 
 @pytest.mark.parametrize("link", [LOGISTIC, LAPLACE], ids=["logistic", "laplace"])

@@ -20,8 +20,8 @@ from hushrank.estimation.common.pilot_query import (
     noticed_from,
     total_error,
 )
-from hushrank.privacy.pilot_query import with_look
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.pilot_query import with_look
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 RUNS = 2_000

@@ -24,9 +24,9 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.common.pooling import Evidence, pool
+from hushrank.estimation.comparisons.net_wins import fit_pulls
 from hushrank.estimation.comparisons.noisy_counts import evidence_of_win_counts, rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs, rank_noisy_pairs
-from hushrank.estimation.comparisons.net_wins import fit_pulls
 from hushrank.estimation.comparisons.win_loss import (
     _pulls,
     evidence_of_win_loss,
@@ -74,9 +74,9 @@ class WinShares:
         return [evidence_of_win_counts(each, law) for each in noisy]
 
     def estimand(self, scores):
-        chances = LOGISTIC.cdf(np.subtract.outer(scores, scores))
-        np.fill_diagonal(chances, 0)
-        return chances.sum(axis=1) / (N - 1) - 0.5
+        probabilities = LOGISTIC.cdf(np.subtract.outer(scores, scores))
+        np.fill_diagonal(probabilities, 0)
+        return probabilities.sum(axis=1) / (N - 1) - 0.5
 
 
 class WinLoss(WinShares):
@@ -157,12 +157,12 @@ def tried(
         shown = np.ones(N)
         if popularity > 1:
             shown = random.permutation(np.geomspace(1, popularity, N))
-        chances = shown[pairs[0]] * shown[pairs[1]]
+        probabilities = shown[pairs[0]] * shown[pairs[1]]
         truths = random.normal(0, 1, N) + random.normal(0, spread, (len(shares), N))
         truths -= truths.mean(axis=1, keepdims=True)
         bits, noisy = seeded_bits(seed), []
         for truth, share in zip(truths, shares, strict=True):
-            asked = random.multinomial(int(share * number), chances / chances.sum())
+            asked = random.multinomial(int(share * number), probabilities / probabilities.sum())
             won = random.binomial(asked, LOGISTIC.cdf(truth[pairs[0]] - truth[pairs[1]]))
             wins = np.zeros((N, N), np.int64)
             wins[pairs], wins.T[pairs] = won, asked - won

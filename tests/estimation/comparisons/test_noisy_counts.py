@@ -194,14 +194,14 @@ def win_probabilities(strengths: np.ndarray) -> np.ndarray:
 def simulated_wins(strengths: np.ndarray, n_comparisons: int, balanced: bool) -> np.ndarray:
     """Win counts, shape (REPEATS, n); pairs are all asked equally often, or drawn at random."""
     rng = np.random.default_rng(5)
-    n, chances = len(strengths), win_probabilities(strengths)
+    n, probabilities = len(strengths), win_probabilities(strengths)
     pairs = list(itertools.combinations(range(n), 2))
     asked = np.full((REPEATS, len(pairs)), n_comparisons // len(pairs))
     if not balanced:
         asked = rng.multinomial(n_comparisons, np.full(len(pairs), 1 / len(pairs)), REPEATS)
     wins = np.zeros((REPEATS, n), np.int64)
     for column, (i, j) in enumerate(pairs):
-        i_won = rng.binomial(asked[:, column], chances[i, j])
+        i_won = rng.binomial(asked[:, column], probabilities[i, j])
         wins[:, i] += i_won
         wins[:, j] += asked[:, column] - i_won
     return wins
@@ -211,9 +211,9 @@ def coverage(
     strengths: np.ndarray, wins: np.ndarray, drawn: NoiseLaw, assumed: NoiseLaw
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shares of repeats, for each item, in which its score and its rank are in their intervals."""
-    chances = win_probabilities(strengths)
-    np.fill_diagonal(chances, 0)
-    true_scores = chances.sum(axis=1) / (len(chances) - 1) - 0.5
+    probabilities = win_probabilities(strengths)
+    np.fill_diagonal(probabilities, 0)
+    true_scores = probabilities.sum(axis=1) / (len(probabilities) - 1) - 0.5
     true_ranks = rankdata(-true_scores)
     noisy = add_noise(wins, drawn, seeded_bits(11))
     found = [rank_by_win_counts(released(row), assumed) for row in noisy]

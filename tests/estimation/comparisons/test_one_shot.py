@@ -23,7 +23,7 @@ USER = PrivacyParams(
 )
 
 
-def report_chances(wins: list[int], k: int, scale: float) -> dict[tuple[int, ...], float]:
+def report_probabilities(wins: list[int], k: int, scale: float) -> dict[tuple[int, ...], float]:
     """Chance of each report, by summing over noise up to 12 scales: right to 1 part in 10^4."""
     reach = int(12 * scale)
     noise = np.arange(-reach, reach + 1)
@@ -68,11 +68,11 @@ def test_no_report_tells_neighbours_apart_by_more_than_epsilon(
     left = [4, 3, 3]
 
     def worst(scale: float) -> float:
-        left_chances = report_chances(left, k, scale)
+        left_probabilities = report_probabilities(left, k, scale)
         return max(
-            abs(math.log(left_chances[report] / chance))
+            abs(math.log(left_probabilities[report] / chance))
             for move in moves_of(params)
-            for report, chance in report_chances(list(np.add(left, move)), k, scale).items()
+            for report, chance in report_probabilities(list(np.add(left, move)), k, scale).items()
         )
 
     scale = law_of(params, 3, k).scale

@@ -61,10 +61,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class World:
-    """Chances of the cells each night, shape (nights, ...), and what estimates scores of them."""
+    """Probabilities of the cells each night, shape (nights, ...), and their estimator."""
 
     stream: Stream
-    chances: np.ndarray
+    probabilities: np.ndarray
     estimate: Callable[[Shown], Estimate]
     truth: Callable[[np.ndarray], np.ndarray]
 
@@ -72,13 +72,13 @@ class World:
         """What is shown from the fourth night on, the scores, and the true ones of the window."""
         rng = np.random.default_rng(seed)
         answers = rng.poisson(ANSWERS, NIGHTS)
-        cells = self.chances.reshape(NIGHTS, -1)
+        cells = self.probabilities.reshape(NIGHTS, -1)
         wins = np.stack([rng.multinomial(*each) for each in zip(answers, cells, strict=True)])
         encoded = lfilter(self.stream.encoder.coefficients, [1.0], wins.astype(float), axis=0)
         law = self.stream.law
         draw = rng.normal if law.kind is NoiseKind.GAUSSIAN else rng.laplace
         noisy = np.rint(encoded + draw(0, law.scale, encoded.shape)).astype(np.int64)
-        noisy = noisy.reshape(self.chances.shape) * (self.chances > 0)  # no diagonal
+        noisy = noisy.reshape(self.probabilities.shape) * (self.probabilities > 0)  # no diagonal
         for night in range(3, NIGHTS):
             so_far = noisy[: night + 1]
             sums = so_far.reshape(night + 1, -1).sum(axis=1)
@@ -88,7 +88,7 @@ class World:
                 window_totals(self.stream, sums),
             )
             there = slice(night - 3, night + 1)
-            window = np.average(self.chances[there], axis=0, weights=answers[there])
+            window = np.average(self.probabilities[there], axis=0, weights=answers[there])
             yield shown, self.estimate(shown), self.truth(window)
 
     def change(self, nights: list, before: int, now: int, *, shared: bool = True) -> ScoreChange:
@@ -104,11 +104,11 @@ class World:
 
 
 def win_counts(stream: Stream, n: int = 8, late: np.ndarray | float = 0.0) -> World:
-    """Items of an even design; from the night before the last on, some chances have moved."""
+    """Items of an even design; from the night before the last on, some probabilities have moved."""
     scores = np.linspace(1.5, -1.5, n)
     beats = 1 / (1 + np.exp(-np.subtract.outer(scores, scores)))
-    chances = (beats.sum(axis=1) - 0.5) / (n * (n - 1) / 2)
-    nights = np.tile(chances, (NIGHTS, 1))
+    probabilities = (beats.sum(axis=1) - 0.5) / (n * (n - 1) / 2)
+    nights = np.tile(probabilities, (NIGHTS, 1))
     nights[NIGHTS - 2 :] += late
     return World(
         stream,

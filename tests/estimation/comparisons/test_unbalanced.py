@@ -20,17 +20,17 @@ from hushrank.estimation.common.links import LAPLACE, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_uncertainty import (
-    pulls_of,
+    net_wins_of,
     rank_by_scores_and_exposures,
     rank_by_scores_and_pairs,
 )
+from hushrank.estimation.comparisons.net_wins import rank_by_net_wins
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.estimation.comparisons.net_wins import rank_by_pulls
 from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
 from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.noise import add_noise, laplace_law
@@ -223,8 +223,8 @@ def without_noise(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -
     mechanism = calibrated_mle(rest, MleSettings(expected_comparisons=1e4), counts.n_items)
     scores = perturbed_mle(counts, mechanism, bits)
     exposures = noisy_exposures(counts, params, bits)
-    pulls = pulls_of(scores, mechanism, exposures.design(), exposures.noise_variance)
-    return rank_by_pulls(replace(pulls, noise_variance=np.full(counts.n_items, 1e-9)))
+    net_wins = net_wins_of(scores, mechanism, exposures.design(), exposures.noise_variance)
+    return rank_by_net_wins(replace(net_wins, noise_variance=np.full(counts.n_items, 1e-9)))
 
 
 def balanced(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:

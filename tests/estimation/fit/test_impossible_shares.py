@@ -23,7 +23,7 @@ def answers(lies: int, epsilon: float = 1.0) -> WeightedPairs:
 
 
 def test_honest_answers_to_clear_questions_raise_no_alarm():
-    """Chances at the very edge are the worst case; the rate of false alarms is 1e-6."""
+    """Probabilities at the very edge are the worst case; the rate of false alarms is 1e-6."""
     for epsilon in (0.1, 1.0, 5.0):
         found = impossible_shares(answers(0, epsilon))
         assert (found.items, found.pairs) == ((), 0)

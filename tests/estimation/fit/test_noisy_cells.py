@@ -22,7 +22,7 @@ LARGE = {
 }
 
 
-def chances(noise: NoiseLaw, mean: float) -> tuple[np.ndarray, np.ndarray]:
+def probabilities(noise: NoiseLaw, mean: float) -> tuple[np.ndarray, np.ndarray]:
     """Every count that matters, and its chance: a Poisson number plus noise, summed up."""
     z = np.arange(-120, 121)
     power = (
@@ -39,7 +39,7 @@ def chances(noise: NoiseLaw, mean: float) -> tuple[np.ndarray, np.ndarray]:
 def test_small_counts_have_the_exact_law(noise: NoiseLaw, mean: float) -> None:
     assert mean <= EXACT_MEAN
     assert noise.scale <= EXACT_SCALE
-    counts, chance = chances(noise, mean)
+    counts, chance = probabilities(noise, mean)
     seen = slice(110, 150)
     means = np.full(40, mean)
     loss, score = CellLaw(noise).loss_and_score(counts[seen], means, means)
@@ -54,7 +54,7 @@ def test_small_counts_have_the_exact_law(noise: NoiseLaw, mean: float) -> None:
 @pytest.mark.parametrize("noise", SMALL.values(), ids=SMALL)
 @pytest.mark.parametrize("mean", [0.05, 1.3, 14.0])
 def test_the_score_has_mean_zero_and_the_information_is_its_variance(noise, mean) -> None:
-    counts, chance = chances(noise, mean)
+    counts, chance = probabilities(noise, mean)
     used = chance > 1e-12
     means = np.full(int(used.sum()), mean)
     _, score = CellLaw(noise).loss_and_score(counts[used], means, means)

@@ -127,9 +127,9 @@ def test_no_guess_exceeds_the_bound_of_the_first_two_items(m: int, epsilon: floa
     (rate,) = success_rates(m, epsilon, [n], 200, seeded_bits(8))
     most = largest_success(m, epsilon, n)
     flip = 1 / (1 + math.exp(epsilon / (m - 1)))
-    chances = [math.comb(n, k) * flip**k * (1 - flip) ** (n - k) for k in range(n + 1)]
+    probabilities = [math.comb(n, k) * flip**k * (1 - flip) ** (n - k) for k in range(n + 1)]
     assert most == pytest.approx(
-        sum(chance * ((2 * k < n) + (2 * k == n) / 2) for k, chance in enumerate(chances))
+        sum(chance * ((2 * k < n) + (2 * k == n) / 2) for k, chance in enumerate(probabilities))
     )
     assert rate.mean < most < 1
 

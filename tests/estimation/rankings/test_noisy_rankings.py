@@ -327,11 +327,11 @@ def true_scores(orders: Orders) -> dict[str, NDArray[np.float64]]:
     sums = (counts.wins - counts.wins.T).sum(axis=1) / 2 / len(orders)
     scores = np.zeros(len(sums))
     for _ in range(100):
-        chances = 1 / (1 + np.exp(scores - scores[:, np.newaxis]))
-        weights = chances * (1 - chances)
+        probabilities = 1 / (1 + np.exp(scores - scores[:, np.newaxis]))
+        weights = probabilities * (1 - probabilities)
         np.fill_diagonal(weights, 0.0)
         curvature = np.diag(weights.sum(axis=1)) - weights
-        scores = scores + np.linalg.pinv(curvature) @ (sums - (chances - 0.5).sum(axis=1))
+        scores = scores + np.linalg.pinv(curvature) @ (sums - (probabilities - 0.5).sum(axis=1))
     return {"borda": sums, "bradley-terry": scores}
 
 

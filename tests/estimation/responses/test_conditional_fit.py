@@ -16,9 +16,9 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from hushrank.estimation.responses.conditional_fit import (
-    chances_at_scores,
     curvature_of,
     fit_totals,
+    probabilities_at_scores,
     score_law,
 )
 from hushrank.estimation.responses.sheet_totals import (
@@ -74,19 +74,21 @@ def sheets_by_score(difficulty):
     return sheets, weight / np.bincount(score, weight)[score], score
 
 
-def test_chances_given_a_score_are_those_of_all_sheets():
+def test_probabilities_given_a_score_are_those_of_all_sheets():
     difficulty = np.array([-2.0, -0.3, -0.3, 0.8, 3.0])
     sheets, chance, score = sheets_by_score(difficulty)
-    found = chances_at_scores(difficulty, np.arange(6))
+    found = probabilities_at_scores(difficulty, np.arange(6))
     for r in range(6):
         here = score == r
         assert found[r] == pytest.approx(chance[here] @ sheets[here], abs=1e-12)
 
 
-def test_chances_of_a_long_sheet_add_up_to_the_score():
+def test_probabilities_of_a_long_sheet_add_up_to_the_score():
     difficulty = np.random.default_rng(0).normal(0, 1.5, 600)
     scores = SheetShape.of(600, ()).knots(0)
-    assert chances_at_scores(difficulty, scores).sum(axis=1) == pytest.approx(scores, abs=1e-9)
+    assert probabilities_at_scores(difficulty, scores).sum(axis=1) == pytest.approx(
+        scores, abs=1e-9
+    )
     law = score_law(expit(-difficulty[np.newaxis]))
     assert law.sum() == pytest.approx(1)
 
@@ -100,7 +102,7 @@ def test_the_curvature_is_the_covariance_of_answers_given_scores(difficulty):
     for r in range(5):
         here = score == r
         wanted += people[r] * np.cov(sheets[here].T, aweights=chance[here], ddof=0)
-    found = curvature_of(difficulty, knots, chances_at_scores(difficulty, knots), people)
+    found = curvature_of(difficulty, knots, probabilities_at_scores(difficulty, knots), people)
     assert found == pytest.approx(wanted, abs=2e-3)
 
 
@@ -108,7 +110,7 @@ def test_without_noise_it_is_conditional_maximum_likelihood():
     difficulty, right = rasch(6, 800, np.random.default_rng(1))
     fit = fit_totals(totals_of(right), 0.0)
     right_by_score = np.bincount(right.sum(axis=1), minlength=7)
-    expected = right_by_score @ chances_at_scores(fit.difficulty, np.arange(7))
+    expected = right_by_score @ probabilities_at_scores(fit.difficulty, np.arange(7))
     assert expected == pytest.approx(right.sum(axis=0), abs=1e-3)
     assert fit.kept == 1.0
     assert np.abs(fit.difficulty - difficulty).max() < 0.4

@@ -106,7 +106,7 @@ def test_without_noise_it_is_maximum_likelihood(model: TieModel) -> None:
 
     def loss(values: NDArray[np.float64]) -> float:
         gaps = values[PAIRS[0]] - values[PAIRS[1]]
-        likely = (cells * np.log(outcomes_of(model, gaps, values[-1]).chances)).sum()
+        likely = (cells * np.log(outcomes_of(model, gaps, values[-1]).probabilities)).sum()
         return float(-likely + values[:-1].mean() ** 2)
 
     best = minimize(loss, np.append(truth, logit(0.3)), method="BFGS", options={"gtol": 1e-3}).x

@@ -1,4 +1,4 @@
-"""What weights are worth: the invented people, the errors, and the factors of the derivation."""
+"""What weights are worth: the simulated people, the errors, and the factors of the derivation."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hushrank.experiments.xsc.xsc_weighting import (
     ONE_ORDER,
     OWN_ORDERS,
     drawn_epsilon,
-    invented_answers,
     inverse_sqrt_b,
     item_totals,
     kendall_errors,
+    simulated_answers,
 )
 
 M = 10
@@ -20,7 +20,7 @@ FIRST, SECOND = np.triu_indices(M, 1)
 
 
 def totals_of_people(kind: str) -> np.ndarray:
-    answers = invented_answers(kind, M, 4000, np.random.default_rng(1))
+    answers = simulated_answers(kind, M, 4000, np.random.default_rng(1))
     return np.stack([item_totals(2.0 * row - 1, M) for row in answers])
 
 
@@ -28,7 +28,7 @@ def test_own_orders_are_as_steady_as_about_the_cars() -> None:
     totals = totals_of_people(OWN_ORDERS)
     transitive = (np.sort(totals, axis=1) == np.arange(1 - M, M, 2)).all(axis=1)
     assert 1 - transitive.mean() == pytest.approx(0.70, abs=0.03)  # [XSC] section 5.2
-    answers = invented_answers(OWN_ORDERS, M, 4000, np.random.default_rng(1))
+    answers = simulated_answers(OWN_ORDERS, M, 4000, np.random.default_rng(1))
     lead = totals[:, FIRST] - totals[:, SECOND]
     against = (lead != 0) & ((lead > 0) != (answers == 1))
     assert against.mean() == pytest.approx(0.0698, abs=0.006)
@@ -37,7 +37,7 @@ def test_own_orders_are_as_steady_as_about_the_cars() -> None:
 @pytest.mark.parametrize(("kind", "spread"), [(ONE_ORDER, 1.0), (OWN_ORDERS, 2.7)])
 def test_totals_vary_more_where_people_have_orders_of_their_own(kind: str, spread: float) -> None:
     totals = totals_of_people(kind)
-    chance = invented_answers(kind, M, 4000, np.random.default_rng(1)).mean(axis=0)
+    chance = simulated_answers(kind, M, 4000, np.random.default_rng(1)).mean(axis=0)
     alone = 4 * chance * (1 - chance)
     independent = np.bincount(FIRST, alone, M) + np.bincount(SECOND, alone, M)
     assert (totals.var(axis=0) / independent).mean() == pytest.approx(spread, rel=0.1)

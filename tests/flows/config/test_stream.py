@@ -107,7 +107,7 @@ def test_bad_terms_are_refused(stream, says):
         ),
         (
             {"privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 3, "look": 0.02}},
-            "privacy.pilot_query: not with schedule.stream",
+            "privacy.look: not with schedule.stream",
         ),
         (
             {"privacy": {"unit": "user", "epsilon": "inf", "max_contributions": 3}},

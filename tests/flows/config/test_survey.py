@@ -625,13 +625,14 @@ CHANGES_THE_RELEASE = [
     {"privacy.max_contributions": 14},
     {"privacy.per_item_cap": 3},
     {"privacy.distinct_pairs": False},
-    {"privacy.pilot_query": 0.02},
-    {"privacy.pilot_query": 0.03},
+    {"privacy.look": 0.02},
+    {"privacy.look": 0.03},
     {"top_k": 3},
 ]
 
 
-# Of `load(input__paths=["gs://survey/a.csv"])`, as a version without `privacy.pilot_query` computed it.
+# Of `load(input__paths=["gs://survey/a.csv"])`, as a version without `privacy.look` computed
+# it.
 HASH_OF_BEFORE = "1ca0b561db10c0a0f3c5c6d7b0cd8494e13d4e3cc43b919ef003fc92f18c3275"
 
 

@@ -364,7 +364,7 @@ def test_scores_and_exposures(ear: Ear, ties: str, shown: str) -> None:
             assert made.spend.epsilon == EPSILON
 
 
-def chances_of_lists(counts: NDArray[np.int64], scale: float, k: int) -> Vectors:
+def probabilities_of_lists(counts: NDArray[np.int64], scale: float, k: int) -> Vectors:
     """Probability of each list of the k items with the largest noisy counts, ties to the first."""
     n_items, reach = len(counts), math.ceil(25 * scale) + int(np.abs(counts).max())
     values = np.arange(-reach, reach + 1)
@@ -406,7 +406,7 @@ def test_lists_of_the_best(ear: Ear, ties: str) -> None:
             for apart in (0, 6):  # scales between items, by what others say
                 base = np.rint(apart * scale * np.arange(n_items)).astype(np.int64)
                 logs = np.log(
-                    [chances_of_lists(vector_of(each) + base, scale, k) for each in parts]
+                    [probabilities_of_lists(vector_of(each) + base, scale, k) for each in parts]
                 )
                 nobody = np.flatnonzero(~exact.any(axis=1))
                 sides = logs[nobody] if adjacency == "add-remove" else logs

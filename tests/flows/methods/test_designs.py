@@ -110,7 +110,7 @@ class TestAuto:
         }
         for name, variance in expected.items():
             method = METHODS[name]
-            found = method.noise_in_a_pull(method.calibrate(config))
+            found = method.noise_in_net_wins(method.calibrate(config))
             assert found == pytest.approx(variance, rel=0.02), name
 
     def test_it_says_why_and_the_release_records_it(self, survey, command):

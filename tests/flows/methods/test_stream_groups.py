@@ -61,8 +61,10 @@ class Groups:
         cells = np.stack([beats_of(scores) for scores in self.scores])
         cells *= (SHARES / (N * (N - 1) / 2))[:, np.newaxis, np.newaxis]
         cells = cells if self.pairs else cells.sum(axis=-1)
-        chances = np.tile(cells, (NIGHTS, *[1] * cells.ndim))
-        return World(self.mechanism.stream, chances, lambda shown: shown, lambda window: window)
+        probabilities = np.tile(cells, (NIGHTS, *[1] * cells.ndim))
+        return World(
+            self.mechanism.stream, probabilities, lambda shown: shown, lambda window: window
+        )
 
     def concluded(self, shown: Night) -> Conclusion:
         return self.method.conclude(drawn_of(shown), self.mechanism, self.config)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
-from hushrank.flows.methods.counts.streams import invented_night, shown_cells
+from hushrank.flows.methods.counts.streams import shown_cells, simulated_night
 from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.drawn import law_of, text_of_law
@@ -76,15 +76,15 @@ def test_a_night_s_record_says_what_is_shown():
     assert record.noise_variance == stream.law.variance
 
 
-def test_an_invented_night_has_the_noise_of_the_last_one_and_no_release_is_drawn_so():
+def test_an_simulated_night_has_the_noise_of_the_last_one_and_no_release_is_drawn_so():
     mechanism = mechanism_of()
     counts = np.full(20_000, 50)
-    night = invented_night(counts, mechanism, seeded_bits(3))
+    night = simulated_night(counts, mechanism, seeded_bits(3))
     cells = shown_cells(night, mechanism, "counts")
     share = (cells.counts - 50).var() / cells.law.variance
     assert abs(share - 1) < 5 * math.sqrt(2 / len(counts))  # chance below 1e-6
     with pytest.raises(ValueError, match="drawn by draw_night"):
-        invented_night(counts, mechanism, system_bits())
+        simulated_night(counts, mechanism, system_bits())
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 30, 60])

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common import probabilities
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import estimate_of
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.flows.display import show_outcome
 from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of

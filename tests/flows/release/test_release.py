@@ -211,7 +211,7 @@ def test_less_noise_than_the_guarantee_needs_is_refused(law):
 
 
 def test_groups_keep_what_the_ranking_of_all_together_does_not_say():
-    """Where noise drowns the whole, a group may still have chances to be the best."""
+    """Where noise drowns the whole, a group may still have probabilities to be the best."""
     release = make_release()
     said = tuple(replace(line, p_best=0.25) for line in release.ranking)
     unsaid = tuple(replace(line, p_best=None) for line in release.ranking)
@@ -224,8 +224,8 @@ def test_groups_keep_what_the_ranking_of_all_together_does_not_say():
     assert [line["p_best"] for line in document["groups"][0]["ranking"]] == [0.25] * len(said)
     assert Release.model_validate(document).to_json() == grouped.to_json()
     header, *rows = csv.reader(io.StringIO(ranking_csv(grouped)))
-    chances = [row[header.index("p_best")] for row in rows]
-    assert chances == [""] * len(said) + ["0.250000"] * len(said)
+    probabilities = [row[header.index("p_best")] for row in rows]
+    assert probabilities == [""] * len(said) + ["0.250000"] * len(said)
     (table,) = re.findall(r'<table class="brief">.*?</table>', render_report(grouped), re.DOTALL)
     head, *lines = table.split("<tr")[1:]
     assert {line.count("<td>") for line in lines} == {head.count("<th ")}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.estimate import estimate_of
+from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.flows.release.boards import RankedItem, better_lines
 from hushrank.flows.release.history import SCHEMA, ranking_table
 from hushrank.flows.release.publish import ranking_csv

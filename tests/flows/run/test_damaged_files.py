@@ -115,7 +115,7 @@ def test_any_flipped_bit_of_a_result_is_no_arrays_or_arrays():
                 continue
 
 
-def test_a_damaged_witness_may_be_a_folder(survey, command):
+def test_a_damaged_checkpoint_may_be_a_folder(survey, command):
     assert command("run", survey.config, "--direct")[0] == 0
     replace_by_folder(survey.work / "ledgers.json")
     survey.set(privacy__epsilon=1.0, output="second")

@@ -326,8 +326,10 @@ def test_a_look_stops_by_the_noisy_votes_alone(unit: str, monkeypatch: pytest.Mo
     assert (stopped == (seen[:, 1] - seen[:, 0] >= apart)).all()
     assert all(bool(each.arrays) != each.stopped for each in found)
     values = np.arange(-math.ceil(60 * law.scale), math.ceil(60 * law.scale) + 1)
-    chances = discrete_laplace_pmf(law.scale)(values)
-    chance = (1 + float(chances @ chances)) / 2  # of a difference of two that is 0 or more
+    probabilities = discrete_laplace_pmf(law.scale)(values)
+    chance = (
+        1 + float(probabilities @ probabilities)
+    ) / 2  # of a difference of two that is 0 or more
     stops = int(stopped.sum())
     assert binomial_p_value(stops, DRAWS, chance) > FALSE_POSITIVE_RATE
     for wrong in (0, DRAWS):  # by the exact votes, all stop or none

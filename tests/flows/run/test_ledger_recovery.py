@@ -228,7 +228,7 @@ def test_a_removed_length_is_recovered(survey, command):
     assert events(survey).count("accept") == 1
 
 
-def test_a_damaged_witness_is_one_sentence(survey, command):
+def test_a_damaged_checkpoint_is_one_sentence(survey, command):
     command("run", survey.config, "--direct")
     (survey.work / "ledgers.json").write_text("{")
     code, printed = command("validate", survey.config)
@@ -442,7 +442,7 @@ def spoiled(survey, how: str) -> None:
         Path(f"{survey.ledger}.runs").write_text("")
     elif how == "folder":
         survey.work.chmod(0o755)
-    elif how == "witness":
+    elif how == "checkpoint":
         (survey.work / "ledgers.json").write_text("[")
 
 
@@ -455,7 +455,7 @@ SPOILED = {
     "lock": "ledger.jsonl.lock: Is a directory)",
     "locks of runs": "the lock of this run cannot be made",
     "folder": "is open to other users",
-    "witness": "is damaged. It says how far the ledger was",
+    "checkpoint": "is damaged. It says how far the ledger was",
 }
 
 

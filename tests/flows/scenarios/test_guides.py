@@ -1,7 +1,7 @@
 """Guides for each kind of log, from the file to the report: their commands are run.
 
-The logs are invented, with the columns and words of real ones. Noise decides the rows of a ranking,
-so of these only the form is compared.
+The logs are simulated, with the columns and words of real ones. Noise decides the rows of a
+ranking, so of these only the form is compared.
 """
 
 from __future__ import annotations

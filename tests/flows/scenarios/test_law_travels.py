@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrank.estimation.common import central_noise
-from hushrank.estimation.common import pilot_query
+from hushrank.estimation.common import central_noise, pilot_query
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import measurements, sheet_totals

@@ -211,13 +211,13 @@ def test_a_seeded_run_stops_as_well_and_counts_nothing(worded, command):
     ("changes", "told"),
     [
         ({"privacy": {"unit": "user", "rho": 0.1, "noise": "gaussian", "max_contributions": 6,
-                      "look": 0.02}}, "privacy.pilot_query: takes a share of epsilon"),
-        ({"privacy__look": 0.7}, "privacy.pilot_query"),
-        ({"privacy__look": 0.0}, "privacy.pilot_query"),
+                      "look": 0.02}}, "privacy.look: takes a share of epsilon"),
+        ({"privacy__look": 0.7}, "privacy.look"),
+        ({"privacy__look": 0.0}, "privacy.look"),
         ({"privacy": {"unit": "comparison", "epsilon": 1.0, "look": {"share": 0.1, "people": 9}}},
-         "privacy.pilot_query.people: counts people, so it needs unit: user"),
+         "privacy.look.people: counts people, so it needs unit: user"),
         ({"privacy": {"unit": "local", "epsilon": 1.0, "look": 0.02}, "method": "debiased-rr",
-          "input__ties": "random", "input__design": None}, "privacy.pilot_query: has no meaning"),
+          "input__ties": "random", "input__design": None}, "privacy.look: has no meaning"),
     ],
 )  # fmt: skip
 def test_where_there_can_be_no_look_it_is_refused(survey, command, changes, told):
@@ -324,7 +324,7 @@ def test_a_job_without_a_pilot_query_says_so_in_one_line(worded, command):
     for words in (("validate",), ("run", "--direct")):
         code, printed = command(words[0], worded.config, *words[1:])
         assert code == 0, printed
-        assert printed.count("This job has no pilot query (privacy.pilot_query)") == 1
+        assert printed.count("This job has no pilot query (privacy.look)") == 1
 
 
 def test_validate_says_which_numbers_a_column_of_outcomes_may_hold(survey, command):

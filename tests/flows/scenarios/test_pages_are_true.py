@@ -1,6 +1,6 @@
 """What README and getting started show is what the program prints: their commands are run.
 
-The students are invented: as many as on the page, with the same cities and nearly the same shares.
+The students are simulated: as many as on the page, with the same cities and nearly the same shares.
 Noise changes numbers and the order of cities that are close, so both are taken out before lines are
 compared; every other word has to be as on the page.
 """

@@ -83,10 +83,12 @@ def votes_of(form: str, rows: list[str], folder: Path, window: Window | None = N
                 each.append(kind.votes_against(read.timeless, split))
             for found in each:
                 tally.update(found.tally)
-                for place, parcel in kind.pack([found.rows], 3, None) if kind.meets_owners else ():
-                    waiting[place].append(parcel)
-    for parcels in waiting.values():
-        for bounded in kind.bound(parcels, None):
+                for place, shuffle_block in (
+                    kind.pack([found.rows], 3, None) if kind.meets_owners else ()
+                ):
+                    waiting[place].append(shuffle_block)
+    for shuffle_blocks in waiting.values():
+        for bounded in kind.bound(shuffle_blocks, None):
             tally.update(bounded.tally)
     return np.array([tally["people_fit"], tally["people_unfit"]])
 

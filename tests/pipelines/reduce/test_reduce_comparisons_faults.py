@@ -67,8 +67,8 @@ def test_a_full_disk_while_rows_wait_stops_the_run_and_leaves_nothing(
 def test_rows_that_the_engine_loses_or_repeats_on_their_way_are_missed(
     tmp_path, one_file, monkeypatch, times
 ):
-    def unreliable(parcels, spill, most):
-        *others, last = unpack(parcels, spill, most)
+    def unreliable(shuffle_blocks, spill, most):
+        *others, last = unpack(shuffle_blocks, spill, most)
         return [*others, *[last] * times]
 
     monkeypatch.setattr(reduce_comparisons, "unpack", unreliable)

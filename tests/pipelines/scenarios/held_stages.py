@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushrank.pipelines.reduce.kind import Parcels
+from hushrank.pipelines.reduce.kind import ShuffleBlocks
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.comparisons.aggregate import WinCountsFn
@@ -66,14 +66,14 @@ class HeldKind(ComparisonsKind):
         super().__init__(job)
         self._gates = gates
 
-    def pack(self, rows: list[Any], partitions: Any, spill: Any) -> Parcels:
+    def pack(self, rows: list[Any], partitions: Any, spill: Any) -> ShuffleBlocks:
         """Bad rows are set aside by now; good ones are not sent yet."""
         self._gates.come(READ)
         return super().pack(rows, partitions, spill)
 
-    def bound(self, parcels: Iterable[Any], spill: Any) -> Iterator[Any]:
+    def bound(self, shuffle_blocks: Iterable[Any], spill: Any) -> Iterator[Any]:
         """Some of what is counted has left."""
-        yield from super().bound(parcels, spill)
+        yield from super().bound(shuffle_blocks, spill)
         self._gates.come(BOUND)
 
     def combine(self) -> WinCountsFn:

@@ -110,7 +110,8 @@ def write_heavy(folder: Path) -> None:
 
 @pytest.mark.soak
 def test_a_heavy_person_takes_no_more_memory_in_workers_than_others(flink, tmp_path):
-    """A worker that read the 65 MB of a partition at once would take 470 MB, not 390. A parcel with
+    """A worker that read the 65 MB of a partition at once would take 470 MB, not 390. A shuffle
+    block with
     all of them would not even fit into a task manager's buffer for sorting: the job would fail."""
     write_heavy(tmp_path / "in")
     here, there = (

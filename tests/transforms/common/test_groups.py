@@ -15,7 +15,7 @@ from hushrank.transforms.common.groups import OUTSIDE, Groups
 from hushrank.transforms.common.schema import ComparisonColumns, InputError, Ties, check_schema
 from hushrank.transforms.comparisons.aggregate import PairCountsFn, WinCountsFn
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.heavy_users import bound_crowded
+from hushrank.transforms.comparisons.heavy_users import bound_heavy_users
 from hushrank.transforms.comparisons.shuffle import Carried, own
 
 HASH = KeyedHash(bytes(range(32)))
@@ -109,7 +109,7 @@ def test_bounds_hold_across_groups_and_large_buckets_give_the_same() -> None:
         assert len(kept) == 3 * 4
         if distinct:  # 4 pairs: one row on each, whatever its group
             assert np.bincount(kept.right).tolist()[1:] == [3] * 4
-        parts = bound_crowded(lambda: [owned], len(owned), limits, HASH, 50)
+        parts = bound_heavy_users(lambda: [owned], len(owned), limits, HASH, 50)
         again = [part.kept for part in parts]
         cells = [
             sorted(zip(each.right.tolist(), each.group.tolist(), strict=True)) for each in again

@@ -16,7 +16,13 @@ from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, own, pack, unpack
+from hushrank.transforms.comparisons.shuffle import (
+    OwnedShuffleBlock,
+    Partitioning,
+    own,
+    pack,
+    unpack,
+)
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value, uniform_p_value
 from tests.strategies import comparison_logs
 
@@ -117,13 +123,13 @@ def test_what_is_kept_does_not_depend_on_order_shards_or_other_users(log, most, 
     assert as_rows(bounded(shuffled, bounds).kept) == whole
 
     cut = random.randint(0, len(log))
-    parcels: dict[int, list[OwnedParcel]] = {}
+    shuffle_blocks: dict[int, list[OwnedShuffleBlock]] = {}
     for part in (shuffled[:cut], shuffled[cut:]):
-        for partition, parcel in pack(owned(part, bounds), Partitioning(1, 1), None):
-            parcels.setdefault(partition, []).append(parcel)
+        for partition, shuffle_block in pack(owned(part, bounds), Partitioning(1, 1), None):
+            shuffle_blocks.setdefault(partition, []).append(shuffle_block)
     parts = [
         as_rows(bound_bucket(bucket.rows(), bounds, KeyedHash(KEY)).kept)
-        for mine in parcels.values()
+        for mine in shuffle_blocks.values()
         for bucket in unpack(mine, None)
     ]
     assert sum(parts, Counter()) == whole

@@ -13,7 +13,7 @@ from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, count_rows
-from hushrank.transforms.comparisons.heavy_users import bound_crowded
+from hushrank.transforms.comparisons.heavy_users import bound_heavy_users
 from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, own
 
 N_ITEMS, Q = 4, 2
@@ -92,8 +92,8 @@ def test_nobody_has_more_rows_than_the_bound_and_the_choice_is_by_content() -> N
     assert len(kept) == 25 * 3
     shuffled = rows.take(np.random.default_rng(3).permutation(2_000))
     assert contents(bound_bucket(owned(shuffled), bounds, HASH).kept) == contents(kept)
-    crowded = bound_crowded(lambda: [owned(shuffled)], 2_000, bounds, HASH, 100)
-    assert sum((contents(part.kept) for part in crowded), Counter()) == contents(kept)
+    heavy_users = bound_heavy_users(lambda: [owned(shuffled)], 2_000, bounds, HASH, 100)
+    assert sum((contents(part.kept) for part in heavy_users), Counter()) == contents(kept)
 
 
 def test_which_row_is_kept_depends_on_its_covariates() -> None:

@@ -1,4 +1,4 @@
-"""Parcels carry every row once, to the one bucket of its owner, in memory or through a file."""
+"""Shuffle blocks carry every row once, to its owner's bucket, in memory or through a file."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def as_rows(parts: list[OwnedRows]) -> Counter:
 
 
 def met(made: list[OwnedRows], partitioning: Partitioning, spill: SpillFile | None):
-    """Buckets of rows, after every parcel was sent as bytes."""
+    """Buckets of rows, after every shuffle block was sent as bytes."""
     partitions: dict[int, list] = {}
     for rows in made:
-        for partition, parcel in pack(rows, partitioning, spill):
-            sent = pickle.loads(pickle.dumps(parcel))
+        for partition, shuffle_block in pack(rows, partitioning, spill):
+            sent = pickle.loads(pickle.dumps(shuffle_block))
             partitions.setdefault(partition, []).append(sent)
     return [bucket.rows() for mine in partitions.values() for bucket in unpack(mine, spill)]
 
@@ -66,20 +66,20 @@ def test_all_rows_of_an_owner_meet_and_no_row_is_lost_or_doubled(made, partition
         assert len(set.union(*bucket_of)) == len(buckets)
 
 
-def test_a_parcel_in_memory_keeps_no_other_in_memory():
+def test_a_shuffle_block_in_memory_keeps_no_other_in_memory():
     owners = np.arange(64, dtype=np.uint64) << np.uint64(58)
     rows = OwnedRows(np.stack([owners, owners, owners]))
-    for _, parcel in pack(rows, Partitioning(4, 1), None):
-        assert parcel.content.shape == (3, 4)
-        assert parcel.content.base is None
+    for _, shuffle_block in pack(rows, Partitioning(4, 1), None):
+        assert shuffle_block.content.shape == (3, 4)
+        assert shuffle_block.content.base is None
 
 
-def test_a_parcel_in_a_file_needs_the_file():
+def test_a_shuffle_block_in_a_file_needs_the_file():
     rows = OwnedRows(np.zeros((3, 2), np.uint64))
     with tempfile.TemporaryFile() as file:
-        ((_, parcel),) = pack(rows, Partitioning(0, 0), SpillFile(file.fileno()))
+        ((_, shuffle_block),) = pack(rows, Partitioning(0, 0), SpillFile(file.fileno()))
         with pytest.raises(ValueError, match="in a spill file, and none is given"):
-            list(unpack([parcel], None))
+            list(unpack([shuffle_block], None))
 
 
 @pytest.mark.parametrize(

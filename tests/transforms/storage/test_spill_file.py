@@ -83,12 +83,12 @@ def test_reading_past_the_end_is_an_error(spill):
 
 def test_a_blob_waits_in_the_file_or_travels(spill):
     blobs = [bytes(range(16)), bytes(8)]
-    parcels = [park(blob, spill) for blob in blobs]
-    assert not any(isinstance(parcel, bytes) for parcel in parcels)
-    assert [fetch(parcel, spill) for parcel in parcels] == blobs
+    shuffle_blocks = [park(blob, spill) for blob in blobs]
+    assert not any(isinstance(shuffle_block, bytes) for shuffle_block in shuffle_blocks)
+    assert [fetch(shuffle_block, spill) for shuffle_block in shuffle_blocks] == blobs
     assert fetch(park(blobs[0], None), None) == blobs[0]
     with pytest.raises(ValueError, match="none is given"):
-        fetch(parcels[0], None)
+        fetch(shuffle_blocks[0], None)
 
 
 def test_memory_alone_is_used_up_to_its_end_and_no_further():

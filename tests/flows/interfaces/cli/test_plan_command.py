@@ -49,7 +49,7 @@ def test_an_epsilon_of_a_person_is_divided(command):
 
 
 def test_so_many_people_reach_the_target(command):
-    """Mean largest error of 40 invented surveys of the planned size: within 10 % of the target."""
+    """Mean largest error of 40 simulated surveys of the planned size: within 10 % of the target."""
     n_items, target, epsilon = 6, 0.1, 1.0
     pairs = [(i, j) for i in range(n_items) for j in range(i + 1, n_items)]
     printed = command("plan", "--items", 6, "--answers", 15, "--epsilon", epsilon)[1]

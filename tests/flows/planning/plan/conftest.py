@@ -8,6 +8,6 @@ from hushrank.flows.planning.plan import survey as planned_surveys
 
 
 @pytest.fixture(autouse=True)
-def few_invented_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan invents as few surveys of small jobs as of large ones: 12, not 120."""
+def few_simulated_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan simulates as few surveys of small jobs as of large ones: 12, not 120."""
     monkeypatch.setattr(planned_surveys, "MOST", planned_surveys.FEWEST)

@@ -1,4 +1,4 @@
-"""Plans of surveys that are not balanced: what is invented, who is compared, what is taken."""
+"""Plans of surveys that are not balanced: what is simulated, who is compared, what is taken."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write_exposures(survey, exposures: dict[str, object]):
         ("any", "and items of similar strength are compared more often.", "noisy-pairs"),
     ],
 )
-def test_the_stated_design_is_invented_and_auto_chooses_for_it(
+def test_the_stated_design_is_simulated_and_auto_chooses_for_it(
     arena, command, design, said, method
 ):
     printed = plan(command, arena.set(input__design=design), "--people", 500)
@@ -109,7 +109,7 @@ def test_shares_of_privatised_answers_are_for_balanced_designs(arena):
     assert set(balanced) == {*unbalanced, "rr-counts"}
 
 
-def test_exposures_from_a_public_column_are_those_of_the_invented_survey(arena, command):
+def test_exposures_from_a_public_column_are_those_of_the_simulated_survey(arena, command):
     shown = {str(item): 10.0 if item < 2 else 3.0 for item in range(12)}
     path = write_exposures(arena, shown)
     printed = plan(command, arena, "--people", 500, "--exposures", path)

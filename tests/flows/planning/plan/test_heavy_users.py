@@ -67,7 +67,7 @@ def test_the_text_tells_what_to_do(survey):
     )
 
 
-def test_invented_surveys_follow_the_activity_and_gain_what_is_said(survey):
+def test_simulated_surveys_follow_the_activity_and_gain_what_is_said(survey):
     activity = ((4, 0.7), (60, 0.3))
     world = World(replicates=12, activity=activity)
     setting = Setting(method="noisy-pairs", epsilon=1.0, people=1_000, answers=4)

@@ -119,4 +119,4 @@ def test_rankings_have_no_design(survey, command):
     assert "simulated: 50 people with 1 ranking each" in printed
     code, printed = command("plan", survey.config, "--people", 10**9, "--anyway")
     assert code == 2
-    assert "to invent rankings of this length" in printed
+    assert "to simulate rankings of this length" in printed

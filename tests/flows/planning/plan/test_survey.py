@@ -161,7 +161,7 @@ def test_a_test_is_planned(survey):
     ],
 )
 def test_formula_and_simulation_agree_where_items_are_alike(survey, make, method, epsilon, people):
-    """The mean squared error of 60 invented surveys of equal items, within its chance."""
+    """The mean squared error of 60 simulated surveys of equal items, within its chance."""
     config = plan_config(make(survey).set(method=method).config)
     setting = Setting(method=method, epsilon=epsilon, people=people, answers=6)
     world = World(spread=0.02, replicates=60)
@@ -223,7 +223,7 @@ def test_the_method_is_the_best_or_the_plainest_of_equals(survey):
         ({}, ("--people", 9, "--answers", 3), "--answers and --per-user apply only without"),
         ({}, ("--people", 9, "--spread", -1), "--spread must be from 0 to 1000, got -1.0"),
         ({}, ("--people", 9, "--plot", "plan.pdf"), "--plot plan.pdf: must end in .svg or .png"),
-        ({"items": {"count": 3001}}, ("--people", 9), "items must be at most 3000 to invent a"),
+        ({"items": {"count": 3001}}, ("--people", 9), "items must be at most 3000 to simulate a"),
         ({"method": "nonsense"}, ("--people", 9), "method"),
     ],
 )

@@ -11,7 +11,7 @@ from hushrank.flows.planning.propose.columns import (
     items_seen,
 )
 from hushrank.flows.planning.propose.names import TIES
-from hushrank.flows.planning.propose.people import Sureness
+from hushrank.flows.planning.propose.people import Confidence
 
 ROW = {"a": "London", "b": "Paris"}
 
@@ -29,7 +29,7 @@ def test_the_names_of_the_real_data():
     roles = {"user": "user", "left": "item_i", "right": "item_j", "outcome": "outcome"}
     assert found.known() == roles
     assert found.unknown() == []
-    assert (found.user.sureness, found.user.doubt) == (Sureness.NAMED, None)
+    assert (found.user.confidence, found.user.doubt) == (Confidence.NAMED, None)
 
 
 def test_the_analysts_file():
@@ -49,7 +49,7 @@ def test_the_analysts_file():
 )
 def test_a_person_has_many_names(column):
     found = guess_columns([column, "a", "b"], []).user
-    assert (found.column, found.sureness) == (column, Sureness.NAMED)
+    assert (found.column, found.confidence) == (column, Confidence.NAMED)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_a_person_has_many_names(column):
 )
 def test_a_session_is_no_person_and_its_doubt_is_said(column):
     found = guess_columns([column, "a", "b"], []).user
-    assert (found.column, found.sureness) == (column, Sureness.GROUP)
+    assert (found.column, found.confidence) == (column, Confidence.GROUP)
     assert "a person with several of them is protected in each alone" in found.doubt
 
 
 def test_an_id_is_a_person_s_only_if_one_has_several_rows():
     rows = [ROW | {"id": number, "choice": "Paris"} for number in (1, 1, 2)]
     found = guess_columns(list(rows[0]), rows).user
-    assert (found.column, found.sureness) == ("id", Sureness.NUMBERED)
+    assert (found.column, found.confidence) == ("id", Confidence.NUMBERED)
     assert "if every row has its own, people are not protected" in found.doubt
     assert guess_columns(list(rows[0]), rows[1:]).user is None
 
@@ -72,7 +72,7 @@ def test_an_id_is_a_person_s_only_if_one_has_several_rows():
 def test_the_last_column_is_the_person_s_where_all_others_have_a_role():
     rows = [ROW | {"who": 1, "choice": "Paris"}]
     found = guess_columns(list(rows[0]), rows).user
-    assert (found.column, found.sureness) == ("who", Sureness.LEFT_OVER)
+    assert (found.column, found.confidence) == ("who", Confidence.LEFT_OVER)
     assert found.doubt.startswith("a guess, because no other column is left")
     for more in ({"when": 3}, {"choice": "?"}):  # another is left; the result is not known
         assert guess_columns(list(rows[0] | more), [rows[0] | more]).user is None

@@ -1,6 +1,6 @@
 """Every shape of log that people have, from `init` to a ranking, with no line changed by hand.
 
-The rows are invented, the names of columns and the words are those of real files. Only lines that
+The rows are simulated, the names of columns and the words are those of real files. Only lines that
 are marked CHOOSE are filled in; no row may be set aside, and the best item must come out first.
 """
 

@@ -110,11 +110,13 @@ def test_points_are_a_question_and_leaving_their_item_out_loses_nobody(command):
 def test_points_of_a_log_are_a_question(command, seen):
     """Of q3 one answer in three is 2 points: excluded, it seems harder than q2, and is easier."""
     random = np.random.default_rng(5)
-    chances = {"q1": 0.3, "q2": 0.55, "q3": 0.8}
+    probabilities = {"q1": 0.3, "q2": 0.55, "q3": 0.8}
     rows = [
         {"person": person, "item": item, "score": int(right) * (1 + (item == "q3" and person % 2))}
         for person in range(900)
-        for item, right in zip(chances, random.random(3) < [*chances.values()], strict=True)
+        for item, right in zip(
+            probabilities, random.random(3) < [*probabilities.values()], strict=True
+        )
     ]
     first = [{"person": 900, "item": item, "score": 2 * seen} for item in ("q3", "q2")]
     write_csv(Path("log.csv"), [*first, {"person": 900, "item": "q1", "score": 0}, *rows])

@@ -16,10 +16,10 @@ from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.heavy_users import bound_crowded
+from hushrank.transforms.comparisons.heavy_users import bound_heavy_users
 from hushrank.transforms.comparisons.shuffle import (
-    OwnedParcel,
     OwnedRows,
+    OwnedShuffleBlock,
     Partitioning,
     own,
     pack,
@@ -92,7 +92,7 @@ def in_shares(bucket: OwnedRows, bounds: Bounds, rows_at_once: int, piece: int):
             yield OwnedRows(bucket.words[:, start : start + piece])
 
     kept, places, tally = Counter(), Counter(), Counter()
-    for part in bound_crowded(pieces, len(bucket), bounds, KeyedHash(KEY), rows_at_once):
+    for part in bound_heavy_users(pieces, len(bucket), bounds, KeyedHash(KEY), rows_at_once):
         kept += as_rows(part.kept)
         if len(part.conflicts):
             places.update(part.conflicts.place.tolist())
@@ -144,13 +144,13 @@ def test_a_partition_above_the_limit_is_read_piece_by_piece_and_is_the_same(spil
     made = [OwnedRows(rng.integers(0, 2**63, (6, 400), dtype=np.uint64) * 2) for _ in range(3)]
     with tempfile.TemporaryFile() as file:
         spill = SpillFile(file.fileno()) if spilled else None
-        partitions: dict[int, list[OwnedParcel]] = {}
+        partitions: dict[int, list[OwnedShuffleBlock]] = {}
         for rows in made:
-            for partition, parcel in pack(rows, Partitioning(1, 3), spill):
-                partitions.setdefault(partition, []).append(parcel)
-        for parcels in partitions.values():
-            at_once = list(unpack(parcels, spill, 10_000))
-            in_pieces = list(unpack(parcels, spill, 1))
+            for partition, shuffle_block in pack(rows, Partitioning(1, 3), spill):
+                partitions.setdefault(partition, []).append(shuffle_block)
+        for shuffle_blocks in partitions.values():
+            at_once = list(unpack(shuffle_blocks, spill, 10_000))
+            in_pieces = list(unpack(shuffle_blocks, spill, 1))
             for one, other in zip(at_once, in_pieces, strict=True):
                 assert one.n_rows == other.n_rows == len(one.rows())
                 assert (one.rows().words == other.rows().words).all()

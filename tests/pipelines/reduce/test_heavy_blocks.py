@@ -23,8 +23,8 @@ from hushrank.pipelines.reduce.reduce import SMALL_BYTES, TIMES, lightened
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.shuffle import (
-    OwnedParcel,
     OwnedRows,
+    OwnedShuffleBlock,
     Partitioning,
     pack,
     unpack,
@@ -82,11 +82,11 @@ class Travelled:
     """To where a partition is bounded.
 
     Attributes:
-        n_parcels: all of the partition.
+        n_shuffle blocks: all of the partition.
         n_bytes: of rows inside them.
     """
 
-    n_parcels: int
+    n_shuffle_blocks: int
     n_bytes: int
 
 
@@ -97,17 +97,19 @@ def travelled(monkeypatch: pytest.MonkeyPatch) -> list[Travelled]:
     process = reduce._Bound.process
 
     def watched(self: Any, element: Any) -> Any:
-        partition, parcels = element
-        parcels = list(parcels)
-        found.append(Travelled(len(parcels), sum(map(bytes_in, parcels))))
-        return process(self, (partition, parcels))
+        partition, shuffle_blocks = element
+        shuffle_blocks = list(shuffle_blocks)
+        found.append(Travelled(len(shuffle_blocks), sum(map(bytes_in, shuffle_blocks))))
+        return process(self, (partition, shuffle_blocks))
 
     monkeypatch.setattr(reduce._Bound, "process", watched)
     return found
 
 
-def bytes_in(parcel: Any) -> int:
-    content = parcel.content if isinstance(parcel, OwnedParcel) else parcel[1]
+def bytes_in(shuffle_block: Any) -> int:
+    content = (
+        shuffle_block.content if isinstance(shuffle_block, OwnedShuffleBlock) else shuffle_block[1]
+    )
     if isinstance(content, np.ndarray):
         return content.nbytes
     return len(content) if isinstance(content, bytes) else 0
@@ -146,7 +148,7 @@ def test_rows_of_a_heavy_person_do_not_travel_and_results_are_the_same(
     n_partitions = rules.number_of(rules.partitions(sum(split.rows for split in rules.splits())))
     assert n_partitions > 2 * TIMES
     for each in travelled:
-        assert each.n_bytes <= TIMES * total / n_partitions + each.n_parcels * MOST_SMALL
+        assert each.n_bytes <= TIMES * total / n_partitions + each.n_shuffle_blocks * MOST_SMALL
 
 
 @settings(max_examples=30, deadline=None)
@@ -156,13 +158,17 @@ def test_rows_of_a_heavy_person_do_not_travel_and_results_are_the_same(
 )
 def test_every_row_is_there_once_and_the_rest_is_fair(sizes: list[int], n_partitions: int) -> None:
     blobs = [bytes(8 * size) for size in sizes]
-    parcels = [(number, (size, blobs[number])) for number, size in enumerate(sizes)]
+    shuffle_blocks = [(number, (size, blobs[number])) for number, size in enumerate(sizes)]
     with tempfile.TemporaryDirectory() as place:
         folder = SpillFolder(place)
-        light = list(lightened(parcels, n_partitions, folder))
+        light = list(lightened(shuffle_blocks, n_partitions, folder))
         assert [(number, size) for number, (size, _) in light] == list(enumerate(sizes))
-        assert [fetch(parcel, folder) for _, (_, parcel) in light] == blobs
-        inside = [len(parcel) for _, (_, parcel) in light if isinstance(parcel, bytes)]
+        assert [fetch(shuffle_block, folder) for _, (_, shuffle_block) in light] == blobs
+        inside = [
+            len(shuffle_block)
+            for _, (_, shuffle_block) in light
+            if isinstance(shuffle_block, bytes)
+        ]
         fair = TIMES * 8 * sum(sizes) / n_partitions + SMALL_BYTES
         assert all(size <= fair for size in inside)
         heavy = [8 * size for size in sizes if 8 * size > fair]
@@ -176,11 +182,13 @@ def test_rows_of_several_buckets_come_back_in_pieces_and_at_once(tmp_path: Path)
     rows, partitioning, folder = OwnedRows(words), Partitioning(2, 2), SpillFolder(str(tmp_path))
     packed = list(pack(rows, partitioning, None))
     light = list(lightened(packed, 4, folder))
-    assert sum(isinstance(parcel.content, tuple) for _, parcel in light) == 1
+    assert sum(isinstance(shuffle_block.content, tuple) for _, shuffle_block in light) == 1
     for rows_at_once in (1, 1 << 20):
-        for (_, whole), (_, parcel) in zip(packed, light, strict=True):
+        for (_, whole), (_, shuffle_block) in zip(packed, light, strict=True):
             expected = [bucket.rows().words for bucket in unpack([whole], None)]
-            found = [bucket.rows().words for bucket in unpack([parcel], folder, rows_at_once)]
+            found = [
+                bucket.rows().words for bucket in unpack([shuffle_block], folder, rows_at_once)
+            ]
             for one, other in zip(expected, found, strict=True):
                 np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="in a file already"):
