@@ -24,11 +24,11 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.common.pooling import Evidence, pool
-from hushrank.estimation.comparisons.net_wins import fit_pulls
+from hushrank.estimation.comparisons.net_wins import fit_net_wins
 from hushrank.estimation.comparisons.noisy_counts import evidence_of_win_counts, rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs, rank_noisy_pairs
 from hushrank.estimation.comparisons.win_loss import (
-    _pulls,
+    _net_wins,
     evidence_of_win_loss,
     exposures_of,
     rank_by_win_loss,
@@ -97,7 +97,7 @@ class WinLoss(WinShares):
 
     def alone(self, counts, law):
         """The scores of `rank_by_win_loss`, without its ranks, which take most of its time."""
-        return fit_pulls(_pulls(counts, law, exposures_of(counts, law), LOGISTIC))
+        return fit_net_wins(_net_wins(counts, law, exposures_of(counts, law), LOGISTIC))
 
     def evidence(self, noisy, law):
         return [evidence_of_win_loss(each, law) for each in noisy]
