@@ -4136,6 +4136,7 @@ def density_bounds(x: Fraction) -> Bounds:
     return down(low / sqrt_bounds(2 * PI[1])[1]), up(high / sqrt_bounds(2 * PI[0])[0])
 
 
+@functools.lru_cache(1024)
 def tail_bounds(x: Fraction) -> Bounds:
     """Of P(normal > x) = 1/2 - density(x) (x + x^3 / 3 + x^5 / (3 5) + ...), which falls in x."""
     if x < 0:

@@ -36,6 +36,7 @@ from hushrank.estimation.comparisons.win_loss import (
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 from tests.statistics import FALSE_POSITIVE_RATE
 
 SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
@@ -167,12 +168,14 @@ def tried(
             wins = np.zeros((N, N), np.int64)
             wins[pairs], wins.T[pairs] = won, asked - won
             noisy.append(way.noisy(wins, calibration, bits))
-        whole = way.whole(noisy, law_of_sum(calibration.law, len(shares)))
-        found = pool(way.evidence(noisy, calibration.law), whole, **way.limits).estimates
+        with scores_alone():
+            whole = way.whole(noisy, law_of_sum(calibration.law, len(shares)))
+            found = pool(way.evidence(noisy, calibration.law), whole, **way.limits).estimates
         wanted = np.array([way.estimand(truth) for truth in truths])
         ways = {"pooled": [each.scores for each in found], "whole": [whole] * len(shares)}
         if alone:
-            ways["alone"] = [way.alone(each, calibration.law) for each in noisy]
+            with scores_alone():
+                ways["alone"] = [way.alone(each, calibration.law) for each in noisy]
         for name, scores in ways.items():
             seen.errors.setdefault(name, []).append(np.mean(np.square(scores - wanted), axis=1))
         held = np.array(
