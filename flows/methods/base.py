@@ -25,6 +25,7 @@ from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.sheet_report import BookletRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
@@ -90,6 +91,7 @@ class Conclusion:
         effects: of covariates; None where there are none.
         boards: rankings of groups; empty: there are none.
         ties: how often items tie; None where the job does not model that.
+        test: reliability and abilities by raw score, of each booklet; None where they are not told.
     """
 
     estimate: Estimate
@@ -100,6 +102,7 @@ class Conclusion:
     effects: tuple[Effect, ...] | None = None
     boards: tuple[Board, ...] = ()
     ties: TieRecord | None = None
+    test: tuple[BookletRecord, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
