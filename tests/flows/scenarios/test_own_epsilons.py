@@ -1,0 +1,103 @@
+"""Rankings and tests whose people chose their own epsilon, from the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from tests.flows.conftest import Survey
+from tests.flows.scenarios.test_rankings import BEST_FIRST, NAMES, PEOPLE, ballots, run
+from tests.flows.scenarios.test_rankings import true_rankings as rankings_of
+
+__all__ = ["ballots"]  # the fixture
+CHOSEN = np.resize([1.0, 2.0, 4.0, 8.0, 3.0], PEOPLE)  # 3 is no level, and counts as 2.828
+LEVELS = {1.0: 600, 2.0: 600, 2.828: 600, 4.0: 600, 8.0: 600}
+LISTS = {"kind": "rankings", "paths": ["lists.parquet"], "layout": "list",
+         "columns": {"ranking": "ranking", "epsilon": "epsilon"}}  # fmt: skip
+
+
+@pytest.fixture
+def lists(ballots: Survey) -> Survey:
+    orders = rankings_of()
+    table = {"ranking": [[NAMES[item] for item in row] for row in orders], "epsilon": CHOSEN}
+    pq.write_table(pa.table(table), ballots.folder / "lists.parquet")
+    return ballots.set(input=LISTS, privacy=privacy("random-pairs"), method="borda")
+
+
+def privacy(mechanism: str, **more: Any) -> dict[str, Any]:
+    return {"unit": "local", "mechanism": mechanism, "epsilon_range": [1, 8], **more}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "method"),
+    [("random-pairs", "borda"), ("mallows", "kemeny"), ("auto", "bradley-terry")],
+)
+def test_everybody_counts_at_their_own_epsilon(lists, command, mechanism, method):
+    lists.set(privacy=privacy(mechanism), method=method)
+    release, printed = run(lists, command)
+    assert [line["item"] for line in release["ranking"]] == BEST_FIRST
+    found = release["released"]
+    assert {each["epsilon"]: sum(each["rankings"]) for each in found["by_epsilon"]} == LEVELS
+    assert sum(found["rankings"]) == PEOPLE
+    stated = release["privacy"]
+    whole = 20.0 if mechanism == "mallows" else 8.0
+    assert stated["epsilon"] == whole
+    assert f"Spent epsilon {whole:.2f}" in printed
+    assert stated["parameters"]["weights"] == "precision"
+    assert stated["parameters"]["effective_rankings"] < PEOPLE
+    assert any("rounded down to one of the public levels" in each for each in stated["statement"])
+    assert any(each.startswith("Which epsilon a person chose") for each in stated["not_protected"])
+    assert release["warnings"] == []
+    code, printed = command("verify", lists.output)
+    assert code == 0, printed
+    assert "Nothing is wrong." in printed
+
+
+def test_equal_weights_count_all_alike(lists, command):
+    release, _ = run(lists.set(model={"weights": "equal"}), command)
+    assert release["privacy"]["parameters"]["weights"] == "equal"
+    assert release["privacy"]["parameters"]["effective_rankings"] == PEOPLE
+
+
+def test_people_who_chose_more_privacy_and_rank_otherwise_are_told_of(lists, command):
+    rows = pq.read_table(lists.folder / "lists.parquet").to_pylist()
+    for row in rows:
+        if row["epsilon"] < 3:
+            row["ranking"] = row["ranking"][::-1]
+    pq.write_table(pa.Table.from_pylist(rows), lists.folder / "lists.parquet")
+    release, printed = run(lists, command)
+    assert "People who chose more privacy may answer differently" in release["warnings"][0]
+    assert "model.weights: equal counts all alike" in " ".join(printed.split())
+    release, _ = run(lists.set(model={"weights": "equal"}), command, "equal")
+    assert not any("more privacy" in each for each in release["warnings"])
+
+
+@pytest.mark.parametrize("mechanism", ["random-pairs", "mallows"])
+def test_what_is_privatised_at_the_source_has_a_level_or_does_not_count(lists, command, mechanism):
+    code, printed = command(
+        "privatize", lists.folder / "lists.parquet", "--kind", "rankings", "--ranking", "ranking",
+        "--mechanism", mechanism, "--epsilon-column", "epsilon", "--epsilon-range", 1, 8,
+        "--out", lists.folder / "private.parquet",
+    )  # fmt: skip
+    assert code == 0, printed
+    written = pq.read_table(lists.folder / "private.parquet")
+    assert set(written["epsilon"].to_pylist()) == set(LEVELS)
+    job = yaml.safe_load(printed.partition("In the job that ranks it:\n")[2])
+    job["input"]["paths"] = ["private.parquet"]
+    release, _ = run(lists.set(**job), command)
+    assert [line["item"] for line in release["ranking"]] == BEST_FIRST
+    found = release["released"]["by_epsilon"]
+    assert {each["epsilon"]: sum(each["rankings"]) for each in found} == LEVELS
+    moved = written.set_column(
+        written.column_names.index("epsilon"), "epsilon",
+        pa.array(np.where(np.array(written["epsilon"]) == 4, 3.9, np.array(written["epsilon"]))),
+    )  # fmt: skip
+    pq.write_table(moved, lists.folder / "private.parquet")
+    release, _ = run(lists, command, "moved")
+    assert sum(release["released"]["rankings"]) == PEOPLE - 600
+    assert list(lists.work.rglob("rejects/*.parquet"))
