@@ -11,6 +11,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import Overvotes, RankingsConfig, Skipped, Unlisted
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
     problems_of_groups,
@@ -34,7 +35,7 @@ NOT_FOR_SPARK = (
     " draws could be counted. Use another kind; or, of comparisons and test answers, privatise at"
     " the source (already_private: true)"
 )
-_ONE_EPSILON = (
+ONE_EPSILON = (
     "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"
     " the columns user and epsilon) and input.columns.epsilon (a column of the {})"
 )
@@ -170,6 +171,8 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
             yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
         if local:
             yield from _problems_of_answers(config)
+    if isinstance(config.input, ResponsesConfig) and not local and config.input.columns.epsilon:
+        yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
     own = methods[config.method]
     if local != (own.local and config.input.kind in own.kinds):
         suits = [each for each in methods.values() if config.input.kind in each.kinds]
@@ -201,7 +204,7 @@ def _problems_of_sources(privacy: PrivacyConfig, column: str | None, rows: str) 
     """Refuse epsilons that have no source, or two sources."""
     sources = (privacy.epsilon, privacy.epsilon_table, column)
     if sum(source is not None for source in sources) != 1:
-        yield "privacy", _ONE_EPSILON.format(rows)
+        yield "privacy", ONE_EPSILON.format(rows)
 
 
 def _problems_of_answers(config: Sections) -> Problems:

@@ -436,6 +436,7 @@ def _without_new_keys(
     if content.get("best") == "lowest":
         del content["best"]
     names = ["loser", "weight", "first", "winner_values"]
+    names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]
         of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}

@@ -135,6 +135,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "bradley-terry",
         {**RANGE, **AT_SOURCE, "model": {"common_order": True}},
     ),
+    "test answers, own epsilons": ("spectral-rr", {**RANGE, "input__columns": {"epsilon": "own"}}),
     "rankings, own epsilons": ("borda", {**RANGE, "input__columns__epsilon": "own"}),
     "answers to pairs, own epsilons": (
         "kemeny, random-pairs",
