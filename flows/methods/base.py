@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
@@ -29,11 +29,6 @@ from hushrank.flows.release.sheet_report import BookletRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
-from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
-from hushrank.pipelines.reduce.responses_job import ReduceResponses
-from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw
@@ -42,9 +37,18 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
+if TYPE_CHECKING:  # a run loads the job of its own kind alone
+    from hushrank.pipelines.reduce.private_job import ReduceAnswers
+    from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
+    from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
 DESIGN, GROUPS = "input.design", "groups"
-ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
+ReductionJob: TypeAlias = (
+    "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
