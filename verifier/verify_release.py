@@ -185,7 +185,8 @@ FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
-    stream?=stream effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+    stream?=stream effects?=[effect*q] ties?=ties test?=[booklet] released=<released>
+    groups?=[group]
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
@@ -198,6 +199,8 @@ look: voters=text fit=int unfit=int share=number~ share_low=number share_high=nu
     noise_scale=number people?=count~
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
+booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
+reliability: estimate=number low=number high=number
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -797,6 +800,7 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
+        ("test", release.get("test") is not None, kind == "sheet-totals"),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
     ):
         if found and not made_of_it:
@@ -2755,7 +2759,7 @@ def check_anchor(
 def check_digests(files: Files, certificate: Document, say: Findings) -> None:
     """Of the files beside the certificate, and of all files where a SHA256SUMS lies beside them."""
     sums = dict(certificate["files"])
-    for name in (*NAMES[:3], *({"effects.csv"} & files.keys())):
+    for name in (*NAMES[:3], *(MORE_TABLES & files.keys())):
         sums.setdefault(name, "none")
     listed = files.get("SHA256SUMS", b"").decode("ascii").splitlines()
     claims = [("the certificate", name, digest) for name, digest in sorted(sums.items())]
@@ -2768,7 +2772,7 @@ def check_digests(files: Files, certificate: Document, say: Findings) -> None:
             f"{name} has the SHA-256 that {source} states",
             missing if found == "missing" else f"{other}: its SHA-256 is another one",
         )
-    more = sorted(sums.keys() - {*NAMES[:3], "effects.csv"})
+    more = sorted(sums.keys() - {*NAMES[:3], *MORE_TABLES})
     say.check(not more, wrong=f"a release of format {FORMAT} has no file {short(', '.join(more))}")
     for name in sorted(files.keys() - {*sums, *NAMES}):
         say.open(f"{short(name)}: it lies beside the release, and the certificate does not know it")
@@ -2778,6 +2782,7 @@ NAMES = (
     *("release.json", "ranking.csv", "report.html"),
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
+MORE_TABLES = {"effects.csv", "scores.csv"}  # of releases that have effects, or a test's abilities
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -2846,6 +2851,7 @@ def check_order(release: Document, say: Findings) -> None:
         "release.json: lines are not in the order of their scores and ranks",
     )
     check_errors(release, say)
+    check_abilities(release, say)
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
@@ -2905,6 +2911,82 @@ def lines_in(text: str) -> Iterator[int]:
         yield from range(int(first) - 1, int(last or first))
 
 
+MOST_SCORES = 100  # of a booklet, whose abilities are checked, or about so many more
+
+
+def check_abilities(release: Document, say: Findings) -> None:
+    """That abilities by raw score are Warm's, and reliabilities those of the noisy totals."""
+    booklets, released = release.get("test"), release["released"]
+    if not booklets:
+        return
+    difficulty = {line["item"]: line["score"] for line in release["ranking"]}
+    told = released["booklets"] or [[*difficulty]]
+    sizes = [[len(items) + 1] * 2 for items in told]
+    if sizes != [[len(each["ability"]), len(each["error"])] for each in booklets]:
+        raise Wrong("test: abilities are of other scores than the booklets have")
+    wrong = []
+    for items, each in zip(told, booklets, strict=True):
+        own = [difficulty[item] for item in items]
+        every = max(1, len(items) // MOST_SCORES)
+        wrong += [
+            f"{score}" if each["name"] is None else f"{score} of {short(each['name'])}"
+            for score in range(0, len(items) + 1, every)
+            if not is_warm(score, each["ability"][score], each["error"][score], own)
+        ]
+    say.check(
+        not wrong,
+        "the abilities by raw score follow from the difficulties (Warm 1989)",
+        f"release.json: test: the ability of score {', '.join(wrong[:3])} is not that of the"
+        " difficulties, or its error is too small",
+    )
+    found = [each[name] for each in booklets for name in ("kr20", "separation") if each[name]]
+    say.check(
+        all(each["low"] <= each["estimate"] <= each["high"] <= 1 for each in found),
+        wrong="release.json: test: a reliability is outside its interval",
+    )
+    one = len(booklets) == 1 and booklets[0]["kr20"]
+    step = step_of_scores(released)
+    if one and step == 1:
+        value = kr20_of(released, release["privacy"]["noise_variance"] or 0.0)
+        say.check(
+            math.isclose(value, one["estimate"], rel_tol=1e-6, abs_tol=1e-6),
+            "the reliability KR-20 follows from the numbers that were drawn",
+            "release.json: test: KR-20 does not follow from the numbers that were drawn",
+        )
+
+
+def is_warm(score: int, ability: float, error: float, difficulties: Sequence[float]) -> bool:
+    """Whether an ability solves Warm's equation for a raw score; its error is at least that of
+    answers alone."""
+    expected = known = bend = 0.0
+    for difficulty in difficulties:
+        apart = ability - difficulty
+        small = math.exp(-abs(apart))
+        right = (1.0 if apart > 0 else small) / (1 + small)
+        told = small / (1 + small) ** 2
+        expected, known, bend = expected + right, known + told, bend + told * (1 - 2 * right)
+    if known == 0:
+        return False
+    off = (score - expected + bend / (2 * known)) / known
+    return abs(off) < 1e-6 and error * error * known > 1 - 1e-6
+
+
+def kr20_of(released: Document, variance: float) -> float:
+    """KR-20 of noisy totals in which every raw score has a number of sheets."""
+    of_answer, of_sheet = released["answer_weight"], released["sheet_weight"]
+    (knots,), (sheets,) = released["knots"], released["sheets"]
+    people = sum(sheets) / of_sheet
+    right = [0.5 + z / (2 * of_answer * people) for z in released["right_minus_wrong"].values()]
+    mean = sum(r * h for r, h in zip(knots, sheets, strict=True)) / of_sheet / people
+    squares = [(r - mean) ** 2 for r in knots]
+    spread = sum(q * h for q, h in zip(squares, sheets, strict=True)) / of_sheet / people
+    spread += variance / of_sheet**2 * sum(squares) / people**2
+    n = len(right)
+    within = sum(p * (1 - p) for p in right) + n * variance / (2 * of_answer * people) ** 2
+    value: float = n / (n - 1) * (1 - within / spread)
+    return value
+
+
 MOST_WRONG = 3  # differences of a table that are told
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
@@ -2938,6 +3020,18 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         wrong = compare_table(files["effects.csv"], effects, needed)
         text = f"effects.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
         say.check(not wrong, "effects.csv has the effects of release.json", text)
+    if "scores.csv" in files or release.get("test"):
+        booklets = release.get("test") or []
+        scores = [
+            {"score": score, "ability": ability, "standard_error": error, "booklet": each["name"]}
+            for each in booklets
+            for score, (ability, error) in enumerate(
+                zip(each["ability"], each["error"], strict=True)
+            )
+        ]
+        wrong = compare_table(files["scores.csv"], scores, ("score", "ability", "standard_error"))
+        text = f"scores.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
+        say.check(not wrong, "scores.csv has the abilities of release.json", text)
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:
@@ -3041,7 +3135,7 @@ def check_report(files: Files, release: Document, say: Findings) -> None:
     """That the page holds the very files, says the guarantee, and shows the same numbers."""
     page, privacy = Page(), release["privacy"]
     page.feed(files["report.html"].decode())
-    for name in sorted(files.keys() & {"release.json", "ranking.csv", "effects.csv"}):
+    for name in sorted(files.keys() & {"release.json", "ranking.csv", *MORE_TABLES}):
         found = [each for said, each in page.files if said.endswith(f"-{name}")]
         say.check(
             all(base64.b64decode(each) == files[name] for each in found),
@@ -4196,6 +4290,7 @@ def density_bounds(x: Fraction) -> Bounds:
     return down(low / sqrt_bounds(2 * PI[1])[1]), up(high / sqrt_bounds(2 * PI[0])[0])
 
 
+@functools.lru_cache(1024)
 def tail_bounds(x: Fraction) -> Bounds:
     """Of P(normal > x) = 1/2 - density(x) (x + x^3 / 3 + x^5 / (3 5) + ...), which falls in x."""
     if x < 0:

@@ -113,7 +113,7 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class RealCounts:
     """Totals as real numbers: half of right minus wrong, and sheets at each knot."""
 
     half: Floats
@@ -131,6 +131,7 @@ class _Counts:
         return found
 
     def at(self, difficulty: Floats) -> _State:
+        """What the equations are at some difficulties."""
         balance, n = self.half.copy(), len(difficulty)
         curvature, loadings = np.zeros((n, n)), []
         for items, knots, sheets, weights in zip(
@@ -206,7 +207,7 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     Raises:
         ConvergenceError: no solution was found.
     """
-    counts, shape, n = _counts_of(totals), totals.shape, totals.n_items
+    counts, shape, n = real_counts(totals), totals.shape, totals.n_items
     noise = _Noise(
         of_half=variance / (2 * shape.answer_weight) ** 2,
         of_sheets=variance / shape.sheet_weight**2,
@@ -214,7 +215,7 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     )
     difficulty, state = _solve(counts, noise)
     pull, _ = noise.pull(state)
-    inverse: Floats = np.asarray(np.linalg.pinv(state.curvature, hermitian=True), np.float64)
+    inverse = _inverse_of_centred(state.curvature)
     spread = noise.of_half * np.eye(n) + noise.of_sheets * state.loadings @ state.loadings.T
     private = inverse @ spread @ inverse
     shifted = inverse @ (pull * difficulty)
@@ -229,7 +230,20 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     )
 
 
-def _solve(counts: _Counts, noise: _Noise) -> tuple[Floats, _State]:
+def _inverse_of_centred(curvature: Floats) -> Floats:
+    """Pseudo-inverse of a matrix whose rows add up to zero.
+
+    That direction is made as large as the others and taken off again: rounding leaves it a tiny
+    eigenvalue, which a pseudo-inverse could take for information.
+    """
+    n, scale = len(curvature), float(np.trace(curvature))
+    constant = np.full((n, n), scale / n**2)
+    inverse = np.linalg.pinv(curvature + constant, hermitian=True)
+    inverse = inverse - inverse.mean()
+    return np.asarray((inverse + inverse.T) / 2, np.float64)
+
+
+def _solve(counts: RealCounts, noise: _Noise) -> tuple[Floats, _State]:
     """Damped Newton steps from 0 to u + k b = 0, sum b = 0."""
     n = len(counts.half)
     difficulty, before, damping = np.zeros(n), np.inf, 1.0
@@ -255,10 +269,11 @@ def _solve(counts: _Counts, noise: _Noise) -> tuple[Floats, _State]:
     raise ConvergenceError(f"difficulties still move by {longest:.3g}")
 
 
-def _counts_of(totals: SheetTotals) -> _Counts:
+def real_counts(totals: SheetTotals) -> RealCounts:
+    """Divide released totals by their public weights."""
     shape = totals.shape
     sheets = [part / shape.sheet_weight for part in totals.histograms]
-    return _Counts(
+    return RealCounts(
         half=totals.right_minus_wrong / (2 * shape.answer_weight),
         booklets=tuple(np.array(items) for items in shape.booklets),
         knots=tuple(shape.knots(booklet) for booklet in range(len(shape.booklets))),
@@ -272,7 +287,7 @@ def _not_negative(sheets: Floats) -> Floats:
     return np.asarray(clipped * (max(float(sheets.sum()), 0) / max(float(clipped.sum()), 1e-9)))
 
 
-def _exists(counts: _Counts) -> bool:
+def _exists(counts: RealCounts) -> bool:
     """Whether exact totals have a maximum of the likelihood: no set of items is a ladder.
 
     There is none if some k items got every point that sheets could have put there: if the k items

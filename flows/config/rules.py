@@ -93,8 +93,8 @@ def _problems_of_items(config: Sections) -> Problems:
 
 def _problems_of_method(config: Sections, methods: Methods) -> Problems:
     own = methods[config.method]
-    suits = [name for name, each in methods.items() if config.input.kind in each.kinds]
-    if config.method not in suits:
+    if config.input.kind not in own.kinds:
+        suits = [name for name, each in methods.items() if config.input.kind in each.kinds]
         yield (
             "method",
             f"{config.method} is not for input.kind: {config.input.kind}; write"
@@ -173,8 +173,9 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
             yield from _problems_of_answers(config)
     if isinstance(config.input, ResponsesConfig) and not local and config.input.columns.epsilon:
         yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
-    suits = [each for each in methods.values() if config.input.kind in each.kinds]
-    if local != (config.method in [each.name for each in suits if each.local]):
+    own = methods[config.method]
+    if local != (own.local and config.input.kind in own.kinds):
+        suits = [each for each in methods.values() if config.input.kind in each.kinds]
         yield "method", _wrong_unit(config, suits)
 
 

@@ -53,6 +53,7 @@ from hushrank.flows.release.scale import (
     log_odds_of,
     published,
 )
+from hushrank.flows.release.sheet_report import BookletRecord
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.pilot_query import LookRecord
@@ -194,7 +195,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "groups"),
+    *("ties", "test", "groups"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -220,6 +221,8 @@ class Release(Record):
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
         effects: of covariates on who wins; None: the job names none.
         ties: how often items tie; None: the job does not model that.
+        test: reliability and abilities by raw score, of each booklet of a test; None: the method
+            does not tell them, or nothing was learned.
     """
 
     release_id: str
@@ -244,6 +247,7 @@ class Release(Record):
     stream: StreamRecord | None = None
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
+    test: tuple[BookletRecord, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -455,6 +459,7 @@ def build_release(
     effects: tuple[Effect, ...] | None = None,
     boards: Sequence[Board] = (),
     ties: TieRecord | None = None,
+    test: tuple[BookletRecord, ...] | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -473,6 +478,7 @@ def build_release(
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
         ties: how often items tie.
+        test: reliability and abilities by raw score, of each booklet of a test.
 
     Raises:
         ValueError: the sizes differ.
@@ -509,6 +515,7 @@ def build_release(
         stream=provenance.stream,
         effects=effects,
         ties=ties,
+        test=test,
         released=released,
         groups=groups or None,
     )

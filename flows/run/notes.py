@@ -21,7 +21,6 @@ from hushrank.flows.release.archive import find_archived
 from hushrank.flows.run.confidential_folder import finds_drawn
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes
-from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.units import Unit
 
 NO_LOOK = (
@@ -54,7 +53,11 @@ def engine_notes(job: Job) -> tuple[str, ...]:
     Nothing here stops a run: it ends well unless a machine dies, and then it costs no budget.
     """
     runner = job.config.runner
-    return restart_notes(runner.asked) if isinstance(runner, FlinkRunner) else ()
+    if not isinstance(runner, FlinkRunner):
+        return ()
+    from hushrank.pipelines.engine.flink_restarts import restart_notes
+
+    return restart_notes(runner.asked)
 
 
 def look_notes(job: Job) -> tuple[str, ...]:

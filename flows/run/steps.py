@@ -237,6 +237,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         effects=conclusion.effects,
         boards=conclusion.boards,
         ties=conclusion.ties,
+        test=conclusion.test,
     )
 
 

@@ -27,7 +27,6 @@ from hushrank.transforms.common.local_files import UnfitFile, being_read, requir
 from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
-from hushrank.transforms.storage.avro_rows import avro_schema
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.json_rows import json_names
 from hushrank.transforms.storage.matches import Match, check_table, matches, version_now
@@ -42,9 +41,7 @@ from hushrank.transforms.storage.text_lines import HEADER_BYTES, as_utf8, csv_he
 from hushrank.transforms.storage.window import Window
 from hushrank.transforms.tables.asking import in_order
 from hushrank.transforms.tables.names import is_object, is_table
-from hushrank.transforms.tables.objects import open_object
 from hushrank.transforms.tables.parts import DataFile, ServedTable
-from hushrank.transforms.tables.tables import check_same, open_data_file
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # name of a folder of rows that have none
 
@@ -283,9 +280,15 @@ def _schema_of_preflib(path: str, stream: IO[bytes]) -> pa.Schema:
     return preflib.SCHEMA
 
 
+def _schema_of_avro(path: str, stream: IO[bytes]) -> pa.Schema:
+    from hushrank.transforms.storage.avro_rows import avro_schema  # loads fastavro
+
+    return avro_schema(path, stream)
+
+
 # Of formats with a schema that the path and the open file tell.
 _SCHEMAS: dict[FileFormat | Service, Callable[[str, IO[bytes]], pa.Schema]] = {
-    FileFormat.AVRO: avro_schema,
+    FileFormat.AVRO: _schema_of_avro,
     FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
     FileFormat.ARROW: arrow_schema,
     FileFormat.PREFLIB: _schema_of_preflib,
@@ -338,6 +341,8 @@ def parquet_footer(file: InputFile) -> pq.FileMetaData:
 def check_unchanged(file: InputFile) -> None:
     """Raise `InputError` if a file has changed since `list_files` found it."""
     if file.table is not None:
+        from hushrank.transforms.tables.tables import check_same
+
         check_same(file.table)
         return
     if version_now(file.path) != file.version:
@@ -355,6 +360,8 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
     if isinstance(file.table, ServedTable):
         opened = io.BytesIO()
     elif file.table is not None and is_remote(file.path):
+        from hushrank.transforms.tables.tables import open_data_file
+
         opened = open_data_file(file.table)
     with being_read(file.name), opened or open_bytes(file.path, file.name) as stream:
         try:
@@ -380,6 +387,8 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
             if not is_remote(path):
                 require_regular(path)
             if is_object(path):
+                from hushrank.transforms.tables.objects import open_object
+
                 stream = stack.enter_context(open_object(path, name))
             elif is_remote(path):
                 stream = stack.enter_context(CloudPath.parse(path).open())

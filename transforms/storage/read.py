@@ -35,7 +35,6 @@ from hushrank.transforms.common.schema import (
 )
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
-from hushrank.transforms.storage.avro_rows import read_avro
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -554,6 +553,8 @@ def _read_arrow(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 
 def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    from hushrank.transforms.storage.avro_rows import read_avro  # loads fastavro
+
     yield from map(ReadBatch, read_avro(stream, split.to_read, batch_rows(split.schema)))
 
 

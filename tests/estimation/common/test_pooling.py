@@ -24,11 +24,11 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.common.pooling import Evidence, pool
-from hushrank.estimation.comparisons.net_wins import fit_pulls
+from hushrank.estimation.comparisons.net_wins import fit_net_wins
 from hushrank.estimation.comparisons.noisy_counts import evidence_of_win_counts, rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs, rank_noisy_pairs
 from hushrank.estimation.comparisons.win_loss import (
-    _pulls,
+    _net_wins,
     evidence_of_win_loss,
     exposures_of,
     rank_by_win_loss,
@@ -36,6 +36,7 @@ from hushrank.estimation.comparisons.win_loss import (
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 from tests.statistics import FALSE_POSITIVE_RATE
 
 SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
@@ -96,7 +97,7 @@ class WinLoss(WinShares):
 
     def alone(self, counts, law):
         """The scores of `rank_by_win_loss`, without its ranks, which take most of its time."""
-        return fit_pulls(_pulls(counts, law, exposures_of(counts, law), LOGISTIC))
+        return fit_net_wins(_net_wins(counts, law, exposures_of(counts, law), LOGISTIC))
 
     def evidence(self, noisy, law):
         return [evidence_of_win_loss(each, law) for each in noisy]
@@ -167,12 +168,14 @@ def tried(
             wins = np.zeros((N, N), np.int64)
             wins[pairs], wins.T[pairs] = won, asked - won
             noisy.append(way.noisy(wins, calibration, bits))
-        whole = way.whole(noisy, law_of_sum(calibration.law, len(shares)))
-        found = pool(way.evidence(noisy, calibration.law), whole, **way.limits).estimates
+        with scores_alone():
+            whole = way.whole(noisy, law_of_sum(calibration.law, len(shares)))
+            found = pool(way.evidence(noisy, calibration.law), whole, **way.limits).estimates
         wanted = np.array([way.estimand(truth) for truth in truths])
         ways = {"pooled": [each.scores for each in found], "whole": [whole] * len(shares)}
         if alone:
-            ways["alone"] = [way.alone(each, calibration.law) for each in noisy]
+            with scores_alone():
+                ways["alone"] = [way.alone(each, calibration.law) for each in noisy]
         for name, scores in ways.items():
             seen.errors.setdefault(name, []).append(np.mean(np.square(scores - wanted), axis=1))
         held = np.array(

@@ -116,6 +116,17 @@ def test_without_noise_it_is_conditional_maximum_likelihood():
     assert np.abs(fit.difficulty - difficulty).max() < 0.4
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_covariance_has_no_part_in_the_common_shift(seed):
+    """V leaves the mean open but for rounding, which must not count as what is known."""
+    _, right = rasch(12, 900, np.random.default_rng(seed))
+    covariance = fit_totals(totals_of(right), 0.0).covariance
+    assert covariance.sum(axis=1) == pytest.approx(np.zeros(12), abs=1e-9)
+    known = 900 * 0.17  # about what 900 answers tell of an item
+    assert (np.diagonal(covariance) * known > 0.7).all()
+    assert (np.diagonal(covariance) * known < 4).all()
+
+
 def test_the_ridge_draws_towards_the_mean():
     """u rises with b, so a ridge is added to it; with the other sign it drives items away."""
     half, people = 40.0, 100.0
