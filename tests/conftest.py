@@ -46,6 +46,12 @@ LEFT_OUT = pytest.StashKey[list[str]]()  # names of tests that only `make soak` 
 SECONDS_TO_END = 120  # of a process whose tests are over
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The first of several processes finds no tests: see `pytest_collection_finish`."""
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        gc.enable()
+
+
 def pytest_sessionfinish() -> None:
     """What still runs once all tests are over cannot keep the process: it is shown, and ended."""
     faulthandler.dump_traceback_later(SECONDS_TO_END, exit=True)
