@@ -313,7 +313,7 @@ def _words_question(guess: ColumnGuess) -> Question | None:
     if guess.readings is not None and guess.outcome is not None and guess.sides is not None:
         return codes_of_result_question(guess.outcome, guess.sides, guess.readings)
     if guess.empty_winner and guess.winner is not None:
-        return empty_winner_question(guess.winner, TIES)
+        return empty_winner_question(guess.winner, TIES, guess.empty_winner)
     return None
 
 
