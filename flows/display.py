@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -23,10 +23,11 @@ from hushrank.flows.ledger.texts import (
     spend_text,
 )
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
-from hushrank.flows.release.archive import RANKING, REPORT
+from hushrank.flows.release.archive import RANKING, REPORT, SCORES
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
+from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences
 from hushrank.flows.release.ties import tie_sentence
 from hushrank.flows.release.wording import (
     certainty,
@@ -261,6 +262,8 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield release.look.sentence
     if release.ties is not None and release.informative:
         yield tie_sentence(release.ties)
+    if release.test is not None:
+        yield from _of_test(release.test)
     if not (sure := certainty(release)):
         return
     yield sure
@@ -268,3 +271,9 @@ def reading_notes(release: Release) -> Iterator[str]:
         "'95 % alone' covers that one score; '95 % all at once' covers every score simultaneously."
         " Items whose joint intervals do not overlap never share a place."
     )
+
+
+def _of_test(booklets: Sequence[BookletRecord]) -> Iterator[str]:
+    if len(booklets) == 1:
+        yield " ".join(reliability_sentences(booklets[0]))
+    yield f"Abilities by raw score, with standard errors: {SCORES}."

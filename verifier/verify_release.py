@@ -185,7 +185,9 @@ FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
-    stream?=stream effects?=[effect*q] ties?=ties released=<released> groups?=[group]
+    source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
+    released=<released> groups?=[group]
+row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
@@ -198,6 +200,8 @@ look: voters=text fit=int unfit=int share=number~ share_low=number share_high=nu
     noise_scale=number people?=count~
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
+booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
+reliability: estimate=number low=number high=number
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -221,13 +225,20 @@ right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
     booklets=[[item]]~ knots=[[size]] sheets=[[int]]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
+    by_epsilon?=[people-of-level]~
+people-of-level: epsilon=number people=[size*answers]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
     chosen=chosen~
 chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
 private-rankings: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n]
     places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
+    by_epsilon?=[rankings-of-level]~
+rankings-of-level: epsilon=number rankings=[size*lengths] wins=[[int*n]*n]
+    places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
 private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
-    squares=[[int*n]*n] moments=[[int*n]*n]
+    squares=[[int*n]*n] moments=[[int*n]*n] by_epsilon?=[answers-of-level]~
+answers-of-level: epsilon=number pairs=count rankings=[size*lengths] wins=[[int*n]*n]
+    asked=[[int*n]*n] squares=[[int*n]*n] moments=[[int*n]*n]
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
@@ -246,8 +257,8 @@ parameters of right-wrong-counts: graph=text pairs=count edge_probability?=numbe
     graph_chosen_because?=text booklets?=count
 parameters of sheet-totals: step_of_scores=count booklets?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
-    pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
-    delta_after_shuffling?=number people?=count
+    pairs=count levels_of_epsilon?=text after_shuffling?=text
+    epsilon_of_a_person_after_shuffling?=number delta_after_shuffling?=number people?=count
 parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_most?=number
     flip_probability?=number noise_scale_of_an_answer?=number *shuffled information_per_pair?=number
     information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
@@ -285,7 +296,7 @@ list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ co
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~
-answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~
+answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
 answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
 cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
@@ -308,7 +319,8 @@ insertions: epsilon=fraction weights=[int]
 laplace-ranks: *law-of-answers longest=count grid=count sensitivity=sensitivity epsilons=[fraction]
     laws=[law] whole_ranking=fraction most_rankings=count cost=cost
 random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=count
-    most_rankings=count cost=cost
+    levels?=[pair-level]~ most_rankings=count cost=cost
+pair-level: epsilon=fraction pairs=count threshold=count
 ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
     paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
     same_input=[other] together?=total~
@@ -324,7 +336,9 @@ libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=ve
     pyarrow?=version scipy?=version
 audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction
 *settings: kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text
-    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int
+    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int source?=transform
+    version?=text
+transform: type=text
 *weighted: bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number
     design_effect?=number max_weight?=number
 *fit-of-pairs: design_of_chance_fits=bool pairs_left_out_of_the_fit=size
@@ -337,6 +351,7 @@ audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fra
     fewest_possible_disagreements?=number proven_best?=bool
 *private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
     debiased=bool longest_ranking=count items_at_one_rank?=text drawn_to_zero_by?=number
+    levels_of_epsilon?=text weights?=text effective_rankings?=number
     ridge?=number disagreements?=number fewest_possible_disagreements?=number proven_best?=bool
 *law-of-answers: mechanism=text what=text derivation=path at_source=bool
 *draw: mechanism=text what=text derivation=path formula=[text] inputs=inputs cost=cost
@@ -629,13 +644,31 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
     for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
         pairs |= numbers_of(draw, release)
+    pairs |= source_of_rows(certificate, release)
     wrong = {name: each for name, each in pairs.items() if each[0] != each[1]}
     for name, (claimed, found) in wrong.items():
         text = f"{name}: the certificate says {short(claimed)}, release.json {short(found)}"
         say.check(False, wrong=text)
     if not wrong:
         say.check(True, f"release.json agrees with the certificate in {', '.join(pairs)}")
+    if (source := release.get("source")) is not None:
+        read = f"version {source['version']}, read by Beam's {source['type']}"
+        say.check(True, f"the rows are {read}: so the operator names them, and nobody proved it")
     check_facts(certificate, release, say)
+
+
+def source_of_rows(certificate: Document, release: Document) -> dict[str, tuple[Any, Any]]:
+    """What the settings and release.json say of rows that no file held, by name."""
+    settings, source = certificate["rows"]["settings"], release.get("source") or {}
+    version = settings.get("version")
+    if version is None and not source:
+        return {}
+    named = (settings.get("source") or {"type": "PTransform"})["type"]
+    night = (version or "").replace("{date}", str(release.get("night")))
+    told = {"source of the rows": (named, source.get("type"))}
+    if "{date" not in night:  # else the date has a form of its own
+        told["version of the rows"] = (night, source.get("version"))
+    return told
 
 
 def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
@@ -788,6 +821,7 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
+        ("test", release.get("test") is not None, kind == "sheet-totals"),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
     ):
         if found and not made_of_it:
@@ -909,6 +943,7 @@ STATED_NUMBERS = (
     " (sorted pairs of item and number, as JSON)"
 )
 ASKED_PAIRS = "the pairs that were asked about: digest of sorted pairs of sorted names, as JSON"
+VERSION_OF_ROWS = "the version of the rows, a name that the operator gave them"
 FACTS_STATED = {
     ASKED_PAIRS,
     "the items, none of which was made from the answers",
@@ -923,6 +958,7 @@ FACTS_STATED = {
     "which pairs were asked about; results rest on it, the guarantee does not",
     NAMELESS,
     "people of these populations are others, although they are in the same files",
+    VERSION_OF_ROWS,
 }
 
 
@@ -1033,6 +1069,8 @@ def parameters_of_local(draw: Document, certificate: Document, release: Document
         hidden = "the order of the ranked items"
         if "hide_items" in tags:
             hidden = "which items were ranked, how many, and their order"
+        levels = [digits(fraction(each["epsilon"])) for each in draw.get("levels") or ()]
+        found["levels_of_epsilon"] = ", ".join(levels) or None
         return {**found, "pairs_answered": draw["pairs"], "hidden": hidden}
     return {**found, "epsilon_of_a_whole_ranking_at_most": fraction(draw["whole_ranking"])}
 
@@ -1070,6 +1108,8 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(False, wrong=f"release.json: {text}")
     if not wrong:
         say.check(True, "numbers of the mechanism follow from the draws")
+    for name in unlike_levels(release):
+        say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
     for board in (release, *(release.get("groups") or ())):
         for name in counted_nowhere(board["released"]):
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
@@ -1187,6 +1227,26 @@ def not_counts(certificate: Document, release: Document) -> Iterator[str]:
         for name, step in steps.items():
             if any(each * step % 1 for each in numbers_in(board["released"].get(name))):
                 yield f"released.{name}"
+
+
+def unlike_levels(release: Document) -> Iterator[str]:
+    """Tables of levels of epsilon that do not add up to the table of all rankings, and epsilons
+    that are no level."""
+    released, told = release["released"], release["privacy"]["parameters"].get("levels_of_epsilon")
+    levels = released.get("by_epsilon")
+    if (levels is None) != (told is None):
+        yield "released.by_epsilon"
+    if not levels:
+        return
+    epsilons = [digits(each["epsilon"]) for each in levels]
+    if not {*epsilons} <= {*str(told).split(", ")} or len({*epsilons}) < len(epsilons):
+        yield "released.by_epsilon.epsilon"
+    for name in levels[0].keys() - {"epsilon", "pairs", "by_place"}:
+        flat = name in ("rankings", "people")
+        rows = [[each[name]] if flat else each[name] for each in (released, *levels)]
+        tables = [numbers_in(each) for each in rows]
+        if tables[0] != [sum(column) for column in zip(*tables[1:], strict=True)]:
+            yield f"released.{name}"
 
 
 def counted_nowhere(released: Document) -> Iterator[str]:
@@ -1892,11 +1952,16 @@ def ranks_loss(draw: Document) -> Loss:
 
 
 def random_pairs_loss(draw: Document) -> Loss:
-    """Of private answers to pairs of a ranking."""
-    one = answer_loss(draw["threshold"], 1 if draw["hide"] == "order" else 2)
-    if draw["pairs"] * one > fraction(draw["epsilon"]):
-        raise Wrong(f"threshold {draw['threshold']} costs more than epsilon / pairs for an answer")
-    return Loss(draw["most_rankings"] * draw["pairs"] * one)
+    """Of private answers to pairs of a ranking; of levels, the largest."""
+    levels, high = draw.get("levels") or [draw], NONE
+    for each in levels:
+        one = answer_loss(each["threshold"], 1 if draw["hide"] == "order" else 2)
+        if each["pairs"] * one > fraction(each["epsilon"]):
+            raise Wrong(f"threshold {each['threshold']} costs more than epsilon / pairs")
+        high = max(high, each["pairs"] * one)
+    if any(draw[name] != levels[-1][name] for name in ("epsilon", "pairs", "threshold")):
+        raise Wrong("the largest level of epsilon is not that of the draw")
+    return Loss(draw["most_rankings"] * high)
 
 
 LOCAL: dict[str, Callable[[Document], Loss]] = {
@@ -2717,7 +2782,7 @@ def check_anchor(
 def check_digests(files: Files, certificate: Document, say: Findings) -> None:
     """Of the files beside the certificate, and of all files where a SHA256SUMS lies beside them."""
     sums = dict(certificate["files"])
-    for name in (*NAMES[:3], *({"effects.csv"} & files.keys())):
+    for name in (*NAMES[:3], *(MORE_TABLES & files.keys())):
         sums.setdefault(name, "none")
     listed = files.get("SHA256SUMS", b"").decode("ascii").splitlines()
     claims = [("the certificate", name, digest) for name, digest in sorted(sums.items())]
@@ -2730,7 +2795,7 @@ def check_digests(files: Files, certificate: Document, say: Findings) -> None:
             f"{name} has the SHA-256 that {source} states",
             missing if found == "missing" else f"{other}: its SHA-256 is another one",
         )
-    more = sorted(sums.keys() - {*NAMES[:3], "effects.csv"})
+    more = sorted(sums.keys() - {*NAMES[:3], *MORE_TABLES})
     say.check(not more, wrong=f"a release of format {FORMAT} has no file {short(', '.join(more))}")
     for name in sorted(files.keys() - {*sums, *NAMES}):
         say.open(f"{short(name)}: it lies beside the release, and the certificate does not know it")
@@ -2740,6 +2805,7 @@ NAMES = (
     *("release.json", "ranking.csv", "report.html"),
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
+MORE_TABLES = {"effects.csv", "scores.csv"}  # of releases that have effects, or a test's abilities
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -2808,6 +2874,7 @@ def check_order(release: Document, say: Findings) -> None:
         "release.json: lines are not in the order of their scores and ranks",
     )
     check_errors(release, say)
+    check_abilities(release, say)
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
@@ -2867,6 +2934,82 @@ def lines_in(text: str) -> Iterator[int]:
         yield from range(int(first) - 1, int(last or first))
 
 
+MOST_SCORES = 100  # of a booklet, whose abilities are checked, or about so many more
+
+
+def check_abilities(release: Document, say: Findings) -> None:
+    """That abilities by raw score are Warm's, and reliabilities those of the noisy totals."""
+    booklets, released = release.get("test"), release["released"]
+    if not booklets:
+        return
+    difficulty = {line["item"]: line["score"] for line in release["ranking"]}
+    told = released["booklets"] or [[*difficulty]]
+    sizes = [[len(items) + 1] * 2 for items in told]
+    if sizes != [[len(each["ability"]), len(each["error"])] for each in booklets]:
+        raise Wrong("test: abilities are of other scores than the booklets have")
+    wrong = []
+    for items, each in zip(told, booklets, strict=True):
+        own = [difficulty[item] for item in items]
+        every = max(1, len(items) // MOST_SCORES)
+        wrong += [
+            f"{score}" if each["name"] is None else f"{score} of {short(each['name'])}"
+            for score in range(0, len(items) + 1, every)
+            if not is_warm(score, each["ability"][score], each["error"][score], own)
+        ]
+    say.check(
+        not wrong,
+        "the abilities by raw score follow from the difficulties (Warm 1989)",
+        f"release.json: test: the ability of score {', '.join(wrong[:3])} is not that of the"
+        " difficulties, or its error is too small",
+    )
+    found = [each[name] for each in booklets for name in ("kr20", "separation") if each[name]]
+    say.check(
+        all(each["low"] <= each["estimate"] <= each["high"] <= 1 for each in found),
+        wrong="release.json: test: a reliability is outside its interval",
+    )
+    one = len(booklets) == 1 and booklets[0]["kr20"]
+    step = step_of_scores(released)
+    if one and step == 1:
+        value = kr20_of(released, release["privacy"]["noise_variance"] or 0.0)
+        say.check(
+            math.isclose(value, one["estimate"], rel_tol=1e-6, abs_tol=1e-6),
+            "the reliability KR-20 follows from the numbers that were drawn",
+            "release.json: test: KR-20 does not follow from the numbers that were drawn",
+        )
+
+
+def is_warm(score: int, ability: float, error: float, difficulties: Sequence[float]) -> bool:
+    """Whether an ability solves Warm's equation for a raw score; its error is at least that of
+    answers alone."""
+    expected = known = bend = 0.0
+    for difficulty in difficulties:
+        apart = ability - difficulty
+        small = math.exp(-abs(apart))
+        right = (1.0 if apart > 0 else small) / (1 + small)
+        told = small / (1 + small) ** 2
+        expected, known, bend = expected + right, known + told, bend + told * (1 - 2 * right)
+    if known == 0:
+        return False
+    off = (score - expected + bend / (2 * known)) / known
+    return abs(off) < 1e-6 and error * error * known > 1 - 1e-6
+
+
+def kr20_of(released: Document, variance: float) -> float:
+    """KR-20 of noisy totals in which every raw score has a number of sheets."""
+    of_answer, of_sheet = released["answer_weight"], released["sheet_weight"]
+    (knots,), (sheets,) = released["knots"], released["sheets"]
+    people = sum(sheets) / of_sheet
+    right = [0.5 + z / (2 * of_answer * people) for z in released["right_minus_wrong"].values()]
+    mean = sum(r * h for r, h in zip(knots, sheets, strict=True)) / of_sheet / people
+    squares = [(r - mean) ** 2 for r in knots]
+    spread = sum(q * h for q, h in zip(squares, sheets, strict=True)) / of_sheet / people
+    spread += variance / of_sheet**2 * sum(squares) / people**2
+    n = len(right)
+    within = sum(p * (1 - p) for p in right) + n * variance / (2 * of_answer * people) ** 2
+    value: float = n / (n - 1) * (1 - within / spread)
+    return value
+
+
 MOST_WRONG = 3  # differences of a table that are told
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
@@ -2900,6 +3043,18 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         wrong = compare_table(files["effects.csv"], effects, needed)
         text = f"effects.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
         say.check(not wrong, "effects.csv has the effects of release.json", text)
+    if "scores.csv" in files or release.get("test"):
+        booklets = release.get("test") or []
+        scores = [
+            {"score": score, "ability": ability, "standard_error": error, "booklet": each["name"]}
+            for each in booklets
+            for score, (ability, error) in enumerate(
+                zip(each["ability"], each["error"], strict=True)
+            )
+        ]
+        wrong = compare_table(files["scores.csv"], scores, ("score", "ability", "standard_error"))
+        text = f"scores.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
+        say.check(not wrong, "scores.csv has the abilities of release.json", text)
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:
@@ -3003,7 +3158,7 @@ def check_report(files: Files, release: Document, say: Findings) -> None:
     """That the page holds the very files, says the guarantee, and shows the same numbers."""
     page, privacy = Page(), release["privacy"]
     page.feed(files["report.html"].decode())
-    for name in sorted(files.keys() & {"release.json", "ranking.csv", "effects.csv"}):
+    for name in sorted(files.keys() & {"release.json", "ranking.csv", *MORE_TABLES}):
         found = [each for said, each in page.files if said.endswith(f"-{name}")]
         say.check(
             all(base64.b64decode(each) == files[name] for each in found),
@@ -3089,7 +3244,7 @@ private-sums: If one answer were another, nothing here would become more than {o
 randomised-answers: If a person had answered the same items otherwise, nothing here would become
     more than {odds} times as likely (e^epsilon, epsilon = {epsilon}).
 private-pairs: If somebody had {had}, nothing here would become more than {odds} times as likely
-    (e^epsilon): the loss of a whole ranking is {high}. The budget is charged with it.
+    (e^epsilon): the loss of a whole ranking {is_one}. The budget is charged with {charged}.
 private-rankings: If somebody had put one item of their ranking at another place, nothing here would
     become more than {odds} times as likely (e^epsilon; the epsilon of a ranking {is_one}).
 private-rankings: If they had put the same items in any other order, nothing would become more than
@@ -3205,6 +3360,12 @@ randomised-answers: Each answer was flipped with probability 1 / (e^(epsilon / k
     of answers of its person, by secret bits; difficulties and intervals are computed from the sums
     of flipped answers alone.
 randomised-answers: At most {L} answers of each person count, chosen at random.
+randomised-answers levels at_source: The epsilon of each person came with their answers, and is one
+    of the public levels; answers with another one do not count. It is the largest that is stated,
+    or less.
+randomised-answers levels -at_source: The epsilon of each person came with their answers, and was
+    rounded down to one of the public levels before anything was drawn; it is the largest that is
+    stated, or less.
 private-pairs hide_items: The {pairs_were} drawn by secret bits from the whole catalogue, whatever
     was ranked; each answer (above, below, or not both ranked) became each of the two others with
     probability 1 / (e^x + 2), x = {part}. All results are computed from such answers alone.
@@ -3217,6 +3378,10 @@ laplace-ranks: To each rank discrete Laplace noise of scale 2 (m - 1) / epsilon 
 mallows: The synthetic ranking was drawn by secret bits from a Mallows law around the true one: each
     pair of items on which the two agree makes it e^(epsilon / (m - 1)) times as likely, m items in
     the list. All results are computed from synthetic rankings alone.
+private lists levels at_source: The epsilon of each ranking came with it, and is one of the public
+    levels; rankings with another one do not count.
+private lists levels -at_source: The epsilon of each ranking came with it, and was rounded down to
+    one of the public levels before anything was drawn.
 chosen: This mechanism was chosen from public numbers: {chosen}.
 private lists unnamed: Each ranking in the input counts as the one ranking of another person.
 private lists -unnamed one_list: One ranking of each person counts; of several, one was chosen at
@@ -3264,6 +3429,7 @@ private-sums: Which pairs were compared, how often and at which epsilon, and tha
 private-sums -per_user -bounded: A person with many answers: for k answers the loss is the sum of
     their k epsilons, and nothing bounds k here.
 randomised-answers: Which items a person answered, and that they took part.
+randomised-answers levels: Which epsilon a person chose: how many chose each is published.
 private-pairs hide_items: That a ranking was given at all{contests}, and whether it held more than
     {longest} items: longer ones were left out.
 private-pairs -hide_items: Which items a person ranked, and how many{contests}, and that a ranking
@@ -3272,6 +3438,8 @@ private-rankings: Which items a person ranked, and how many{contests}, at which 
     ranking was given at all: only the order of the ranked items is hidden.
 private lists ties_refused: Whether somebody put two items at the same rank: such rankings were left
     out.
+private lists levels: Which epsilon a person chose: what is published is kept apart by it. If people
+    let it depend on how they rank, it tells that.
 private lists unnamed: A person with several rankings in the input: their losses add up, unbounded.
 central comparison: A person with many answers: each answer is protected, all of them together are
     protected less. For k answers the loss is {grows}.
@@ -3471,13 +3639,19 @@ range: lies between {low} and {high}
 [shuffle_theorem]
 randomised-response: Balle, Bell, Gascon and Nissim 2019, the privacy blanket summed exactly
 : Feldman, McMillan and Talwar 2021, Theorem III.1
+[charged]
+range: the larger one
+: it
 [pairs_of]
+several_pairs: at most {pairs} pairs
 one_pair: one pair
 : {pairs} pairs
 [pairs_were]
+several_pairs: pairs were
 one_pair: pair was
 : {pairs} pairs were
 [part]
+several_pairs: epsilon divided by the number of them
 one_pair: epsilon
 : epsilon / {pairs}
 [of_whose]
@@ -3864,6 +4038,8 @@ def tell_local(parts: Parts, draw: Document, certificate: Document, release: Doc
         "gained": after is not None,
         "chosen": "mechanism_chosen" in parameters,
         "one_pair": pairs == 1,
+        "levels": "levels_of_epsilon" in parameters,
+        "several_pairs": len({each["pairs"] for each in draw.get("levels") or ()}) > 1,
         "hide_items": draw.get("hide") == "items",
     }
     parts.tags.update(name for name, on in flags.items() if on)
@@ -3889,7 +4065,8 @@ def tell_local(parts: Parts, draw: Document, certificate: Document, release: Doc
 def ends_of(draw: Document) -> tuple[float, float]:
     """The smallest and the largest epsilon that is accepted."""
     if draw["mechanism"] == "random-pairs":
-        found = [draw["epsilon"]]
+        levels = draw.get("levels") or [draw]
+        found = list(dict.fromkeys((levels[0]["epsilon"], draw["epsilon"])))
     elif "epsilons" in draw:
         found = draw["epsilons"]
     else:
@@ -4136,6 +4313,7 @@ def density_bounds(x: Fraction) -> Bounds:
     return down(low / sqrt_bounds(2 * PI[1])[1]), up(high / sqrt_bounds(2 * PI[0])[0])
 
 
+@functools.lru_cache(1024)
 def tail_bounds(x: Fraction) -> Bounds:
     """Of P(normal > x) = 1/2 - density(x) (x + x^3 / 3 + x^5 / (3 5) + ...), which falls in x."""
     if x < 0:

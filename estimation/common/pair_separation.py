@@ -46,10 +46,10 @@ from hushrank.estimation.common.uncertainty import (
 
 MOST_JOINT = 300  # items; with more the joint law gains little and takes long
 MOST_DIRECTIONS, FEWEST_DIRECTIONS, CELLS_OF_ALL = 2_000, 500, 8_000_000
-CELLS = 1_000_000  # differences that are looked at together
 LEAST_VARIANCE = 1e-9  # of the largest one: less is rounding
 STANDARD_ERRORS = 3.0  # of a simulated chance that are added to it
 SMALLEST, FURTHEST, CLOSE = 0.5, 12.0, 1e-5  # standard errors between which a limit is sought
+LEAST = 1e-300  # a chance whose log can be taken
 
 BetterAt = Callable[[float], NDArray[np.bool_]]  # at a tail chance
 
@@ -174,13 +174,13 @@ class JointTails:
         tail = (LEVEL / 2 - SPENT_ON_FAR) / max(int(open_.sum()), 1)
         if self.directions is None or self.deviation is None or not open_.any():
             return tail
-        better, worse = np.nonzero(open_)
         furthest = np.zeros(len(self.directions))
-        rows = max(CELLS // len(better), 1)
-        for start in range(0, len(furthest), rows):
-            errors = self.directions[start : start + rows]
-            apart = (errors[:, better] - errors[:, worse]) / self.deviation[open_]
-            furthest[start : start + rows] = apart.max(axis=1)
+        errors = np.ascontiguousarray(self.directions.T)  # of an item together
+        for item, worse in enumerate(map(np.flatnonzero, open_)):
+            if len(worse):
+                gaps = errors[item] - errors[worse]
+                gaps /= self.deviation[item, worse, np.newaxis]
+                np.maximum(furthest, gaps.max(axis=0), out=furthest)
         return max(tail, _joint_tail(furthest, self.length, LEVEL / 2 - SPENT_ON_FAR))
 
 
@@ -220,20 +220,44 @@ def _joint_tail(furthest: NDArray[np.float64], length: int, chance: float) -> fl
         chance: at most.
     """
 
+    squares, n_directions = furthest**2, len(furthest)
+
     def excess(z: float) -> float:
         with np.errstate(divide="ignore"):
-            beyond = np.where(furthest > 0, z / furthest, np.inf)
-        each = chdtrc(length, beyond**2)
-        error = float(each.std()) / math.sqrt(len(each))
-        return float(each.mean()) + STANDARD_ERRORS * error - chance
+            each = chdtrc(length, z**2 / squares)
+        mean = float(each.mean())
+        each -= mean
+        error = math.sqrt(float(each @ each)) / n_directions
+        return mean + STANDARD_ERRORS * error - chance
 
     if excess(SMALLEST) <= 0:
         return float(ndtr(-SMALLEST))
+    near, far = _between(lambda z: math.log(max(excess(z) + chance, LEAST) / chance))
     low, high = SMALLEST, FURTHEST
-    while high - low > CLOSE:  # halving takes 21 steps; `scipy.optimize` takes longer to load
+    while high - low > CLOSE:  # by halves; `scipy.optimize` takes longer to load
         middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        too_near = middle <= near or (middle < far and excess(middle) > 0)
+        low, high = (middle, high) if too_near else (low, middle)
     return float(ndtr(-high))
+
+
+def _between(height: Callable[[float], float]) -> tuple[float, float]:
+    """Two places closer than `CLOSE`, with the root of a falling function between them.
+
+    By secants (Illinois), along z^2, in which the log of a normal tail is nearly a line.
+    """
+    ends, heights, moved = [SMALLEST, FURTHEST], [height(SMALLEST), height(FURTHEST)], -1
+    while ends[1] - ends[0] > CLOSE / 4:
+        share = heights[0] / (heights[0] - heights[1])
+        z = math.sqrt(ends[0] ** 2 + share * (ends[1] ** 2 - ends[0] ** 2))
+        z = min(max(z, ends[0] + CLOSE / 16), ends[1] - CLOSE / 16)
+        there = height(z)
+        side = 0 if there > 0 else 1
+        ends[side], heights[side] = z, there
+        if side == moved:  # twice: the other end is drawn nearer
+            heights[1 - side] /= 2
+        moved = side
+    return ends[0], ends[1]
 
 
 def _transitive(better: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -32,6 +32,8 @@ from hushrank.estimation.responses.sheet_totals import Integers, SheetTotals
 RIDGE_SD = 2.0  # of the normal law by which the ridge draws difficulties to their mean
 EXACT_ITEMS = 60  # of a booklet up to which V is exact; beyond, items are nearly independent
 NEARLY_EQUAL = 1e-5  # difficulties nearer than this are moved apart for the exact V
+FLAT = 1e-6  # of a sheet: so little is told of an item by whoever answers it as everything else
+HALF = 0.5
 HALVINGS = 40  # of the range of abilities; the score need not be met exactly
 LEAST_DAMPING = 1 / 16
 MOST_STEPS, LONGEST_STEP, CLOSE = 200, 1.0, 1e-6
@@ -93,6 +95,8 @@ class ConditionalFit:
         noise: the part of it that noise makes.
         people: sheets with each item, noise included, shape (n,).
         kept: smallest share of an item's difficulty that the ridge leaves.
+        informed: whether it leaves half of some item's; else scores of people tell nothing, as
+            where all sheets have no point or all points.
     """
 
     difficulty: Floats
@@ -101,6 +105,7 @@ class ConditionalFit:
     noise: Floats
     people: Floats
     kept: float
+    informed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class RealCounts:
     """Totals as real numbers: half of right minus wrong, and sheets at each knot."""
 
     half: Floats
@@ -131,6 +136,7 @@ class _Counts:
         return found
 
     def at(self, difficulty: Floats) -> _State:
+        """What the equations are at some difficulties."""
         balance, n = self.half.copy(), len(difficulty)
         curvature, loadings = np.zeros((n, n)), []
         for items, knots, sheets, weights in zip(
@@ -187,10 +193,11 @@ class _Noise:
     of_half: float
     of_sheets: float
     ridge: float
+    least: float  # V of an item counts as so much, which keeps the ridge finite
 
     def pull(self, state: _State) -> tuple[Floats, Floats]:
         """Weight of the ridge for each item, and the part of it that noise makes."""
-        own = np.maximum(np.diagonal(state.curvature), np.finfo(np.float64).tiny)
+        own = np.maximum(np.diagonal(state.curvature), self.least)
         added = self.of_half + self.of_sheets * np.square(state.loadings).sum(axis=1)
         return self.ridge * (1 + added / own), self.ridge * added / own
 
@@ -206,30 +213,46 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     Raises:
         ConvergenceError: no solution was found.
     """
-    counts, shape, n = _counts_of(totals), totals.shape, totals.n_items
+    counts, shape, n = real_counts(totals), totals.shape, totals.n_items
     noise = _Noise(
         of_half=variance / (2 * shape.answer_weight) ** 2,
         of_sheets=variance / shape.sheet_weight**2,
         ridge=0.0 if variance == 0 and _exists(counts) else 1 / RIDGE_SD**2,
+        least=FLAT * float(counts.people.max()),
     )
     difficulty, state = _solve(counts, noise)
     pull, _ = noise.pull(state)
-    inverse: Floats = np.asarray(np.linalg.pinv(state.curvature, hermitian=True), np.float64)
+    inverse = _inverse_of_centred(state.curvature)
     spread = noise.of_half * np.eye(n) + noise.of_sheets * state.loadings @ state.loadings.T
     private = inverse @ spread @ inverse
     shifted = inverse @ (pull * difficulty)
-    own = np.diagonal(state.curvature)
+    own = np.maximum(np.diagonal(state.curvature), 0)
+    kept = own / np.maximum(own + pull, np.finfo(np.float64).tiny)
     return ConditionalFit(
         difficulty=difficulty,
         unbiased=difficulty + shifted - shifted.mean(),
         covariance=inverse + private,
         noise=private,
         people=counts.people,
-        kept=float((own / np.maximum(own + pull, np.finfo(np.float64).tiny)).min()),
+        kept=float(kept.min()),
+        informed=bool(kept.max() >= HALF),
     )
 
 
-def _solve(counts: _Counts, noise: _Noise) -> tuple[Floats, _State]:
+def _inverse_of_centred(curvature: Floats) -> Floats:
+    """Pseudo-inverse of a matrix whose rows add up to zero.
+
+    That direction is made as large as the others and taken off again: rounding leaves it a tiny
+    eigenvalue, which a pseudo-inverse could take for information.
+    """
+    n, scale = len(curvature), float(np.trace(curvature))
+    constant = np.full((n, n), scale / n**2)
+    inverse = np.linalg.pinv(curvature + constant, hermitian=True)
+    inverse = inverse - inverse.mean()
+    return np.asarray((inverse + inverse.T) / 2, np.float64)
+
+
+def _solve(counts: RealCounts, noise: _Noise) -> tuple[Floats, _State]:
     """Damped Newton steps from 0 to u + k b = 0, sum b = 0."""
     n = len(counts.half)
     difficulty, before, damping = np.zeros(n), np.inf, 1.0
@@ -255,10 +278,11 @@ def _solve(counts: _Counts, noise: _Noise) -> tuple[Floats, _State]:
     raise ConvergenceError(f"difficulties still move by {longest:.3g}")
 
 
-def _counts_of(totals: SheetTotals) -> _Counts:
+def real_counts(totals: SheetTotals) -> RealCounts:
+    """Divide released totals by their public weights."""
     shape = totals.shape
     sheets = [part / shape.sheet_weight for part in totals.histograms]
-    return _Counts(
+    return RealCounts(
         half=totals.right_minus_wrong / (2 * shape.answer_weight),
         booklets=tuple(np.array(items) for items in shape.booklets),
         knots=tuple(shape.knots(booklet) for booklet in range(len(shape.booklets))),
@@ -272,7 +296,7 @@ def _not_negative(sheets: Floats) -> Floats:
     return np.asarray(clipped * (max(float(sheets.sum()), 0) / max(float(clipped.sum()), 1e-9)))
 
 
-def _exists(counts: _Counts) -> bool:
+def _exists(counts: RealCounts) -> bool:
     """Whether exact totals have a maximum of the likelihood: no set of items is a ladder.
 
     There is none if some k items got every point that sheets could have put there: if the k items

@@ -84,12 +84,12 @@ def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods
     """Refuse covariates that the method does not use."""
     if not isinstance(config.input, InputConfig) or own.uses("input.features"):
         return
-    users = " or ".join(name for name, each in methods.items() if each.uses("input.features"))
     for key, given in (
         ("input.features", bool(config.input.features)),
         ("input.columns.first", config.input.columns.first is not None),
     ):
         if given:
+            users = " or ".join(n for n, each in methods.items() if each.uses("input.features"))
             yield key, f"is for method: {users}; remove it, or write that method"
 
 
@@ -98,8 +98,8 @@ def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Pr
     job."""
     if not isinstance(config.input, InputConfig) or config.input.ties is not Ties.MODEL:
         return
-    users = " or ".join(name for name, each in methods.items() if each.uses(TIE_MODEL))
     if not own.uses(TIE_MODEL):
+        users = " or ".join(name for name, each in methods.items() if each.uses(TIE_MODEL))
         yield (
             "input.ties",
             f"model is for method: {users}, which counts ties apart; write that method, or ties:"

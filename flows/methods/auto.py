@@ -1,115 +1,25 @@
 """Method `auto`: the method of least noise that is right for what the operator states.
 
-All of it follows from public facts: the design, the catalogue, epsilon and the bounds. What is
-compared is the variance of the privacy noise in an item's net wins, its wins less half its
-comparisons: what scores are made of, whatever the method. Chance in who answered what is the same
-for all.
-
-    noisy-counts    wins, of noise v, less half the comparisons, which a balanced design gives: v
-    win-loss        (wins - losses) / 2, each of noise v: v / 2
-    noisy-pairs     (wins - losses) / 2 over n - 1 opponents, each cell of noise v: (n - 1) v / 2
-    perturbed-mle   the noise w inside the likelihood: its variance
-
-`noisy-counts` takes for granted how often an item was shown. Where each person is asked about L of
-the P pairs, all equally likely, an item is in a share p = 2 / n of the answers, and chance in that
-adds to its wins
-
-    c = (1 - p) (P - L) / (P - 1)   (with repeated pairs 1 - p)
-
-times what chance in who won adds: nothing where everybody is asked about every pair. How much the
-latter is follows from the number of answers, which is not public. A ranking is wanted where answers
-are so many that it is about as much as the noise: so `noisy-counts` is charged c times the least
-variance of the other methods. (docs/frontier.md, A: order right by tau = 0.953 with `win-loss`,
-0.935 with `noisy-counts`; 6 items, L = 10 of 15 pairs: 9 and 11 pairs sure.)
-
-The likelihood that `noisy-pairs` fits may need less than its formula says, down to a quarter where
-exposures are unequal (frontier, B), and more where they are equal (10 items, A): the formula is in
-between. The matrix shows more than scores (who beats whom, cycles), so it is taken where it is
-nearly as good.
-
-Of a test whose sheets count as a whole, `totals` and `spectral` learn about as much from an answer,
-so the one with less noise in the difficulties of a typical test is taken
-(`estimation.responses.typical_noise`).
-Where a blank is taken as not asked, there are no whole sheets, and `spectral` is taken.
+All of it follows from public facts: the design, the catalogue, epsilon and the bounds. The family
+of counts chooses among the methods on comparisons (`counts.least_noise`), that of test answers
+among its own (`responses.least_noise`); only the one that is asked is imported.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any
-
-from hushrank.estimation.responses.totals_estimate import predicted_noise
-from hushrank.estimation.responses.typical_noise import noise_from_pairs, noise_from_totals
-from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.row_rules import (
-    ASKED,
-    TIE_MODEL,
-    problems_of_asked,
-    problems_of_ties,
-    problems_of_weights,
-)
+from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Choice, Method, PlannedMethod
-from hushrank.flows.methods.counts.noisy_counts import NoisyCounts
-from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
-from hushrank.flows.methods.counts.win_loss import WinLoss
-from hushrank.flows.methods.likelihood.perturbed_mle import MLE
-from hushrank.flows.methods.responses.spectral import Spectral
-from hushrank.flows.methods.responses.totals import Totals
-from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.methods.base import Choice, Method
 from hushrank.privacy.units import Unit
-from hushrank.transforms.responses.whole_sheets import Missing
-
-NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may have it
-PAIRS, SPECTRAL, TOTALS = NoisyPairs(), Spectral(), Totals()
-CANDIDATES = (PAIRS, NoisyCounts(), WinLoss(), MLE)
-DOUBTED = " (and chance in how often an item was shown, which it does not see)"
-UNKNOWN_MEETINGS = (
-    "any leaves open which items met, and intervals need to know it: list the pairs that were asked"
-    " in input.pairs, or say in model.exposures how often items or pairs are compared, or write"
-    " design: random if chance decided who met whom"
-)
-BECAUSE = {
-    Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
-    Design.RANDOM: "chance decided which items met (input.design: random)",
-    Design.ANY: "nothing is known of which items met (input.design: any)",
-}
 
 
-UNSEEN = "a blank is taken as an item that was not asked (input.missing: unseen)"
-LISTED = "input.pairs lists the pairs that were asked about"
+def _rules(config: Sections) -> Problems:
+    if isinstance(config.input, ResponsesConfig):
+        from hushrank.flows.methods.responses.least_noise import problems_of_tests
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A method that suits the configuration.
-
-    Attributes:
-        method: it.
-        mechanism: by which it draws.
-        variance: of the privacy noise in an item's net wins, in comparisons.
-        doubt: c, how much chance in totals adds that the method does not see.
-    """
-
-    method: PlannedMethod[Any]
-    mechanism: Mechanism
-    variance: float
-    doubt: float = 0.0
-
-
-def _problems_of_tests(config: Sections) -> Problems:
-    """Keys that only comparisons have, and the rules of the method that ranks any test."""
-    if not isinstance(config.input, ResponsesConfig):
-        return
-    for key in sorted(config.model.model_fields_set):
-        yield f"model.{key}", "is not used where test items are ranked; remove it"
-    if config.privacy.public_graph:
-        yield "privacy.public_graph", "changes nothing for test answers; remove it"
-    yield from SPECTRAL.facts.rules(config)
+        yield from problems_of_tests(config)
 
 
 class Auto(Method):
@@ -121,7 +31,7 @@ class Auto(Method):
         kind="comparisons",
         also=("responses",),
         units=(Unit.USER, Unit.COMPARISON),
-        rules=_problems_of_tests,
+        rules=_rules,
         reads=(
             "model.link",
             "model.exposures",
@@ -137,106 +47,15 @@ class Auto(Method):
         """The candidate of least noise, and why.
 
         Raises:
-            ConfigError: no candidate suits the configuration; its text is that of the last one.
+            ConfigError: no candidate suits the configuration.
         """
         if isinstance(config.input, ResponsesConfig):
-            return _of_test(config)
-        found, refused = [], None
-        for method in CANDIDATES:
-            try:
-                found.append(_candidate(method, config))
-            except ConfigError as error:
-                refused = error
-        if not found:
-            raise refused or ConfigError("method: auto found none; name one")
-        best = _best(found)
-        return Choice(best.method, _reason(best, found, config), best.mechanism)
+            from hushrank.flows.methods.responses import least_noise as tests
 
+            return tests.of_least_noise(config)
+        from hushrank.flows.methods.counts import least_noise as comparisons
 
-def _of_test(config: SurveyConfig) -> Choice:
-    """The method of test items with less noise; `spectral` where no sheet counts as a whole."""
-    pairs = SPECTRAL.calibrate(config)
-    if (config.responses.missing or Missing.UNSEEN) is Missing.UNSEEN:
-        return Choice(SPECTRAL, UNSEEN, pairs)
-    try:
-        totals = TOTALS.calibrate(config)
-    except ConfigError as refused:
-        return Choice(SPECTRAL, f"method totals is not for this test ({refused})", pairs)
-    n_items, shape = pairs.graph.n_items, totals.shape
-    sheet = max(map(len, shape.booklets))
-    met = (
-        sheet
-        * (sheet - 1)
-        / (2 * pairs.graph.n_edges if pairs.graph.booklets else n_items**2 - n_items)
-    )
-    own = noise_from_totals(n_items, sheet / n_items, predicted_noise(shape, totals.counts.law))
-    degree = 2 * pairs.graph.n_edges / n_items
-    noise = noise_from_pairs(n_items, degree, met, pairs.counts.law.variance)
-    words = (
-        f"noise in a difficulty, of 1,000 people: {own / 1000:.3g} (totals), {noise / 1000:.3g}"
-        " (spectral)"
-    )
-    return Choice(TOTALS, words, totals) if own <= noise else Choice(SPECTRAL, words, pairs)
-
-
-def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
-    facts, known = method.facts, {each.facts.name: each.facts for each in CANDIDATES}
-    broken = (
-        *facts.rules(config),
-        *problems_of_weights(config, facts),
-        *problems_of_ties(config, facts, known),
-        *problems_of_asked(config, facts, known),
-        *_problems_of_chance(config, facts),
-    )
-    problems = [f"{key}: {rule}" for key, rule in broken]
-    if problems:
-        raise ConfigError("\n".join(problems))
-    mechanism = method.calibrate(config)
-    variance = method.noise_in_net_wins(mechanism)
-    if variance is None:
-        raise TypeError(f"{method.facts.name} is no candidate of auto")
-    counted = method.facts.design is Design.BALANCED
-    return Candidate(method, mechanism, variance, _chance_in_totals(config) if counted else 0.0)
-
-
-def _problems_of_chance(config: SurveyConfig, facts: MethodFacts) -> Problems:
-    """Intervals that take partners to have met by chance, where nobody says that they did."""
-    unknown = config.comparisons.design is Design.ANY and config.model.exposures is None
-    if unknown and facts.name == MLE.facts.name:
-        yield "input.design", UNKNOWN_MEETINGS
-
-
-def _best(found: list[Candidate]) -> Candidate:
-    least = min((each.variance for each in found if not each.doubt), default=0.0)
-
-    def loss(each: Candidate) -> float:
-        return each.variance + each.doubt * least
-
-    best = min(found, key=loss)
-    pairs = (each for each in found if each.method is PAIRS)
-    return next((each for each in pairs if loss(each) <= NEARLY * loss(best)), best)
-
-
-def _chance_in_totals(config: SurveyConfig) -> float:
-    """c, of how often an item is shown, in a design in which all pairs are equally likely."""
-    n_items, privacy = len(config.items.catalogue()), config.privacy
-    n_pairs = n_items * (n_items - 1) // 2
-    others = 1 - 2 / n_items
-    if not privacy.distinct_pairs:
-        return others
-    left_out = max(0, n_pairs - (privacy.max_contributions or 0))
-    return others * left_out / max(n_pairs - 1, 1)
-
-
-def _reason(best: Candidate, found: list[Candidate], config: SurveyConfig) -> str:
-    design, listed = config.comparisons.design, config.asked_design()
-    noise = ", ".join(
-        f"{math.sqrt(each.variance):.3g} ({each.method.facts.name})"
-        + DOUBTED * (each.doubt > 0 and each is not best)
-        for each in sorted(found, key=lambda each: (each is not best, each.variance))
-    )
-    because = BECAUSE[design] if listed is None else LISTED
-    return f"{because}; standard error of a win count: {noise}"
+        return comparisons.of_least_noise(config)
 
 
 METHODS = (Auto(),)

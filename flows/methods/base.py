@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
@@ -25,14 +25,10 @@ from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.sheet_report import BookletRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
-from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
-from hushrank.pipelines.reduce.responses_job import ReduceResponses
-from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw
@@ -41,9 +37,18 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
+if TYPE_CHECKING:  # a run loads the job of its own kind alone
+    from hushrank.pipelines.reduce.private_job import ReduceAnswers
+    from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
+    from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
 DESIGN, GROUPS = "input.design", "groups"
-ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
+ReductionJob: TypeAlias = (
+    "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,7 @@ class Conclusion:
         effects: of covariates; None where there are none.
         boards: rankings of groups; empty: there are none.
         ties: how often items tie; None where the job does not model that.
+        test: reliability and abilities by raw score, of each booklet; None where they are not told.
     """
 
     estimate: Estimate
@@ -96,6 +102,7 @@ class Conclusion:
     effects: tuple[Effect, ...] | None = None
     boards: tuple[Board, ...] = ()
     ties: TieRecord | None = None
+    test: tuple[BookletRecord, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
+from pkgutil import iter_modules, walk_packages
 
 import hushrank.flows.methods
 from hushrank.estimation.common.pilot_query import calibrate_look
 from hushrank.flows.config.method import Methods
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Calibrated, Method
 from hushrank.privacy.units import Unit
 
 KINDS = ("comparisons", "responses", "rankings")
+ROOM = hushrank.flows.methods.__name__
 
 
 def methods_in(folders: Iterable[str], package: str) -> Iterator[Method]:
@@ -31,17 +33,60 @@ def _place(method: Method) -> tuple[int, bool, bool]:
     return KINDS.index(facts.kind), facts.local, facts.baseline
 
 
-METHODS: dict[str, Method] = {
-    method.facts.name: method
-    for method in sorted(
-        methods_in(hushrank.flows.methods.__path__, hushrank.flows.methods.__name__), key=_place
-    )
-}
+class _Found(MutableMapping[str, Method]):
+    """Methods by name. A family is imported when a job of its kind, or all methods, are asked for.
+
+    A family is a folder of this room, whose `KIND` says what its methods rank.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, Method] = {}
+        self._waiting: list[str] | None = None  # families; None: this room was not looked into yet
+
+    def of(self, kind: str | None) -> list[Method]:
+        """All methods that are imported by now: at least those of a kind of input; None: of all."""
+        if self._waiting is None:
+            modules = list(iter_modules(hushrank.flows.methods.__path__, f"{ROOM}."))
+            self._waiting = [each.name for each in modules if each.ispkg]
+            for each in modules:
+                if not each.ispkg and each.name != __name__:
+                    self._add(getattr(import_module(each.name), "METHODS", ()))
+        for name in tuple(self._waiting):
+            family = import_module(name)
+            if kind is None or kind == family.KIND:
+                self._waiting.remove(name)
+                self._add(methods_in(family.__path__, name))
+        return list(self._found.values())
+
+    def _add(self, methods: Iterable[Method]) -> None:
+        self._found |= {method.facts.name: method for method in methods}
+
+    def __getitem__(self, name: str) -> Method:
+        for kind in KINDS:
+            if name not in self._found:
+                self.of(kind)
+        return self._found[name]
+
+    def __setitem__(self, name: str, method: Method) -> None:
+        self._found[name] = method
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (method.facts.name for method in sorted(self.of(None), key=_place))
+
+    def __len__(self) -> int:
+        return len(self.of(None))
 
 
-def facts_of_methods() -> Methods:
-    """What each method says of itself, by name."""
-    return {name: method.facts for name, method in METHODS.items()}
+METHODS = _Found()
+
+
+def facts_of_methods(kind: str | None = None) -> Methods:
+    """What each method says of itself, by name: those of a kind of input, or all."""
+    found = sorted(METHODS.of(kind), key=_place)
+    return {method.facts.name: method.facts for method in found}
 
 
 def load_config(path: Path) -> SurveyConfig:
@@ -50,7 +95,15 @@ def load_config(path: Path) -> SurveyConfig:
     Raises:
         ConfigError: the file or one of its values breaks a rule; one line for each problem found.
     """
-    return check_config(path, read_yaml(path), facts_of_methods())
+    content = read_yaml(path)
+    rows = content.get("input")
+    kind = rows.get("kind") if isinstance(rows, dict) else None
+    if kind in KINDS:
+        try:
+            return check_config(path, content, facts_of_methods(kind))
+        except ConfigError:  # messages name methods of every kind
+            pass
+    return check_config(path, content, facts_of_methods())
 
 
 def calibrate(config: SurveyConfig) -> Calibrated:

@@ -25,6 +25,7 @@ from hushrank.flows.release.archive import (
     load_archived,
 )
 from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.release.sheet_report import score_rows
 from hushrank.flows.statement.record import finite_or_text
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.common.plain_text import short_list, write_cell
@@ -229,8 +230,35 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         yield {**shared, **line.content(), "noisy_wins": wins.get(line.item)}
 
 
+ABILITIES = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("release_id", pa.string()),
+        ("name", pa.string()),
+        ("booklet", pa.string()),
+        ("score", pa.int32()),
+        ("ability", pa.float64()),
+        ("standard_error", pa.float64()),
+    ]
+)
+
+
+def abilities_table(releases: Iterable[Release]) -> pa.Table:
+    """A row for each raw score of each booklet; releases without abilities have none."""
+    rows = [
+        (release.day, release.release_id, release.name, *row)
+        for release in releases
+        for row in score_rows(release.test or ())
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(ABILITIES)
+    arrays = [
+        pa.array(column, field.type) for column, field in zip(columns, ABILITIES, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=ABILITIES)
+
+
 def _csv(table: pa.Table) -> bytes:
-    for name in ("item", "label"):
+    for name in {"item", "label", "booklet"} & {*table.column_names}:
         cells = (None if text is None else write_cell(text) for text in table[name].to_pylist())
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pa.array(cells, pa.string()))

@@ -24,6 +24,7 @@ from hushrank.flows.release.archive import (
     RANKING,
     RELEASE,
     RELEASES,
+    SCORES,
     Attach,
     archived,
     check_intact,
@@ -36,6 +37,7 @@ from hushrank.flows.release.archive import (
 )
 from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.release import Head, Release, load_head
+from hushrank.flows.release.sheet_report import scores_csv
 from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
@@ -85,8 +87,8 @@ def publish(
 ) -> Place:
     """Keep a release in `output`, `release.json` and `ranking.csv`, and show it there.
 
-    Beside them, a release with effects of covariates has `effects.csv`; all other files, the report
-    among them, are attached.
+    Beside them, a release with effects of covariates has `effects.csv`, and one with abilities by
+    raw score `scores.csv`; all other files, the report among them, are attached.
 
     A release that is kept already is never written again. One run at a time may publish a release;
     the ledger's lock sees to that.
@@ -190,6 +192,7 @@ def contents_of(release: Release) -> dict[str, bytes]:
     """The files of a release that are nothing but itself, by name."""
     return {
         **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
+        **({} if release.test is None else {SCORES: scores_csv(release.test).encode()}),
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }

@@ -44,6 +44,7 @@ from hushrank.flows.release.boards import (
 )
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.released import Released
+from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
     UNITS,
     WORDS,
@@ -53,6 +54,7 @@ from hushrank.flows.release.scale import (
     log_odds_of,
     published,
 )
+from hushrank.flows.release.sheet_report import BookletRecord
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.pilot_query import LookRecord
@@ -80,6 +82,7 @@ class Provenance:
             the law of the noise was not stored either.
         stream: which night of which stream it is; None: it is none.
         about: what was asked, of whom and when; None: nothing is stated.
+        source: the Beam transform that yielded the rows; None: they were in files.
     """
 
     release_id: str
@@ -93,6 +96,7 @@ class Provenance:
     bits: BitsUsed | None
     stream: StreamRecord | None = None
     about: AboutConfig | None = None
+    source: RowSource | None = None
 
     @property
     def safe(self) -> bool:
@@ -194,7 +198,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "groups"),
+    *("ties", "test", "groups", "source"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -204,6 +208,7 @@ class Release(Record):
 
     Attributes:
         about: what was asked, of whom and when, in the operator's words; None: nothing is stated.
+        source: the Beam transform that yielded the rows; None: they were in files.
         job: id of the job's configuration; another job may not overwrite this release.
         safe: False if a seed was injected or no noise was added; never to be published.
         informative: False if nothing can be learned through the noise.
@@ -220,6 +225,8 @@ class Release(Record):
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
         effects: of covariates on who wins; None: the job names none.
         ties: how often items tie; None: the job does not model that.
+        test: reliability and abilities by raw score, of each booklet of a test; None: the method
+            does not tell them, or nothing was learned.
     """
 
     release_id: str
@@ -227,6 +234,7 @@ class Release(Record):
     night: date | None = None
     name: str
     about: AboutConfig | None = None
+    source: RowSource | None = None
     job: str
     method: str
     code_version: str
@@ -244,6 +252,7 @@ class Release(Record):
     stream: StreamRecord | None = None
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
+    test: tuple[BookletRecord, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -455,6 +464,7 @@ def build_release(
     effects: tuple[Effect, ...] | None = None,
     boards: Sequence[Board] = (),
     ties: TieRecord | None = None,
+    test: tuple[BookletRecord, ...] | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -473,6 +483,7 @@ def build_release(
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
         ties: how often items tie.
+        test: reliability and abilities by raw score, of each booklet of a test.
 
     Raises:
         ValueError: the sizes differ.
@@ -492,6 +503,7 @@ def build_release(
         night=provenance.night,
         name=provenance.name,
         about=provenance.about,
+        source=provenance.source,
         job=provenance.job,
         method=provenance.method,
         code_version=provenance.code_version,
@@ -509,6 +521,7 @@ def build_release(
         stream=provenance.stream,
         effects=effects,
         ties=ties,
+        test=test,
         released=released,
         groups=groups or None,
     )

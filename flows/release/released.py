@@ -123,7 +123,7 @@ Released = Annotated[ReleasedRecord, _ByKind()]  # found by its kind
 def all_records() -> dict[str, type[ReleasedRecord]]:
     """The records of all families, by kind."""
     # By name: families are above this room, and a release that is read may be of any of them.
-    import_module("hushrank.flows.methods.registry")
+    import_module("hushrank.flows.methods.registry").METHODS.of(None)  # imports every family
     return KINDS
 
 

@@ -6,10 +6,11 @@ import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hushrank.flows.release.archive import EFFECTS, RANKING, RELEASE
+from hushrank.flows.release.archive import EFFECTS, RANKING, RELEASE, SCORES
 from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.publish import ranking_pieces
 from hushrank.flows.release.release import Release
+from hushrank.flows.release.sheet_report import scores_csv
 
 MOST_BYTES = 300_000  # most bytes of one file in the page; a page stays under 1 MB
 
@@ -32,20 +33,23 @@ class Download:
 
 
 def downloads_of(release: Release) -> list[Download]:
-    """The ranking and effects of covariates as tables, and the release as JSON.
+    """The ranking, effects of covariates and abilities as tables, and the release as JSON.
 
     A file that is too large for the page is linked; it lies beside the page. The certificate does
     too, because it names the digest of the page.
     """
     what, pieces = "the ranking, for a spreadsheet", ranking_pieces(release)
     table = _download(RANKING, what, "text/csv", pieces)
-    effects = []
+    more = []
     if release.effects is not None:
         what = "what position and features do, for a spreadsheet"
-        effects = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects)])]
+        more = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects)])]
+    if release.test is not None:
+        what = "abilities by raw score, for a spreadsheet"
+        more.append(_download(SCORES, what, "text/csv", [scores_csv(release.test)]))
     pieces = release.json_pieces()
     whole = _download(RELEASE, "all that was released", "application/json", pieces)
-    return [table, *effects, whole]
+    return [table, *more, whole]
 
 
 def _download(name: str, what: str, kind: str, pieces: Iterable[str]) -> Download:

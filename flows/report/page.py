@@ -45,6 +45,7 @@ from hushrank.flows.release.wording import (
     certainty,
     verdict,
 )
+from hushrank.flows.report.abilities import booklet_facts
 from hushrank.flows.report.about import about_rows, made_rows
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
@@ -171,6 +172,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "stream": None if release.stream is None else stream_sentence(release.stream),
         "effects": effect_rows(release),
         "ties": tie_facts(release),
+        "test": booklet_facts(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }

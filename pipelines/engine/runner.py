@@ -14,7 +14,6 @@ from hushrank.transforms.common.local_files import being_read
 from hushrank.transforms.common.schema import RANK, WIDE_ITEM, WIDE_RANK, Columns, InputError
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
-from hushrank.transforms.storage.avro_rows import count_avro_rows
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -163,8 +162,14 @@ def _cells(file: InputFile, *, heavy: bool) -> int:
     return file.most_bytes // LINE_BYTES if lines else file.most_bytes
 
 
+def _avro_rows(stream: IO[bytes]) -> int:
+    from hushrank.transforms.storage.avro_rows import count_avro_rows  # loads fastavro
+
+    return count_avro_rows(stream)
+
+
 _COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
-    FileFormat.AVRO: count_avro_rows,
+    FileFormat.AVRO: _avro_rows,
     FileFormat.ORC: count_orc_rows,
     FileFormat.ARROW: count_arrow_rows,
 }

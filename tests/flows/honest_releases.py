@@ -31,6 +31,7 @@ HEAVY = {"privacy__bounding": "weights", "privacy__distinct_pairs": True}
 TIES = {"input__ties": "model", "method": "noisy-pairs"}
 AT_SOURCE = {"privacy__already_private": True, "input__columns__epsilon": "own"}
 RANGE = {"privacy__epsilon": None, "privacy__epsilon_range": [0.5, 4.0]}
+OWN = {"input__columns__epsilon": "own"}
 BELOW = {"input__unlisted": "below"}
 LISTS = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
 PAIRS_AT_SOURCE = {
@@ -66,6 +67,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "counts, words": (COUNTS, {"input__columns__outcome": "said", "input__words": WORDS}),
     "counts, events": (COUNTS, {"input__columns__event": "row", "input__on_bad_rows": "fail"}),
+    "counts, any source": (COUNTS, {"input__paths": None, "input__version": "zoo 2026-11-26"}),
     "counts, lines": (COUNTS, {"input__multiline": True}),
     "counts, no noise": (COUNTS, {"privacy__epsilon": "inf"}),
     "counts of one row, look": ("noisy-counts, look", {**ONE_ROW}),
@@ -133,6 +135,12 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "rankings at the source": (
         "bradley-terry",
         {**RANGE, **AT_SOURCE, "model": {"common_order": True}},
+    ),
+    "test answers, own epsilons": ("spectral-rr", {**RANGE, "input__columns": {"epsilon": "own"}}),
+    "rankings, own epsilons": ("borda", {**RANGE, "input__columns__epsilon": "own"}),
+    "answers to pairs, own epsilons": (
+        "kemeny, random-pairs",
+        {"privacy__epsilon": None, "privacy__epsilon_range": [1.0, 8.0], **OWN},
     ),
     "rankings of some": ("kemeny", {"input__max_length": 3}),
     "rankings with ties, trusted": ("borda, user, ties", {}),
@@ -241,6 +249,9 @@ def honest(name: str, folder: Path) -> Forger:
     survey = survey_of(variant, folder, people)
     kind = survey.settings["input"]["kind"]
     pq.write_table(_with_more(rows_of(kind, people)), folder / "rows.parquet")
+    if changes.get("input__version"):
+        place = {"path": str(folder / "rows.parquet")}
+        survey.settings["input"]["source"] = {"type": "ReadFromParquet", "config": place}
     if changes.get("input__multiline"):
         _as_csv(survey, rows_of(kind, people))
     if changes.get("input__layout") in OTHER_ROWS:

@@ -12,9 +12,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, Listed, is_cloud
 from hushrank.transforms.tables.names import MAGIC, as_regex, is_object, is_table
-from hushrank.transforms.tables.objects import object_matches, object_tag
 from hushrank.transforms.tables.parts import DataFile, ServedTable
-from hushrank.transforms.tables.tables import parts_of
 
 DELTA_LOG, ICEBERG_METADATA = "_delta_log", ".metadata.json"
 # All parts of a night that a collector writes carry its first moment as their time, and those with
@@ -66,11 +64,16 @@ def matches(path: str, is_input: IsInput, times: str | None) -> list[Match]:
         return is_input(below)
 
     if is_table(path):
+        from hushrank.transforms.tables.tables import parts_of
+
         return [_match(path, part) for part in parts_of(path, times)]
     if is_cloud(path):
         return list(_cloud_matches(path, of_no_table))
-    found = object_matches if is_object(path) else _local_matches
-    return [Match(*each) for each in found(path, of_no_table)]
+    if is_object(path):
+        from hushrank.transforms.tables.objects import object_matches
+
+        return [Match(*each) for each in object_matches(path, of_no_table)]
+    return [Match(*each) for each in _local_matches(path, of_no_table)]
 
 
 def check_table(path: str, *, stated: bool, partition: str | None) -> None:
@@ -87,6 +90,8 @@ def check_table(path: str, *, stated: bool, partition: str | None) -> None:
 def version_now(path: str) -> str:
     """Return the present version of a file of its own; for a missing object, an impossible one."""
     if is_object(path):
+        from hushrank.transforms.tables.objects import object_tag
+
         return object_tag(path)
     if is_cloud(path):
         return str(CloudPath.parse(path).generation())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -34,6 +35,19 @@ BAD = "This release fails verification: do not rely on it."
 NEWER = "Not judged: this release is of a newer format. Verify it with a newer version of hushrank."
 PAGE = ".html"
 
+
+class TableKind(StrEnum):
+    """A table of a release."""
+
+    RANKING = "ranking"
+    ABILITIES = "abilities"
+
+
+NO_ABILITIES = (
+    "--table abilities: none of these releases has abilities by raw score. Releases of method:"
+    " totals have them where anything can be learned."
+)
+
 Sources = Annotated[
     list[str],
     typer.Argument(metavar="SURVEY.YAML...", help="YAML files of jobs, or their output folders."),
@@ -58,6 +72,10 @@ Out = Annotated[
 ]
 OneRelease = Annotated[
     str | None, typer.Option("--release", help="Export only the release whose id begins with this.")
+]
+TableOf = Annotated[
+    TableKind,
+    typer.Option("--table", help="ranking; or abilities: of a test, by raw score."),
 ]
 OneSource = Annotated[
     str,
@@ -229,13 +247,21 @@ def _print_json(
     )
 
 
-def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
+def export(
+    sources: Sources,
+    out: Out,
+    release: OneRelease = None,
+    kind: TableOf = TableKind.RANKING,
+) -> None:
     """Write the rankings of all releases, or of one, into one table: a row for each item.
+
+    With --table abilities it has a row for each raw score of a test.
 
     An --out that ends in .html gets the report of the last release, or of the one that is named.
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
+        abilities_table,
         apart,
         export_bytes,
         one_release,
@@ -253,7 +279,9 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
     if out.suffix == PAGE:
         _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs)
         return
-    table = ranking_table(chosen)
+    table = (ranking_table if kind is TableKind.RANKING else abilities_table)(chosen)
+    if kind is TableKind.ABILITIES and not table.num_rows:
+        raise ConfigError(NO_ABILITIES)
     _write(out, export_bytes(table, out))
     _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
     _say_what_is_left_out(left_out)

@@ -26,7 +26,14 @@ from hushrank.flows.release.archive import (
     load_archived,
 )
 from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS
-from hushrank.flows.release.history import SCHEMA, apart, outputs_of, problems_of, read_history
+from hushrank.flows.release.history import (
+    SCHEMA,
+    abilities_table,
+    apart,
+    outputs_of,
+    problems_of,
+    read_history,
+)
 from hushrank.flows.release.history import ranking_table as rankings_of
 from hushrank.flows.release.release import Release as Record
 from hushrank.flows.release.release import load_release
@@ -41,6 +48,14 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 from hushrank.transforms.storage.write import read_whole
 
 TEXT_WIDTH = 110
+_OF_SCORES = ["booklet", "score", "ability", "standard_error"]
+_RELIABILITY = pa.schema(
+    [
+        ("booklet", pa.string()),
+        ("measure", pa.string()),
+        *((name, pa.float64()) for name in ("estimate", "low", "high")),
+    ]
+)
 REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
 _TYPES = {field.name: field.type for field in SCHEMA} | {"place": pa.string()}
 
@@ -151,6 +166,29 @@ class Release:
     def groups(self) -> dict[str, Table]:
         """The ranking of each group, by its name."""
         return {group.name: _ranking(board) for group, board in self.record.boards()}
+
+    @property
+    def abilities(self) -> Table | None:
+        """Abilities by raw score of each booklet of a test; None where they are not told."""
+        if self.record.test is None:
+            return None
+        return Table(abilities_table([self.record]).select(_OF_SCORES))
+
+    @property
+    def reliability(self) -> Table | None:
+        """KR-20 and person separation of each booklet of a test, with 95 % intervals.
+
+        A row is missing where noise and chance hide a reliability; None: there are no abilities.
+        """
+        if self.record.test is None:
+            return None
+        rows = [
+            {"booklet": booklet.name, "measure": measure, **found.model_dump()}
+            for booklet in self.record.test
+            for measure, found in (("kr20", booklet.kr20), ("separation", booklet.separation))
+            if found is not None
+        ]
+        return Table(pa.Table.from_pylist(rows, schema=_RELIABILITY))
 
     @property
     def top_k(self) -> tuple[str, ...] | None:

@@ -3,3 +3,5 @@
 One module for each method; rows in groups, with weights, with ties and on nights stand beside them.
 In: exact counts. Out: noisy counts, and scores or an order that follow from them.
 """
+
+KIND = "comparisons"  # of input

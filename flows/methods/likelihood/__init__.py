@@ -2,3 +2,5 @@
 
 In: exact counts of pairs. Out: scores that carry noise, and intervals.
 """
+
+KIND = "comparisons"  # of input

@@ -2,3 +2,5 @@
 
 In: sums of private answers. Out: scores, for `debiased-rr` and for the baselines of plans.
 """
+
+KIND = "comparisons"  # of input

@@ -2,3 +2,5 @@
 
 In: counts of rankings. Out: a consensus order, or scores.
 """
+
+KIND = "rankings"  # of input

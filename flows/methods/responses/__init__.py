@@ -2,3 +2,5 @@
 
 In: counts of who was right on which items. Out: difficulties.
 """
+
+KIND = "responses"  # of input

@@ -12,6 +12,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field
 
+from hushrank.estimation.responses.booklet_report import booklet_estimates
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals, release_sheet_totals
 from hushrank.estimation.responses.totals_estimate import (
     TotalsEstimate,
@@ -46,6 +47,7 @@ from hushrank.flows.methods.responses.spectral import (
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.sheet_report import BookletRecord
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.flows.statement.totals import totals_words
@@ -219,7 +221,22 @@ class Totals(PlannedMethod[TotalsMechanism]):
     def conclude(
         self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
     ) -> Conclusion:
-        """Difficulties from the noisy totals."""
+        """Difficulties from the noisy totals, reliability, and abilities by raw score."""
+        whole = self.conclude_whole(drawn, mechanism, config)
+        totals = SheetTotals(drawn[SHEETS], mechanism.shape, confidential=False)
+        law = mechanism.counts.law
+        fit = estimate_from_totals(totals, law).fit
+        if fit is None:
+            return whole
+        told = booklet_estimates(totals, fit, law)
+        names = _names_of_booklets(config)
+        test = tuple(map(BookletRecord.of, names, told))
+        return replace(whole, test=test)
+
+    def conclude_whole(
+        self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Difficulties alone, for plans, which conclude many times."""
         counts, shape = mechanism.counts, mechanism.shape
         totals = SheetTotals(drawn[SHEETS], shape, confidential=False)
         found = estimate_from_totals(totals, counts.law)
@@ -267,6 +284,17 @@ class Totals(PlannedMethod[TotalsMechanism]):
         own |= {"answer_weight": shape.answer_weight, "sheet_weight": shape.sheet_weight}
         formula = RESTATED.formula(own)
         return (count_noise(RESTATED.what, shape.n_entries, formula, counts.calibration),)
+
+
+def _names_of_booklets(config: SurveyConfig) -> list[str | None]:
+    """Names of the booklets in the order of `SheetShape.booklets`; None: there are none."""
+    booklets = config.responses.booklets
+    if booklets is None:
+        return [None]
+    named: dict[frozenset[str], list[str]] = {}
+    for name, items in booklets.items():
+        named.setdefault(frozenset(items), []).append(name)
+    return [", ".join(names) for names in named.values()]
 
 
 def _parameters(shape: SheetShape, config: SurveyConfig) -> dict[str, Parameter]:

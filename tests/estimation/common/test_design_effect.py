@@ -21,6 +21,7 @@ from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import UNITS, Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 
 N, PEOPLE, MOST = 10, 2_000, 3
 LOW, HIGH = np.triu_indices(N, 1)
@@ -82,9 +83,9 @@ def test_intervals_cover_and_without_the_sum_of_squares_they_do_not(epsilon, max
         )
         assert ranked_by >= 0.9 * squares.sum() / counts.sum()
         for units, into in ((ranked_by, covered), (UNITS, plain)):
-            found = rank_noisy_pairs(
-                PairCounts(noisy, units, confidential=False), calibration.law, LOGISTIC
-            ).estimate
+            counted = PairCounts(noisy, units, confidential=False)
+            with scores_alone():
+                found = rank_noisy_pairs(counted, calibration.law, LOGISTIC).estimate
             into.append((found.low <= truth) & (truth <= found.high))
         ends.append(covered[-1][[truth.argmax(), truth.argmin()]])
     assert 0.92 <= np.mean(covered) <= 0.985

@@ -8,14 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import ndtri
+from scipy.stats import chi2
 
 from hushrank.estimation.common.estimate import mean_ranks
 from hushrank.estimation.common.pair_separation import (
+    _joint_tail,
     difference_variance,
+    joint_tails,
     separate_intervals,
     separate_pairs,
 )
-from hushrank.estimation.common.uncertainty import EndsAt, separate_ranks
+from hushrank.estimation.common.uncertainty import (
+    LEVEL,
+    SPENT_ON_FAR,
+    EndsAt,
+    separate_ranks,
+)
 
 VALUES = arrays(np.float64, st.integers(1, 8), elements=st.integers(-3, 3).map(float))
 
@@ -92,3 +100,32 @@ def test_the_rank_interval_of_one_of_equals_holds_and_has_nothing_to_spare() -> 
         found = separate_pairs(scores, better_at, no_ends(scores))
         whole += bool(found.rank_low[0] == 1 and found.rank_high[0] == 20)
     assert 740 <= whole <= 785
+
+
+@pytest.mark.parametrize(("items", "length"), [(2, 1), (8, 7), (60, 59)])
+def test_the_joint_tail_is_the_largest_that_misses_no_more_often_than_allowed(items, length):
+    """Found by secants: a step closer, and some error would exceed it too often."""
+    directions = np.random.default_rng(items).normal(size=(500, items))
+    furthest = np.abs(directions).max(axis=1) / np.sqrt(length)
+    z = -ndtri(_joint_tail(furthest, length, 0.025))
+
+    def missed(z: float) -> float:
+        each = chi2.sf((z / furthest) ** 2, length)
+        return float(each.mean() + 3 * each.std() / np.sqrt(len(each)))
+
+    assert missed(z) <= 0.025 * (1 + 1e-9) < missed(z - 2e-5)
+
+
+def test_every_open_order_counts_for_the_joint_tail():
+    """The furthest of the open ones, among which one of another standard error."""
+    random = np.random.default_rng(4)
+    root = random.normal(size=(6, 6)) * [3.0, 1.0, 1.0, 1.0, 1.0, 0.1]
+    tails = joint_tails(6, root @ root.T)
+    open_ = random.random((6, 6)) < 0.4
+    np.fill_diagonal(open_, False)
+    pairs = list(zip(*np.nonzero(open_), strict=True))
+    apart = [
+        (tails.directions[:, i] - tails.directions[:, j]) / tails.deviation[i, j] for i, j in pairs
+    ]
+    expected = _joint_tail(np.max(apart, axis=0).clip(0), tails.length, LEVEL / 2 - SPENT_ON_FAR)
+    assert tails.of_orders(open_) == expected > (LEVEL / 2 - SPENT_ON_FAR) / len(pairs)

@@ -24,11 +24,11 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.common.pooling import Evidence, pool
-from hushrank.estimation.comparisons.net_wins import fit_pulls
+from hushrank.estimation.comparisons.net_wins import fit_net_wins
 from hushrank.estimation.comparisons.noisy_counts import evidence_of_win_counts, rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs, rank_noisy_pairs
 from hushrank.estimation.comparisons.win_loss import (
-    _pulls,
+    _net_wins,
     evidence_of_win_loss,
     exposures_of,
     rank_by_win_loss,
@@ -36,6 +36,7 @@ from hushrank.estimation.comparisons.win_loss import (
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 from tests.statistics import FALSE_POSITIVE_RATE
 
 SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
@@ -96,7 +97,7 @@ class WinLoss(WinShares):
 
     def alone(self, counts, law):
         """The scores of `rank_by_win_loss`, without its ranks, which take most of its time."""
-        return fit_pulls(_pulls(counts, law, exposures_of(counts, law), LOGISTIC))
+        return fit_net_wins(_net_wins(counts, law, exposures_of(counts, law), LOGISTIC))
 
     def evidence(self, noisy, law):
         return [evidence_of_win_loss(each, law) for each in noisy]
@@ -167,12 +168,14 @@ def tried(
             wins = np.zeros((N, N), np.int64)
             wins[pairs], wins.T[pairs] = won, asked - won
             noisy.append(way.noisy(wins, calibration, bits))
-        whole = way.whole(noisy, law_of_sum(calibration.law, len(shares)))
-        found = pool(way.evidence(noisy, calibration.law), whole, **way.limits).estimates
+        with scores_alone():
+            whole = way.whole(noisy, law_of_sum(calibration.law, len(shares)))
+            found = pool(way.evidence(noisy, calibration.law), whole, **way.limits).estimates
         wanted = np.array([way.estimand(truth) for truth in truths])
         ways = {"pooled": [each.scores for each in found], "whole": [whole] * len(shares)}
         if alone:
-            ways["alone"] = [way.alone(each, calibration.law) for each in noisy]
+            with scores_alone():
+                ways["alone"] = [way.alone(each, calibration.law) for each in noisy]
         for name, scores in ways.items():
             seen.errors.setdefault(name, []).append(np.mean(np.square(scores - wanted), axis=1))
         held = np.array(
@@ -198,10 +201,10 @@ def test_scores_without_ranks_are_those_with_them() -> None:
     )
 
 
-def assert_at_least(held, least: float) -> None:
+def assert_at_least(held, least: float, by_chance: float = FALSE_POSITIVE_RATE) -> None:
     """Not significantly below; items of one release are taken as so many trials."""
     values = np.ravel(held)
-    assert binom.cdf(round(values.sum()), len(values), least) > FALSE_POSITIVE_RATE, values.mean()
+    assert binom.cdf(round(values.sum()), len(values), least) > by_chance, values.mean()
 
 
 SAMPLED = [pytest.param(spread, marks=pytest.mark.soak) for spread in (0.0, 0.8)]
@@ -244,17 +247,17 @@ def test_the_best_and_the_worst_item_of_the_smallest_group_are_held() -> None:
 
     Over the grid, in the smallest group: 92 to 98 % of its best items, of its worst and of all.
     Intervals of a posterior from evidence at one value held 62 to 87 % of the best and worst; 80 %
-    of the 160 best or worst is too few.
+    of the 96 best or worst is too few. (92 % would give so few with a chance of 1e-4 in new draws.)
     """
     ends, held = [], []
     for setting in GRID:
-        seen = tried(WinLoss(), replicates=20, alone=False, **setting)
+        seen = tried(WinLoss(), replicates=12, alone=False, **setting)
         of_best, of_worst = np.array([each[-1] for each in seen.ends]).T
-        assert min(of_best.mean(), of_worst.mean()) >= 0.6, setting  # of 20: by chance 1e-6
+        assert np.mean([of_best, of_worst]) >= 0.6, setting  # of 24: by chance 1e-5
         ends.append([of_best, of_worst])
         held.append([each[-1] for each in seen.held])
     for each in np.concatenate(ends, axis=1):
-        assert_at_least(each, 0.92)
+        assert_at_least(each, 0.92, by_chance=1e-4)
         assert binom.sf(each.sum() - 1, each.size, 0.98) > FALSE_POSITIVE_RATE
     assert 0.92 < np.mean(held) < 0.98
 

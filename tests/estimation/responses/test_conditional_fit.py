@@ -116,6 +116,17 @@ def test_without_noise_it_is_conditional_maximum_likelihood():
     assert np.abs(fit.difficulty - difficulty).max() < 0.4
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_covariance_has_no_part_in_the_common_shift(seed):
+    """V leaves the mean open but for rounding, which must not count as what is known."""
+    _, right = rasch(12, 900, np.random.default_rng(seed))
+    covariance = fit_totals(totals_of(right), 0.0).covariance
+    assert covariance.sum(axis=1) == pytest.approx(np.zeros(12), abs=1e-9)
+    known = 900 * 0.17  # about what 900 answers tell of an item
+    assert (np.diagonal(covariance) * known > 0.7).all()
+    assert (np.diagonal(covariance) * known < 6).all()
+
+
 def test_the_ridge_draws_towards_the_mean():
     """u rises with b, so a ridge is added to it; with the other sign it drives items away."""
     half, people = 40.0, 100.0
@@ -157,6 +168,21 @@ def test_too_few_sheets_say_nothing():
     found = estimate_from_totals(released, law)
     assert not found.estimate.informative
     assert found.fit is None
+
+
+@pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
+def test_sheets_with_no_point_or_all_points_say_nothing(kind):
+    """They tell people apart and no items; a fit to noise alone is no difficulty."""
+    right = np.repeat([[True], [False], [True]], 100, axis=0) * np.ones(4, bool)
+    inside = []
+    for seed in range(10):
+        released, law = noisy(totals_of(right, kind=kind), kind, 4.0, REPLACED, seed)
+        estimate = estimate_from_totals(released, law).estimate
+        if estimate.informative:
+            inside += [*((estimate.low <= 0) & (estimate.high >= 0))]
+    assert sum(inside) >= 0.8 * len(inside)
+    exact = SheetTotals(totals_of(right).entries, totals_of(right).shape, confidential=False)
+    assert not estimate_from_totals(exact, NOISELESS).estimate.informative
 
 
 def test_exact_totals_are_not_estimated_from():

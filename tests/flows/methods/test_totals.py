@@ -6,16 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit
 
+import hushrank
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS, calibrate, load_config
 from hushrank.flows.release.release import load_release
 from hushrank.privacy.randomness import seeded_bits
 from tests.flows.conftest import ITEMS
 from tests.flows.every_method import survey_of
+from tests.flows.forgeries import Forger, run
 
 WHOLE = {"privacy__max_contributions": len(ITEMS)}
 
@@ -192,3 +195,94 @@ def test_what_is_drawn_is_what_is_stated(tmp_path):
     )
     assert np.abs(method.draw(exact, mechanism, seeded_bits(1))["sheets"]).max() < 200
     assert np.abs(method.draw(exact, louder, seeded_bits(1))["sheets"]).max() > 10_000
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """A release of a test of four items, with its reliability and abilities."""
+    survey = survey_of("totals", tmp_path_factory.mktemp("reported") / "job")
+    rng = np.random.default_rng(0)
+    right = rng.random((3000, 4)) < expit(1.3 * rng.normal(size=(3000, 1)) - np.arange(-1.5, 2, 1))
+    write(survey, right.astype(np.int8))
+    run(survey.set(privacy__epsilon=20.0, ledger__epsilon=50.0))
+    return survey, right
+
+
+def test_a_release_says_how_reliable_the_test_is_and_what_a_raw_score_means(reported):
+    survey, right = reported
+    release = load_release(survey.output / "release.json")
+    (test,) = release.test
+    score, share = right.sum(axis=1), right.mean(axis=0)
+    exact = 4 / 3 * (1 - (share * (1 - share)).sum() / score.var())
+    assert test.kr20.low < exact < test.kr20.high
+    assert test.separation.low < test.separation.estimate < test.separation.high
+    assert [len(test.ability), len(test.error)] == [5, 5]
+    assert list(test.ability) == sorted(test.ability)
+    table = pacsv.read_csv(survey.output / "scores.csv")
+    assert table.column_names == ["score", "ability", "standard_error"]
+    assert table["ability"].to_pylist() == pytest.approx(test.ability, abs=1e-6)
+    page = " ".join((survey.output / "report.html").read_text().split())
+    told = f"{test.kr20.estimate:.2f} (95 % interval: {test.kr20.low:.2f} to {test.kr20.high:.2f})"
+    assert f"Reliability (KR-20): {told}." in page
+    assert f'<td class="number">{test.ability[0]:+.2f}</td>' in page
+
+
+def test_terminal_python_and_export_say_the_same(reported, command, tmp_path):
+    survey, _ = reported
+    (test,) = load_release(survey.output / "release.json").test
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert f"Reliability (KR-20): {test.kr20.estimate:.2f}" in printed
+    assert "scores.csv" in printed
+    release = hushrank.read_release(survey.output)
+    assert release.abilities["ability"].to_pylist() == list(test.ability)
+    assert release.reliability["measure"].to_pylist() == ["kr20", "separation"]
+    assert release.reliability["low"].to_pylist()[0] == test.kr20.low
+    out = tmp_path / "abilities.csv"
+    code, printed = command("export", survey.config, "--table", "abilities", "--out", out)
+    assert code == 0, printed
+    assert pacsv.read_csv(out)["score"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda f: f.tell("test.0.ability.2", 0.7), "the ability of score 2 is"),
+        (lambda f: f.tell("test.0.error.1", 0.3), "the ability of score 1 is"),
+        (lambda f: f.tell("test.0.kr20.estimate", 0.5).tell("test.0.kr20.low", 0.4), "KR-20 does"),
+        (lambda f: f.tell("test.0.kr20.high", 1.2), "outside its interval"),
+        (lambda f: f.tell("test.0.ability", lambda all_: all_[1:]), "are of other scores"),
+        (lambda f: f.replace("scores.csv", "\n3,", "\n3,9"), "scores.csv differs"),
+    ],
+)
+def test_the_verifier_finds_abilities_that_do_not_follow(reported, forge, message):
+    survey, _ = reported
+    honest = Forger.of(survey)
+    assert not honest.wrong()
+    assert message in forge(honest.copy()).with_digests().wrong()
+
+
+def test_booklets_have_abilities_of_their_own(tmp_path):
+    booklets = {"A": ITEMS[:3], "B": ITEMS[1:]}
+    survey = survey_of("totals", tmp_path / "job").set(
+        input__booklets=booklets,
+        privacy__max_contributions=3,
+        privacy__epsilon=20.0,
+        ledger__epsilon=50.0,
+    )
+    rng = np.random.default_rng(1)
+    right = (rng.random((4000, 4)) < expit(rng.normal(size=(4000, 1)) - np.arange(4))).astype(int)
+    sheets = [
+        pa.table({"user": np.full(3, person), "item": items, "correct": right[person, first:][:3]})
+        for person in range(4000)
+        for first, items in [(person % 2, booklets["AB"[person % 2]])]
+    ]
+    pq.write_table(pa.concat_tables(sheets), survey.folder / "rows.parquet")
+    run(survey)
+    release = load_release(survey.output / "release.json")
+    assert [test.name for test in release.test] == ["A", "B"]
+    assert [test.kr20 for test in release.test] == [None, None]
+    easy, hard = release.test
+    assert easy.ability[1] < hard.ability[1]  # a point is worth more among harder items
+    assert pacsv.read_csv(survey.output / "scores.csv")["booklet"].to_pylist() == [*"AAAABBBB"]
+    assert not Forger.of(survey).wrong()

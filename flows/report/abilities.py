@@ -1,0 +1,69 @@
+"""Reliability and abilities by raw score, on the page of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences
+
+MOST_ROWS = 62  # of a table of abilities
+MOST_SECTIONS = 10  # booklets that the page has tables of
+NORMAL = 1.96  # standard errors from an ability to the ends of its 95 % interval
+
+
+@dataclass(frozen=True, slots=True)
+class AbilityRow:
+    """One raw score: texts as they are shown."""
+
+    score: str
+    ability: str
+    error: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookletFacts:
+    """What the page says of one booklet.
+
+    Attributes:
+        name: of the booklet; None: the test has none.
+        sentences: how reliable scores and abilities are.
+        rows: abilities of raw scores.
+        step: from one score of `rows` to the next.
+    """
+
+    name: str | None
+    sentences: tuple[str, ...]
+    rows: tuple[AbilityRow, ...]
+    step: int
+
+
+def booklet_facts(release: Release) -> list[BookletFacts]:
+    """The facts of each booklet, of the first ones if there are many; none of other releases."""
+    return [_facts(booklet) for booklet in (release.test or ())[:MOST_SECTIONS]]
+
+
+def _facts(booklet: BookletRecord) -> BookletFacts:
+    step = -(-len(booklet.ability) // MOST_ROWS)
+    return BookletFacts(
+        name=booklet.name,
+        sentences=tuple(reliability_sentences(booklet)),
+        rows=tuple(_rows(booklet, step)),
+        step=step,
+    )
+
+
+def _rows(booklet: BookletRecord, step: int) -> Iterator[AbilityRow]:
+    last = len(booklet.ability) - 1
+    for score in sorted({*range(0, last, step), last}):
+        ability, error = booklet.ability[score], booklet.error[score]
+        low, high = ability - NORMAL * error, ability + NORMAL * error
+        interval = f"{_signed(low)} to {_signed(high)}"
+        yield AbilityRow(f"{score}", _signed(ability), f"{error:.2f}", interval)
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.2f}"
+    return text if text.strip("+-0.") else "0.00"
