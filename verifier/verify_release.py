@@ -185,8 +185,9 @@ FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
-    stream?=stream effects?=[effect*q] ties?=ties test?=[booklet] released=<released>
-    groups?=[group]
+    source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
+    released=<released> groups?=[group]
+row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
@@ -335,7 +336,9 @@ libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=ve
     pyarrow?=version scipy?=version
 audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction
 *settings: kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text
-    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int
+    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int source?=transform
+    version?=text
+transform: type=text
 *weighted: bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number
     design_effect?=number max_weight?=number
 *fit-of-pairs: design_of_chance_fits=bool pairs_left_out_of_the_fit=size
@@ -641,13 +644,31 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
     for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
         pairs |= numbers_of(draw, release)
+    pairs |= source_of_rows(certificate, release)
     wrong = {name: each for name, each in pairs.items() if each[0] != each[1]}
     for name, (claimed, found) in wrong.items():
         text = f"{name}: the certificate says {short(claimed)}, release.json {short(found)}"
         say.check(False, wrong=text)
     if not wrong:
         say.check(True, f"release.json agrees with the certificate in {', '.join(pairs)}")
+    if (source := release.get("source")) is not None:
+        read = f"version {source['version']}, read by Beam's {source['type']}"
+        say.check(True, f"the rows are {read}: so the operator names them, and nobody proved it")
     check_facts(certificate, release, say)
+
+
+def source_of_rows(certificate: Document, release: Document) -> dict[str, tuple[Any, Any]]:
+    """What the settings and release.json say of rows that no file held, by name."""
+    settings, source = certificate["rows"]["settings"], release.get("source") or {}
+    version = settings.get("version")
+    if version is None and not source:
+        return {}
+    named = (settings.get("source") or {"type": "PTransform"})["type"]
+    night = (version or "").replace("{date}", str(release.get("night")))
+    told = {"source of the rows": (named, source.get("type"))}
+    if "{date" not in night:  # else the date has a form of its own
+        told["version of the rows"] = (night, source.get("version"))
+    return told
 
 
 def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
@@ -922,6 +943,7 @@ STATED_NUMBERS = (
     " (sorted pairs of item and number, as JSON)"
 )
 ASKED_PAIRS = "the pairs that were asked about: digest of sorted pairs of sorted names, as JSON"
+VERSION_OF_ROWS = "the version of the rows, a name that the operator gave them"
 FACTS_STATED = {
     ASKED_PAIRS,
     "the items, none of which was made from the answers",
@@ -936,6 +958,7 @@ FACTS_STATED = {
     "which pairs were asked about; results rest on it, the guarantee does not",
     NAMELESS,
     "people of these populations are others, although they are in the same files",
+    VERSION_OF_ROWS,
 }
 
 

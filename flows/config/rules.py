@@ -24,7 +24,7 @@ from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
-from hushrank.transforms.tables.names import is_object, is_table
+from hushrank.transforms.tables.names import is_object, is_source, is_table
 
 MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums
 MOST_ITEMS_RANKED = 1_000  # three matrices of this size are released: 20 MB of JSON
@@ -60,6 +60,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from problems_of_places(config, survey)
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
+    yield from _problems_of_source(config)
     yield from _problems_of_items(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
@@ -67,6 +68,19 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
     yield from problems_of_stream(config, methods)
+
+
+def _problems_of_source(config: Sections) -> Problems:
+    """Yield the broken rules between rows of a Beam transform and the rest of a job."""
+    if config.input.version is None:
+        return
+    for key in ("window", "partition"):
+        if getattr(config.schedule, key) is not None:
+            yield (
+                f"schedule.{key}",
+                "is for files, and a Beam transform yields the rows; remove it, write {date} into"
+                " input.version, and select the rows of a night in input.source",
+            )
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:
@@ -355,7 +369,7 @@ def _problems_of_runner(config: Sections) -> Problems:
         )
     if isinstance(runner, DataflowRunner):
         for place, path in enumerate(config.input.paths):
-            if not is_cloud(path):
+            if not is_cloud(path) and not is_source(path):
                 yield f"input.paths[{place}]", _must_be_remote(path)
         if not is_cloud(str(config.confidential)):
             yield "confidential", _must_be_remote(str(config.confidential))

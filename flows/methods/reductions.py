@@ -165,6 +165,18 @@ def reduce_test(
     )
 
 
+UNKNOWN_PAIRS = (
+    "The noisy counts show neither which items met nor that chance decided it, so only pairs of"
+    " very many comparisons could be used, and the rest stays open. If you know which pairs people"
+    " were asked about, list them in input.pairs; if chance decided it, write design: random."
+)
+UNKNOWN_MEETINGS = (
+    "any leaves open which items met, and intervals of scores by likelihood need to know it: say in"
+    " model.exposures how often items or pairs are compared, or write random (or balanced) if"
+    " chance decided which items met; else set method: auto, and list the pairs in input.pairs"
+)
+
+
 def problems_of_unbalanced(config: Sections) -> Problems:
     """Of a method that ranks by wins alone, which count how often an item was shown."""
     if config.comparisons.design is not Design.BALANCED:
@@ -184,6 +196,13 @@ def problems_of_unknown_partners(config: Sections) -> Problems:
             f"method: {config.method} takes chance to have decided which items met: write random"
             " (or balanced) if that is so, else set method: noisy-pairs",
         )
+
+
+def problems_of_unknown_meetings(config: Sections) -> Problems:
+    """Of a method whose intervals take partners to have met by chance, or as the file says."""
+    known = config.model.exposures is not None or config.privacy.public_graph
+    if config.comparisons.design is Design.ANY and not known:
+        yield "input.design", UNKNOWN_MEETINGS
 
 
 def warnings_of(
