@@ -15,36 +15,39 @@ Nothing here adds noise to counts, keeps a ledger or writes a file. All results 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
-from apache_beam.transforms.window import GlobalWindows
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Engine, Runner
+from hushrank.pipelines.reduce.elements import BatchElements
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings as _CountRankings
-from hushrank.pipelines.reduce.reduce import ROWS, Bound, Count, Encode, Job, Part, kind_of
+from hushrank.pipelines.reduce.reduce import (
+    MANY_ROWS,
+    ROWS,
+    Bound,
+    Count,
+    Encode,
+    Job,
+    kind_of,
+)
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource
 from hushrank.transforms.common.randomisation import Randomisation, law_of_answers
 from hushrank.transforms.common.schema import (
-    RANKING,
-    Columns,
     ComparisonColumns,
     Ties,
-    check_schema,
 )
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.comparisons.privatize import PrivateAnswers
@@ -66,8 +69,6 @@ __all__ = [
 ]
 
 WORKERS = Engine(Runner.DATAFLOW)  # memory and sums are planned for workers that share nothing
-MANY_ROWS = 1 << 26  # about as many rows are expected, where nobody says how many
-BATCH_ROWS = 1 << 14  # rows that are encoded together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +176,7 @@ class _Transform(beam.PTransform):
         self._expected_rows = expected_rows
 
     def _encoded(self, rows: beam.PCollection) -> beam.PCollection:
-        batches = rows | "Batch" >> beam.ParDo(_Batch(self._kind.job.columns))
+        batches = rows | "Batch" >> beam.ParDo(BatchElements(self._kind.job.columns, strict=True))
         return (batches | "Encode" >> Encode(self._kind, self._expected_rows))[ROWS]
 
     def _bounded(self, rows: beam.PCollection) -> beam.PCollection:
@@ -397,80 +398,3 @@ def _rows_of(private: PrivateAnswers, items: Sequence[str]) -> Iterator[beam.Row
             outcome=1 if won else -1,
             epsilon=float(epsilon),
         )
-
-
-class _Batch(beam.DoFn):
-    """Rows of any form -> `Part`s."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        lists = {name for role, name in columns.roles() if role == RANKING}
-        types = {True: pa.list_(pa.large_string()), False: pa.large_string()}
-        self._schema = pa.schema([(name, types[name in lists]) for name in columns.names()])
-
-    def start_bundle(self) -> None:
-        """A bundle has rows of its own."""
-        self._waiting: list[Mapping[str, Any]] = []
-
-    def process(self, element: Any) -> Iterator[Part]:
-        """Pass tables on, and gather rows."""
-        if isinstance(element, pa.RecordBatch | pa.Table):
-            check_schema("input", element.schema, self._columns)
-            table = element.select(self._columns.names())
-            batches = table.to_batches() if isinstance(table, pa.Table) else [table]
-            yield from map(_part_of, batches)
-            return
-        self._waiting.append(_fields_of(element))
-        if len(self._waiting) >= BATCH_ROWS:
-            yield self._gathered()
-
-    def finish_bundle(self) -> Iterator[Any]:
-        """Send the rest."""
-        if self._waiting:
-            yield GlobalWindows.windowed_value(self._gathered())
-
-    def _gathered(self) -> Part:
-        rows, self._waiting = self._waiting, []
-        columns = [
-            pa.array([_value_of(row.get(column.name), column.type) for row in rows], column.type)
-            for column in self._schema
-        ]
-        return _part_of(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-
-def _part_of(batch: pa.RecordBatch) -> Part:
-    return Part("", 0, 0, Sifted(batch))
-
-
-def _fields_of(element: Any) -> Mapping[str, Any]:
-    """The fields of a row; none if it is no row, so that it breaks a rule."""
-    if isinstance(element, Mapping):
-        return element
-    for method in ("as_dict", "_asdict"):  # of `beam.Row`, and of named tuples and schema rows
-        if callable(named := getattr(element, method, None)):
-            fields: Mapping[str, Any] = named()
-            return fields
-    return {}
-
-
-def _value_of(value: Any, type_: pa.DataType) -> Any:
-    if not pa.types.is_list(type_):
-        return _text_of(value)
-    listed = isinstance(value, Iterable) and not isinstance(value, str | bytes)
-    return [_text_of(each) for each in value] if listed else None
-
-
-def _text_of(value: Any) -> str | None:
-    """The value as a CSV file has it; None if it has no text there."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value) if isinstance(value, str | int | float) else None

@@ -185,8 +185,9 @@ FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
-    stream?=stream effects?=[effect*q] ties?=ties test?=[booklet] released=<released>
-    groups?=[group]
+    source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
+    released=<released> groups?=[group]
+row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
@@ -224,6 +225,8 @@ right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
     booklets=[[item]]~ knots=[[size]] sheets=[[int]]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
+    by_epsilon?=[people-of-level]~
+people-of-level: epsilon=number people=[size*answers]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
     chosen=chosen~
 chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
@@ -254,8 +257,8 @@ parameters of right-wrong-counts: graph=text pairs=count edge_probability?=numbe
     graph_chosen_because?=text booklets?=count
 parameters of sheet-totals: step_of_scores=count booklets?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
-    pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
-    delta_after_shuffling?=number people?=count
+    pairs=count levels_of_epsilon?=text after_shuffling?=text
+    epsilon_of_a_person_after_shuffling?=number delta_after_shuffling?=number people?=count
 parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_most?=number
     flip_probability?=number noise_scale_of_an_answer?=number *shuffled information_per_pair?=number
     information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
@@ -293,7 +296,7 @@ list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ co
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~
-answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~
+answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
 answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
 cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
@@ -333,7 +336,9 @@ libraries: apache-beam?=version dp-accounting?=version numpy?=version opendp?=ve
     pyarrow?=version scipy?=version
 audit: pair=text epsilon_lower=fraction confidence=fraction when=time stated=fraction
 *settings: kind=text format?=text~ partitions?=[text] multiline?=bool delimiter?=text encoding?=text
-    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int
+    decimal?=text header_rows?=count on_bad_rows?=text first_code?=int source?=transform
+    version?=text
+transform: type=text
 *weighted: bounding?=text units_of_a_comparison?=count sum_of_squared_weights?=number
     design_effect?=number max_weight?=number
 *fit-of-pairs: design_of_chance_fits=bool pairs_left_out_of_the_fit=size
@@ -639,13 +644,31 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
     for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
         pairs |= numbers_of(draw, release)
+    pairs |= source_of_rows(certificate, release)
     wrong = {name: each for name, each in pairs.items() if each[0] != each[1]}
     for name, (claimed, found) in wrong.items():
         text = f"{name}: the certificate says {short(claimed)}, release.json {short(found)}"
         say.check(False, wrong=text)
     if not wrong:
         say.check(True, f"release.json agrees with the certificate in {', '.join(pairs)}")
+    if (source := release.get("source")) is not None:
+        read = f"version {source['version']}, read by Beam's {source['type']}"
+        say.check(True, f"the rows are {read}: so the operator names them, and nobody proved it")
     check_facts(certificate, release, say)
+
+
+def source_of_rows(certificate: Document, release: Document) -> dict[str, tuple[Any, Any]]:
+    """What the settings and release.json say of rows that no file held, by name."""
+    settings, source = certificate["rows"]["settings"], release.get("source") or {}
+    version = settings.get("version")
+    if version is None and not source:
+        return {}
+    named = (settings.get("source") or {"type": "PTransform"})["type"]
+    night = (version or "").replace("{date}", str(release.get("night")))
+    told = {"source of the rows": (named, source.get("type"))}
+    if "{date" not in night:  # else the date has a form of its own
+        told["version of the rows"] = (night, source.get("version"))
+    return told
 
 
 def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
@@ -803,6 +826,14 @@ def check_extras(certificate: Document, release: Document) -> None:
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
+    tests = [[len(each["ability"]), len(each["error"])] for each in release.get("test") or ()]
+    if tests and tests != [[len(items) + 1] * 2 for items in booklets_of(release)]:
+        raise Wrong("test: abilities are of other booklets, or of other scores, than were counted")
+
+
+def booklets_of(release: Document) -> list[list[str]]:
+    """The items of each booklet of a test whose sheets were counted; of others all items."""
+    return release["released"]["booklets"] or [[line["item"] for line in release["ranking"]]]
 
 
 def check_paid_for(certificate: Document, release: Document, say: Findings) -> None:
@@ -920,6 +951,7 @@ STATED_NUMBERS = (
     " (sorted pairs of item and number, as JSON)"
 )
 ASKED_PAIRS = "the pairs that were asked about: digest of sorted pairs of sorted names, as JSON"
+VERSION_OF_ROWS = "the version of the rows, a name that the operator gave them"
 FACTS_STATED = {
     ASKED_PAIRS,
     "the items, none of which was made from the answers",
@@ -934,6 +966,7 @@ FACTS_STATED = {
     "which pairs were asked about; results rest on it, the guarantee does not",
     NAMELESS,
     "people of these populations are others, although they are in the same files",
+    VERSION_OF_ROWS,
 }
 
 
@@ -1216,9 +1249,9 @@ def unlike_levels(release: Document) -> Iterator[str]:
     epsilons = [digits(each["epsilon"]) for each in levels]
     if not {*epsilons} <= {*str(told).split(", ")} or len({*epsilons}) < len(epsilons):
         yield "released.by_epsilon.epsilon"
-    of_all = {name: released[name] for name in released if name not in ("by_place", "by_epsilon")}
-    for name in (name for name in of_all if name in levels[0]):
-        rows = [each[name] if name != "rankings" else [each[name]] for each in (released, *levels)]
+    for name in levels[0].keys() - {"epsilon", "pairs", "by_place"}:
+        flat = name in ("rankings", "people")
+        rows = [[each[name]] if flat else each[name] for each in (released, *levels)]
         tables = [numbers_in(each) for each in rows]
         if tables[0] != [sum(column) for column in zip(*tables[1:], strict=True)]:
             yield f"released.{name}"
@@ -2918,12 +2951,8 @@ def check_abilities(release: Document, say: Findings) -> None:
     if not booklets:
         return
     difficulty = {line["item"]: line["score"] for line in release["ranking"]}
-    told = released["booklets"] or [[*difficulty]]
-    sizes = [[len(items) + 1] * 2 for items in told]
-    if sizes != [[len(each["ability"]), len(each["error"])] for each in booklets]:
-        raise Wrong("test: abilities are of other scores than the booklets have")
     wrong = []
-    for items, each in zip(told, booklets, strict=True):
+    for items, each in zip(booklets_of(release), booklets, strict=True):
         own = [difficulty[item] for item in items]
         every = max(1, len(items) // MOST_SCORES)
         wrong += [
@@ -3335,6 +3364,12 @@ randomised-answers: Each answer was flipped with probability 1 / (e^(epsilon / k
     of answers of its person, by secret bits; difficulties and intervals are computed from the sums
     of flipped answers alone.
 randomised-answers: At most {L} answers of each person count, chosen at random.
+randomised-answers levels at_source: The epsilon of each person came with their answers, and is one
+    of the public levels; answers with another one do not count. It is the largest that is stated,
+    or less.
+randomised-answers levels -at_source: The epsilon of each person came with their answers, and was
+    rounded down to one of the public levels before anything was drawn; it is the largest that is
+    stated, or less.
 private-pairs hide_items: The {pairs_were} drawn by secret bits from the whole catalogue, whatever
     was ranked; each answer (above, below, or not both ranked) became each of the two others with
     probability 1 / (e^x + 2), x = {part}. All results are computed from such answers alone.
@@ -3398,6 +3433,7 @@ private-sums: Which pairs were compared, how often and at which epsilon, and tha
 private-sums -per_user -bounded: A person with many answers: for k answers the loss is the sum of
     their k epsilons, and nothing bounds k here.
 randomised-answers: Which items a person answered, and that they took part.
+randomised-answers levels: Which epsilon a person chose: how many chose each is published.
 private-pairs hide_items: That a ranking was given at all{contests}, and whether it held more than
     {longest} items: longer ones were left out.
 private-pairs -hide_items: Which items a person ranked, and how many{contests}, and that a ranking

@@ -31,6 +31,7 @@ _TYPES = {
     bool: "`true` or `false`",
     Path: "path",
     CloudPath: "`gs://` path",
+    Any: "any value",
     date: "date",
     datetime: "time",
 }

@@ -11,6 +11,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import Overvotes, RankingsConfig, Skipped, Unlisted
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
     problems_of_groups,
@@ -23,7 +24,7 @@ from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
-from hushrank.transforms.tables.names import is_object, is_table
+from hushrank.transforms.tables.names import is_object, is_source, is_table
 
 MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums
 MOST_ITEMS_RANKED = 1_000  # three matrices of this size are released: 20 MB of JSON
@@ -34,7 +35,7 @@ NOT_FOR_SPARK = (
     " draws could be counted. Use another kind; or, of comparisons and test answers, privatise at"
     " the source (already_private: true)"
 )
-_ONE_EPSILON = (
+ONE_EPSILON = (
     "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"
     " the columns user and epsilon) and input.columns.epsilon (a column of the {})"
 )
@@ -59,6 +60,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from problems_of_places(config, survey)
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
+    yield from _problems_of_source(config)
     yield from _problems_of_items(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
@@ -66,6 +68,19 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
     yield from problems_of_stream(config, methods)
+
+
+def _problems_of_source(config: Sections) -> Problems:
+    """Yield the broken rules between rows of a Beam transform and the rest of a job."""
+    if config.input.version is None:
+        return
+    for key in ("window", "partition"):
+        if getattr(config.schedule, key) is not None:
+            yield (
+                f"schedule.{key}",
+                "is for files, and a Beam transform yields the rows; remove it, write {date} into"
+                " input.version, and select the rows of a night in input.source",
+            )
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:
@@ -170,6 +185,8 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
             yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
         if local:
             yield from _problems_of_answers(config)
+    if isinstance(config.input, ResponsesConfig) and not local and config.input.columns.epsilon:
+        yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
     own = methods[config.method]
     if local != (own.local and config.input.kind in own.kinds):
         suits = [each for each in methods.values() if config.input.kind in each.kinds]
@@ -201,7 +218,7 @@ def _problems_of_sources(privacy: PrivacyConfig, column: str | None, rows: str) 
     """Refuse epsilons that have no source, or two sources."""
     sources = (privacy.epsilon, privacy.epsilon_table, column)
     if sum(source is not None for source in sources) != 1:
-        yield "privacy", _ONE_EPSILON.format(rows)
+        yield "privacy", ONE_EPSILON.format(rows)
 
 
 def _problems_of_answers(config: Sections) -> Problems:
@@ -352,7 +369,7 @@ def _problems_of_runner(config: Sections) -> Problems:
         )
     if isinstance(runner, DataflowRunner):
         for place, path in enumerate(config.input.paths):
-            if not is_cloud(path):
+            if not is_cloud(path) and not is_source(path):
                 yield f"input.paths[{place}]", _must_be_remote(path)
         if not is_cloud(str(config.confidential)):
             yield "confidential", _must_be_remote(str(config.confidential))

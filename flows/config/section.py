@@ -6,6 +6,7 @@ Relative paths start at the folder of the YAML file.
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -39,10 +40,12 @@ from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, P
 from hushrank.transforms.storage.files import FileFormat
 from hushrank.transforms.storage.text_lines import WINDOWS
 from hushrank.transforms.tables.names import (
+    BEAM,
     DELTA,
     ELSEWHERE,
     absolute,
     is_object,
+    is_source,
     is_table,
     table_name,
 )
@@ -136,7 +139,7 @@ def real_path(path: Path) -> Path:
 
 
 def _input_path(value: object, info: ValidationInfo) -> object:
-    if not isinstance(value, str) or not value or is_cloud(value):
+    if not isinstance(value, str) or not value or is_cloud(value) or is_source(value):
         return value
     if is_table(value) or is_object(value):
         return _elsewhere(value, info)
@@ -308,6 +311,8 @@ LEAST_DELTA = 1e-50
 LEAST_SETTING, MOST_SETTING = 1e-9, 1e9  # bounds of numbers in section `model`
 MOST_ROWS = 10**9  # most rows of one person
 
+Version = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
 Delimiter = Literal[",", ";", "tab"]
 # attributes that a file has too
 FORM = ("multiline", "delimiter", "encoding", "decimal", "header_rows")
@@ -446,13 +451,44 @@ class Reading:
     by_default: bool = False
 
 
+class SourceConfig(Section):
+    """Beam transform that yields the rows, in place of files.
+
+    Attributes:
+        type: name of a transform of Beam YAML that reads rows, such as `ReadFromJdbc`, or
+            `PyTransform` for one of your own.
+        config: its settings, as Beam's pages describe them; {date} in a text is the night. They are
+            published and recorded nowhere.
+    """
+
+    type: Text = Field(examples=["ReadFromParquet"])
+    config: dict[str, Any] = Field(
+        default_factory=dict, exclude=True, repr=False, examples=["{path: gs://survey/rows*}"]
+    )
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        try:
+            json.dumps(self.config, allow_nan=False)
+        except (TypeError, ValueError):
+            yield "config", "must hold texts, numbers, lists and sections alone; no other values"
+        yield from super()._problems()
+
+
+_OF_FILES = ("format", "partitions", *FORM)  # keys that say nothing of a transform's rows
+
+
 class RowFiles(Section):
-    """The files of a job.
+    """The files of a job, or the Beam transform that yields its rows.
 
     Attributes:
         paths: files, folders or patterns, local or in gs://, s3:// or abfs://; or tables, as
             iceberg://, delta: and bigquery:// name them (docs/files.md). Where a path holds
             {date}, every night reads its own files.
+        source: a Beam transform that yields the rows, instead of `paths` (docs/beam.md); missing
+            with `version`: Python passes it.
+        version: public name of the rows of `source`, which no file names. The same version again is
+            the same release and spends nothing, so write another one for other rows. No two
+            populations may read one version. Where it holds {date}, every night has its own.
         format: of all files; None: by each file's ending.
         partitions: columns that folders of the paths tell, as in `language=de/part.parquet`, and
             the files do not hold. Who looks at the folders sees their names, so they must not name
@@ -474,6 +510,8 @@ class RowFiles(Section):
     paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
         min_length=1, examples=["[survey/*.parquet]"]
     )
+    source: SourceConfig | None = None
+    version: Version | None = Field(default=None, examples=["battles {date}"])
     format: Annotated[FileFormat, Field(strict=False)] | None = None
     partitions: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), max_length=20, examples=["[language, date]"]
@@ -486,6 +524,19 @@ class RowFiles(Section):
     decimal: Literal[".", ","] = Field(default=".", examples=['","'])
     header_rows: int = Field(default=1, ge=1, le=100, examples=["3"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_rows(cls, value: Any) -> Any:
+        """Write the version in place of paths, which tell everywhere which rows a job reads."""
+        if not isinstance(value, dict) or not isinstance(version := value.get("version"), str):
+            if isinstance(value, dict) and "source" in value:
+                refuse(("version", "missing; give the rows of input.source a public name"))
+            return value
+        named = [f"{BEAM}{version}"]
+        if list(value.get("paths", named)) != named:
+            refuse(("version", "names rows of a Beam transform, but paths names files; remove one"))
+        return {**value, "paths": named}
 
     def readings(self, given: GivenRows) -> Iterator[Reading]:
         """Yield the rules by which rows are read: `validate` shows all, a run those by default.
@@ -505,6 +556,14 @@ class RowFiles(Section):
         return iter(())
 
     def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.version is None:
+            if any(map(is_source, self.paths)):
+                yield "paths", f"{BEAM} stands for input.version; write that"
+        else:
+            if hidden := hidden_character(self.version):
+                yield "version", f"holds the character {hidden}, which nobody sees; rename it"
+            for key in sorted(set(_OF_FILES) & self.model_fields_set):
+                yield key, "is for files, and a Beam transform yields the rows; remove it"
         if self.decimal == "," and self.delimiter == ",":
             yield (
                 "decimal",

@@ -67,6 +67,7 @@ from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_p
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.tables.names import BEAM
 
 
 class RetentionConfig(Section):
@@ -353,7 +354,8 @@ class SurveyConfig(Section):
         report and the labels of items, which change how a release is written but not what was
         drawn; output, supersedes, confidential, ledger, retention, collect, runner and
         memory_limit, which decide where and under which budget, but not what.
-        It also leaves out the content of the input files, whose identity the release key adds.
+        It also leaves out the content of the input files, whose identity the release key adds, and
+        so the source and the version of rows that no file holds.
 
         Args:
             by_place: with absolute paths, as earlier versions had it.
@@ -374,6 +376,9 @@ class SurveyConfig(Section):
             del content["model"]["weights"]
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
+        if self.input.version is not None:  # which rows they are, the release key adds
+            content["input"]["paths"] = [BEAM]
+        del content["input"]["source"], content["input"]["version"]
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
         names = self.items.catalogue().names
@@ -436,6 +441,7 @@ def _without_new_keys(
     if content.get("best") == "lowest":
         del content["best"]
     names = ["loser", "weight", "first", "winner_values"]
+    names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]
         of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}

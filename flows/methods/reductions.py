@@ -24,6 +24,7 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
+from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES, Bounds
@@ -143,6 +144,7 @@ def reduce_test(
     max_answers: int,
     local: LocalAnswers | None = None,
     totals: SheetShape | None = None,
+    epsilons: EpsilonSource | None = None,
 ) -> ReduceResponses:
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
     responses, catalogue = config.responses, config.items.catalogue()
@@ -159,6 +161,7 @@ def reduce_test(
         local=local,
         sheets=responses.sheet_rules(catalogue),
         totals=totals,
+        epsilons=epsilons,
     )
 
 

@@ -44,6 +44,7 @@ from hushrank.flows.release.boards import (
 )
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.released import Released
+from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
     UNITS,
     WORDS,
@@ -81,6 +82,7 @@ class Provenance:
             the law of the noise was not stored either.
         stream: which night of which stream it is; None: it is none.
         about: what was asked, of whom and when; None: nothing is stated.
+        source: the Beam transform that yielded the rows; None: they were in files.
     """
 
     release_id: str
@@ -94,6 +96,7 @@ class Provenance:
     bits: BitsUsed | None
     stream: StreamRecord | None = None
     about: AboutConfig | None = None
+    source: RowSource | None = None
 
     @property
     def safe(self) -> bool:
@@ -195,7 +198,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "groups"),
+    *("ties", "test", "groups", "source"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -205,6 +208,7 @@ class Release(Record):
 
     Attributes:
         about: what was asked, of whom and when, in the operator's words; None: nothing is stated.
+        source: the Beam transform that yielded the rows; None: they were in files.
         job: id of the job's configuration; another job may not overwrite this release.
         safe: False if a seed was injected or no noise was added; never to be published.
         informative: False if nothing can be learned through the noise.
@@ -230,6 +234,7 @@ class Release(Record):
     night: date | None = None
     name: str
     about: AboutConfig | None = None
+    source: RowSource | None = None
     job: str
     method: str
     code_version: str
@@ -498,6 +503,7 @@ def build_release(
         night=provenance.night,
         name=provenance.name,
         about=provenance.about,
+        source=provenance.source,
         job=provenance.job,
         method=provenance.method,
         code_version=provenance.code_version,

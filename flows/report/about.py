@@ -41,6 +41,8 @@ def about_rows(release: Release) -> Iterator[Row]:
     texts = {heading: getattr(about, key) for key, heading in HEADINGS.items()}
     yield from ((heading, text) for heading, text in texts.items() if text is not None)
     yield "How they were chosen", SAMPLES[about.sample]
+    if release.source is not None:
+        yield "Which answers", f"{release.source.text[:1].upper()}{release.source.text[1:]}."
     missing = [heading.lower() for heading, text in texts.items() if text is None]
     if missing:
         yield "Not stated", ", ".join(missing)

@@ -49,6 +49,7 @@ from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.split import Head
+from hushrank.transforms.tables.parts import BeamSource
 
 NO_KEY_YET = "none"  # check value of no real key
 NO_ID_YET = "RELEASE"  # stands in a path that is only shown, before the ledger has a key
@@ -310,6 +311,7 @@ class Survey:
         path: the YAML file, for messages.
         config: its content; a change of the file while the command runs has no effect.
         held: copies of tables in memory, in place of the files that it names; None: none.
+        source: a Beam transform that Python passed; None: the YAML file names rows.
         counted: whether a lasting ledger counts its releases; if none does, they are unsafe.
         anyway: whether the operator wants a release that buys nothing, too.
     """
@@ -317,6 +319,7 @@ class Survey:
     path: Path
     config: SurveyConfig
     held: tuple[InputFile, ...] | None = None
+    source: BeamSource | None = field(default=None, repr=False)
     counted: bool = True
     anyway: bool = False
 
@@ -361,8 +364,8 @@ class Survey:
         """Take what its ledger or its mechanism has decided; neither is made again.
 
         Args:
-            config: with another total of the budget, or, before there is a mechanism, without a
-                pilot query.
+            config: with another total of the budget, or, before there is a mechanism, as an
+                earlier version made it.
         """
         self.config = config
         self.ledger.terms = ledger_terms(config)

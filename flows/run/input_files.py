@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,11 +25,13 @@ from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
     NoFilesError,
+    Service,
     list_files,
     partitions_of,
 )
 from hushrank.transforms.storage.read import read_heads
 from hushrank.transforms.storage.split import Head
+from hushrank.transforms.tables.parts import BeamSource
 
 
 @contextmanager
@@ -44,6 +48,7 @@ def input_of(
     config: SurveyConfig,
     night: date | None,
     held: tuple[InputFile, ...] | None = None,
+    source: BeamSource | None = None,
 ) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
     """The input files, and further tables that decide; none is opened.
 
@@ -52,6 +57,7 @@ def input_of(
         config: the configuration.
         night: the day whose rows to rank; None if the configuration selects no nights.
         held: copies of tables in memory, in place of the files that paths name; None: none.
+        source: a Beam transform that Python passed; None: none.
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
@@ -60,7 +66,7 @@ def input_of(
     """
     check_night(path, config, night)
     try:
-        files = files_of(config, night, held)
+        files = files_of(config, night, held, source)
         if held is None:
             local = (file.path for file in files if file.path.startswith("/"))
             check_files_apart(named_places(config), local)
@@ -101,6 +107,13 @@ KEYS_NOT_CHECKED = (
 )
 
 
+FIELDS_NOT_CHECKED = (
+    "Of the rows of the Beam transform the fields {} are read, and not checked, for which there are"
+    " depends on the rows: a field that no row has voids all rows, which a pilot query"
+    " (privacy.look) notices."
+)
+
+
 def column_notes(
     config: SurveyConfig, files: Sequence[InputFile], heads: Sequence[Head] | None
 ) -> tuple[str, ...]:
@@ -112,11 +125,12 @@ def column_notes(
         return ()
     names, formats = dict[str, None](), {file.format for file in files}
     for file, head in zip(files, heads, strict=True):
-        if file.format not in (FileFormat.JSONL, FileFormat.PREFLIB):
+        if file.format not in (FileFormat.JSONL, FileFormat.PREFLIB, Service.BEAM):
             names |= dict.fromkeys(head.schema.names)
     notes = [note] if (note := columns_note(config, list(names))) else []
-    if FileFormat.JSONL in formats:
-        notes.append(KEYS_NOT_CHECKED.format(short_list(config.columns().names(), MOST_COLUMNS)))
+    for format_, note in ((FileFormat.JSONL, KEYS_NOT_CHECKED), (Service.BEAM, FIELDS_NOT_CHECKED)):
+        if format_ in formats:
+            notes.append(note.format(short_list(config.columns().names(), MOST_COLUMNS)))
     return tuple(notes)
 
 
@@ -168,7 +182,10 @@ def _codes_unclear(file: InputFile, column: str, names: Sequence[str]) -> str:
 
 
 def files_of(
-    config: SurveyConfig, night: date | None, held: tuple[InputFile, ...] | None = None
+    config: SurveyConfig,
+    night: date | None,
+    held: tuple[InputFile, ...] | None = None,
+    source: BeamSource | None = None,
 ) -> tuple[InputFile, ...]:
     """The files to read and the rows of them; only of `night` if the configuration selects nights.
 
@@ -179,6 +196,10 @@ def files_of(
     if held is not None:
         window = None if night is None else config.schedule.window_on(night)
         return tuple(replace(file, window=window) for file in held)
+    if config.input.version is not None:
+        paths = config.input.paths if night is None else [path_on(config.input.paths[0], night)]
+        source = source or _source_of(config, night)
+        return tuple(replace(file, table=source) for file in list_files(paths))
     if night is None:
         return tuple(_as_stated(config, list_files(config.input.paths, config.input.format)))
     paths = [path_on(path, night) for path in config.input.paths]
@@ -186,6 +207,26 @@ def files_of(
     times = None if window is None else window.column
     files = list_files(paths, config.input.format, partition, times)
     return tuple(replace(file, window=window) for file in _as_stated(config, files))
+
+
+def _source_of(config: SurveyConfig, night: date | None) -> BeamSource | None:
+    """The Beam transform that the configuration names, with the night in its settings."""
+    stated = config.input.source
+    if stated is None:
+        return None
+    settings = stated.config if night is None else _on_night(stated.config, night)
+    return BeamSource(stated.type, json.dumps(settings))
+
+
+def _on_night(value: Any, night: date) -> Any:
+    """Settings of a transform with {date} filled in, in every text."""
+    if isinstance(value, str):
+        return path_on(value, night)
+    if isinstance(value, list):
+        return [_on_night(each, night) for each in value]
+    if isinstance(value, dict):
+        return {name: _on_night(each, night) for name, each in value.items()}
+    return value
 
 
 def _as_stated(config: SurveyConfig, files: Iterable[InputFile]) -> Iterator[InputFile]:

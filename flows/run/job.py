@@ -68,7 +68,7 @@ def prepare_job(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
-    files, tables = input_of(path, config, night, survey.held)
+    files, tables = input_of(path, config, night, survey.held, survey.source)
     check_places(config, unsafe=seed is not None or not survey.counted)
     survey.audit  # noqa: B018 - what is wrong with it is said before anything is paid for
     return Job(
@@ -97,7 +97,12 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         ConfigError: the configuration or an input file breaks a rule.
     """
     config, calibrated = survey.config, survey.calibrated
-    files, tables = input_of(survey.path, config, night, survey.held)
+    if config.input.version is not None:
+        raise ConfigError(
+            f"{survey.path}: inspect reads files, and a Beam transform yields these rows. Write"
+            " some of them to a file, and inspect that. Nothing was read."
+        )
+    files, tables = input_of(survey.path, config, night, survey.held, survey.source)
     return Job(
         made_for=occasion_of,
         survey=survey,

@@ -20,8 +20,9 @@ from hushrank.flows.planning.plan.worth import few_people_note, refusal, worth_o
 from hushrank.flows.release.archive import find_archived
 from hushrank.flows.run.confidential_folder import finds_drawn
 from hushrank.flows.run.context import Job
-from hushrank.flows.run.input_files import column_notes
+from hushrank.flows.run.input_files import column_notes, told_as_input
 from hushrank.privacy.units import Unit
+from hushrank.transforms.storage.files import source_of
 
 NO_LOOK = (
     "This job has no pilot query (privacy.look), which would stop it where rows are not read"
@@ -35,8 +36,10 @@ def advise(job: Job) -> Iterator[str]:
     Raises:
         MethodRefused: its epsilon buys nothing, and the job does not want that anyway.
         LedgerError: the ledger cannot be used.
-        ConfigError: a file cannot be read.
+        ConfigError: a file cannot be read, or nothing says which transform yields the rows.
     """
+    with told_as_input():
+        source_of(job.files)  # refuses a job whose rows nothing reads
     worth = check_worth(job)
     yield from engine_notes(job)
     yield from look_notes(job)

@@ -57,8 +57,10 @@ class Reducer:
             ReadingError: anything else went wrong; details are in the confidential folder.
         """
         from hushrank.pipelines.engine.runner import Runner
+        from hushrank.transforms.storage.files import Service
 
-        here = job.engine.runner is Runner.LOCAL
+        files = all(file.format is not Service.BEAM for file in job.files)
+        here = job.engine.runner is Runner.LOCAL and files  # a transform may start other programs
         memory = job.memory_limit if here else None  # an engine bounds its own
         while not self.reader.call(_reduce, job, memory=memory, cells=job.cells):
             self.reader.restart()

@@ -17,6 +17,7 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import Contents
 from hushrank.flows.release.release import Release
+from hushrank.flows.release.row_source import row_source_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.context import Job, Read
 from hushrank.flows.run.drawn import Drawn
@@ -64,6 +65,8 @@ def _reserves(job: Job) -> str:
 def _reads(job: Job) -> str:
     privacy, n_files = job.config.privacy, len(job.files)
     reads = f"{n_files} file{'' if n_files == 1 else 's'}" if job.files else "no file"
+    if (source := row_source_of(job.config, job.night)) is not None:
+        reads = f"rows of {source.text}"
     if job.config.schedule.stream is None and not job.files:
         reads += " yet"
     if privacy.max_contributions is None:

@@ -24,6 +24,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.release.row_source import row_source_of
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.software import software
 from hushrank.flows.run.confidential_folder import (
@@ -221,6 +222,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         bits=drawn.bits,
         stream=job.occasion.record(drawn),
         about=config.report.about,
+        source=row_source_of(config, job.night),
     )
     return build_release(
         provenance,

@@ -86,6 +86,25 @@ class WriteTally(beam.DoFn):
         write_tally(self._folder, rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that were read together, and what beside them is no row.
+
+    Attributes:
+        source: where it was read: the same if it is read again.
+        number: of the part there.
+        place: number of its first row there, above `ROW_BITS` bits the number of the source.
+        found: the rows, which may be none.
+        split: what it was read from; None: no file.
+    """
+
+    source: str
+    number: int
+    place: int
+    found: Sifted[Any]
+    split: Split | None = None
+
+
 class Kind(ABC, Generic[Job]):
     """How rows of one kind are encoded, bounded and counted, as one job asks for it.
 

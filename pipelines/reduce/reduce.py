@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce.execution import execute
-from hushrank.pipelines.reduce.kind import Kind, WriteArrays, WriteTally
+from hushrank.pipelines.reduce.kind import Kind, Part, WriteArrays, WriteTally
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import Sifted, text_of_rejects
@@ -62,6 +62,7 @@ from hushrank.transforms.comparisons.shuffle import OwnedShuffleBlock
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.engine.in_process import ahead
+from hushrank.transforms.storage.files import source_of
 from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import Spill, SpillFolder
 from hushrank.transforms.storage.split import Split
@@ -77,6 +78,7 @@ SMALL_BYTES = 1 << 15  # no file for so few, of which a partition's share differ
 BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a block
 Narrow = NDArray[np.integer[Any]]
 _WIDTHS = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32, np.int64)
+MANY_ROWS = 1 << 26  # about as many rows are expected of a Beam transform
 CHUNK_ROWS = 1 << 18  # at least as many make the shuffle blocks of one reader
 CHUNK_BITS = (
     8  # 2^this times as many rows: more make larger shuffle blocks, as each has a cost of its own
@@ -297,17 +299,24 @@ def _add(
         spill: where rows wait for the others of their owner: all, if all workers are in this
             process, or those of heavy people. None: the engine carries all of them.
     """
-    n_rows = _rows_in(splits)
-    encoded = pipeline | "Read" >> Read(splits) | "Encode" >> Encode(kind, n_rows, spill)
+    n_rows, source = _rows_in(splits), source_of(kind.job.files)
+    read: beam.PTransform = Read(splits)
+    if source is not None:
+        from hushrank.pipelines.reduce.source import ReadSource, guard_source  # only Beam has them
+
+        n_rows, read = MANY_ROWS, ReadSource(source, kind.job.columns)
+    encoded = pipeline | "Read" >> read | "Encode" >> Encode(kind, n_rows, spill)
     counted, tallies = encoded[ROWS], [encoded[TALLY]]
     if kind.meets_owners:
         joins = kind.joins(kind.partitions(n_rows))
         bounded = counted | "Bound" >> Bound(kind, spill, joins)
         counted = (bounded[ROWS], bounded[MET]) if joins else bounded[ROWS]
         tallies.append(bounded[TALLY])
-        if kind.reads_again:
+        if kind.reads_again and source is None:  # rows of a transform cannot be read again
             _ = bounded[AGAIN] | "SetAside" >> SetAside(kind.job.confidential, splits)
     _ = (counted | "Count" >> Count(kind), *tallies) | "Write" >> Write(kind)
+    if source is not None:
+        guard_source(pipeline, source)
 
 
 class Read(beam.PTransform):
@@ -444,25 +453,6 @@ class _Sifting(beam.DoFn):
                 raise InputError(f"input: a row breaks a rule: {found.rejects['reason'][0]}")
             tally["rows_rejected"] += len(found.rejects)
         return found.rows
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Rows that were read together, and what beside them is no row.
-
-    Attributes:
-        source: where it was read: the same if it is read again.
-        number: of the part there.
-        place: number of its first row there, above `ROW_BITS` bits the number of the source.
-        found: the rows, which may be none.
-        split: what it was read from; None: no file.
-    """
-
-    source: str
-    number: int
-    place: int
-    found: Sifted[Any]
-    split: Split | None = None
 
 
 class _ReadSplit(beam.DoFn):

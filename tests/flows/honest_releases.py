@@ -67,6 +67,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "counts, words": (COUNTS, {"input__columns__outcome": "said", "input__words": WORDS}),
     "counts, events": (COUNTS, {"input__columns__event": "row", "input__on_bad_rows": "fail"}),
+    "counts, any source": (COUNTS, {"input__paths": None, "input__version": "zoo 2026-11-26"}),
     "counts, lines": (COUNTS, {"input__multiline": True}),
     "counts, no noise": (COUNTS, {"privacy__epsilon": "inf"}),
     "counts of one row, look": ("noisy-counts, look", {**ONE_ROW}),
@@ -135,6 +136,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "bradley-terry",
         {**RANGE, **AT_SOURCE, "model": {"common_order": True}},
     ),
+    "test answers, own epsilons": ("spectral-rr", {**RANGE, "input__columns": {"epsilon": "own"}}),
     "rankings, own epsilons": ("borda", {**RANGE, "input__columns__epsilon": "own"}),
     "answers to pairs, own epsilons": (
         "kemeny, random-pairs",
@@ -180,6 +182,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "totals",
         {**ADDED, "input__booklets": BOOKLETS, "privacy__max_contributions": 3},
     ),
+    "totals, no noise": ("totals", {"privacy__epsilon": "inf"}),
+    "totals, abilities": ("totals", {"privacy__epsilon": 400.0, "ledger__epsilon": 1000}),
     "totals of many items": (
         "totals",
         {"items": {"count": 45}, "input__missing": "wrong", "privacy__max_contributions": 45},
@@ -247,6 +251,9 @@ def honest(name: str, folder: Path) -> Forger:
     survey = survey_of(variant, folder, people)
     kind = survey.settings["input"]["kind"]
     pq.write_table(_with_more(rows_of(kind, people)), folder / "rows.parquet")
+    if changes.get("input__version"):
+        place = {"path": str(folder / "rows.parquet")}
+        survey.settings["input"]["source"] = {"type": "ReadFromParquet", "config": place}
     if changes.get("input__multiline"):
         _as_csv(survey, rows_of(kind, people))
     if changes.get("input__layout") in OTHER_ROWS:

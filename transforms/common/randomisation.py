@@ -13,7 +13,11 @@ from hushrank.privacy.laplace_ranks import rank_law
 from hushrank.privacy.laplace_response import response_law
 from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
 from hushrank.privacy.random_pairs import RandomPairs, law_of_epsilon
-from hushrank.privacy.randomized_response import SplitResponse, flip_thresholds
+from hushrank.privacy.randomized_response import (
+    PersonalResponse,
+    SplitResponse,
+    flip_thresholds,
+)
 
 OTHER_LAW = (
     "this worker would randomise by another law than the run states: both must have the same"
@@ -47,7 +51,7 @@ class LocalAnswers:
         already_private: the answers were flipped so at the source, and are summed as they are.
     """
 
-    response: SplitResponse
+    response: SplitResponse | PersonalResponse
     debiased: bool
     already_private: bool = False
 

@@ -40,9 +40,13 @@ from hushrank.transforms.storage.packing import (
 from hushrank.transforms.storage.text_lines import HEADER_BYTES, as_utf8, csv_header
 from hushrank.transforms.storage.window import Window
 from hushrank.transforms.tables.asking import in_order
-from hushrank.transforms.tables.names import is_object, is_table
-from hushrank.transforms.tables.parts import DataFile, ServedTable
+from hushrank.transforms.tables.names import BEAM, is_object, is_source, is_table
+from hushrank.transforms.tables.parts import BeamSource, DataFile, ServedTable
 
+NO_SOURCE = (
+    "input.source: missing; input.version names rows of a Beam transform. Write input.source, or"
+    " pass the transform in Python: hushrank.run(survey, source=...). Nothing was read or spent."
+)
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # name of a folder of rows that have none
 
 Partitions = tuple[tuple[str, str | None], ...]  # name and value of each column
@@ -99,6 +103,7 @@ class Service(StrEnum):
     """Service that sends rows that no file holds."""
 
     BIGQUERY = "BigQuery"
+    BEAM = "Beam"
 
 
 TEXT_ENDINGS = {
@@ -129,8 +134,9 @@ class InputFile:
 
     By its content it is identified in `flows.identity`.
 
-    Tables: `table` is the file's part of a snapshot, or the table whose rows a service sends; None
-    for a file that is its own.
+    Tables: `table` is the file's part of a snapshot, the table whose rows a service sends, or the
+    Beam transform that yields them; None for a file that is its own, and for a Beam transform that
+    is not known yet.
     """
 
     path: str
@@ -146,7 +152,7 @@ class InputFile:
     partitions: Partitions = ()  # columns that folders of its path tell
     digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
     md5: str = ""  # of the bytes of an object, where the store states it
-    table: DataFile | ServedTable | None = field(default=None, compare=False)
+    table: DataFile | ServedTable | BeamSource | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -182,6 +188,9 @@ def list_files(
     """
     found: dict[str, InputFile] = {}
     for path in paths:
+        if is_source(path):
+            found[path] = InputFile(path, 0, path.removeprefix(BEAM), Service.BEAM)
+            continue
         if is_table(path):
             check_table(path, stated=format_ is not None, partition=partition)
         matched = matches(path, is_input_name, times)
@@ -213,6 +222,20 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
     if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
         raise InputError(f"{name}: the file is empty (0 bytes). Remove it, or write it again.")
     return InputFile(name, size, version, format_, md5=match.md5)
+
+
+def source_of(files: Sequence[InputFile]) -> BeamSource | None:
+    """Return the Beam transform that yields the rows of a job; None: its rows are in files.
+
+    Raises:
+        InputError: nothing says which transform it is.
+    """
+    for file in files:
+        if file.format is Service.BEAM:
+            if not isinstance(file.table, BeamSource):
+                raise InputError(NO_SOURCE)
+            return file.table
+    return None
 
 
 def check_files(
@@ -248,13 +271,14 @@ def check_files(
 def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
     """Read names and types of the columns of `file`, from its footer or its header.
 
-    JSON Lines have neither, and no row may decide how other rows are read. So the columns in
-    `columns` exist by declaration, as text (rankings as lists of text). A row without one has null.
+    JSON Lines and Beam transforms have neither, and no row may decide how other rows are read. So
+    the columns in `columns` exist by declaration, as text (rankings as lists of text). A row
+    without one has null.
 
     Raises:
         InputError: the file does not have its format, or is damaged.
     """
-    if file.format is FileFormat.JSONL:
+    if file.format in (FileFormat.JSONL, Service.BEAM):
         return _declared(file, columns)
     return with_fields(_stated(file), file.partitions)
 
@@ -340,7 +364,7 @@ def parquet_footer(file: InputFile) -> pq.FileMetaData:
 
 def check_unchanged(file: InputFile) -> None:
     """Raise `InputError` if a file has changed since `list_files` found it."""
-    if file.table is not None:
+    if isinstance(file.table, DataFile | ServedTable):
         from hushrank.transforms.tables.tables import check_same
 
         check_same(file.table)
@@ -359,7 +383,7 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
     opened: IO[bytes] | None = None
     if isinstance(file.table, ServedTable):
         opened = io.BytesIO()
-    elif file.table is not None and is_remote(file.path):
+    elif isinstance(file.table, DataFile) and is_remote(file.path):
         from hushrank.transforms.tables.tables import open_data_file
 
         opened = open_data_file(file.table)

@@ -534,6 +534,11 @@ def _read_served(_: IO[bytes], split: Split) -> Iterator[ReadBatch]:
         yield batch_of(with_codes(table, split.items), ())
 
 
+def _read_nothing(_: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    """Refuse a split of a Beam transform, whose rows come through a graph."""
+    raise ValueError(f"{split.file.name}: only a graph of Beam reads its rows")
+
+
 def _served(split: Split) -> ServedTable:
     if not isinstance(split.file.table, ServedTable):
         raise ValueError(f"{split.file.name}: no service sends its rows")
@@ -567,4 +572,5 @@ READERS: dict[FileFormat | Service, Reader] = {
     FileFormat.ARROW: Reader(read=_read_arrow, rows=_rows_of_text),
     FileFormat.PREFLIB: Reader(read=_read_preflib, head=_head_of_ballots, rows=_rows_of_text),
     Service.BIGQUERY: Reader(read=_read_served, rows=_rows_served, cut=_cut_into_streams),
+    Service.BEAM: Reader(read=_read_nothing, rows=lambda _: 0, cut=lambda _: []),
 }

@@ -3,6 +3,7 @@
 iceberg://CATALOG/NAMESPACE.TABLE   with ?snapshot=ID or ?ref=BRANCH-OR-TAG
 delta:FOLDER                        with ?version=NUMBER
 bigquery://PROJECT.DATASET.TABLE    with ?time=2026-11-20T00:00:00Z
+beam://VERSION                      rows of a Beam transform, by their public name: `input.version`
 
 In a pattern of object names, `*` and `?` stand for anything but a slash, `**` for anything.
 """
@@ -22,6 +23,7 @@ _TOKEN = re.compile(
 ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
 OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
 CLOUD = "gs://"
+BEAM = "beam://"  # no path of a file: the configuration writes it where it has `input.version`
 ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # what an input path may start with
 _ICEBERG = re.compile(
     r"iceberg://(?P<catalog>[\w.-]+)/(?P<table>[^/?\s]+\.[^/?\s]+)"
@@ -93,6 +95,11 @@ TableName = IcebergName | DeltaName | BigQueryName
 def is_table(path: str) -> bool:
     """Whether `path` names a table."""
     return path.startswith((ICEBERG, DELTA, BIGQUERY))
+
+
+def is_source(path: str) -> bool:
+    """Whether `path` stands for the rows of a Beam transform."""
+    return path.startswith(BEAM)
 
 
 def is_object(path: str) -> bool:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hushrank.transforms.common.schema import InputError, is_list, is_text
 
 _FIELD_ID = b"PARQUET:field_id"
+PYTHON = "PTransform"  # stands for the type of a transform that was passed in Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +163,18 @@ class ServedTable:
     size: int
     rows: int
     at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BeamSource:
+    """Rows that a Beam transform yields.
+
+    Attributes:
+        type: Beam YAML's name of the transform, or `PYTHON` if `pickled` holds it.
+        config: its settings as JSON, which may hold a password.
+        pickled: a transform that was passed in Python, as Beam's pickler writes it.
+    """
+
+    type: str
+    config: str = field(default="{}", repr=False)
+    pickled: bytes = field(default=b"", repr=False)

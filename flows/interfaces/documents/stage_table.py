@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.release.row_source import row_source_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.stages import REDUCE, STEPS
@@ -77,9 +78,10 @@ def show_stages(console: Console, job: Job) -> None:
         table.add_row(*map(Text, row))
     console.print(table)
     config = job.config
+    source = row_source_of(config, job.night)
     places = {
         "engine": config.runner.kind,
-        "the input": ", ".join(config.input.paths),
+        "the input": ", ".join(config.input.paths) if source is None else source.text,
         "protected": f"{job.planned_work} holds every file of the protected side, and {DRAWN_FILE}",
         "output": config.output,
         "ledger": config.ledger.path,

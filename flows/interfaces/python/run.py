@@ -35,6 +35,7 @@ from hushrank.flows.run.notes import log_note
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
+from hushrank.transforms.tables.parts import PYTHON, BeamSource
 
 PATHS = (str, os.PathLike)
 SEEDED = "seed: a seeded release protects nobody. For a test, add unsafe=True."
@@ -106,6 +107,7 @@ def rank(
 def run(
     survey: str | os.PathLike[str],
     *,
+    source: Any = None,
     night: date | str | None = None,
     again: bool = False,
     seed: int | None = None,
@@ -116,14 +118,54 @@ def run(
 ) -> Release:
     """Run the job of a YAML file, as `hushrank run` does; the other arguments as for `rank`.
 
+    Args:
+        survey: the YAML file.
+        source: an `apache_beam.PTransform` that yields the rows: dicts, `beam.Row`s, named tuples
+            or Arrow batches. The file then has `input.version`, the public name of these rows, in
+            place of `input.paths`. The same version again is the same release: it spends nothing,
+            and reads nothing.
+
     Raises:
+        ConfigError: `source` is no transform, or the file names other rows. Nothing was spent.
         HushrankError: as for `rank`.
     """
     day = _day(night)
     read = read_survey(Path(survey), no_privacy=unsafe and seed is None, anyway=anyway)
     _check_unsafe(private=read.config.privacy.private, counted=True, seed=seed, unsafe=unsafe)
+    if source is not None:
+        read.source = _source_in(source, read.config)
     with running(progress, wait) as execute:
         return _released(read, day, execute, again=again, seed=seed, wait=wait)
+
+
+def _source_in(source: Any, config: SurveyConfig) -> BeamSource:
+    """The transform in the form in which it reaches the process that reads rows.
+
+    Raises:
+        ConfigError: it is none, or cannot be sent, or the configuration names other rows.
+    """
+    import apache_beam  # slow to load
+    from apache_beam.internal import pickler
+
+    if not isinstance(source, apache_beam.PTransform):
+        raise ConfigError(
+            f"source: must be a Beam PTransform that yields rows, got a {type(source).__name__}."
+            " For a table in memory, call hushrank.rank. Nothing was read or spent."
+        )
+    if config.input.version is None or config.input.source is not None:
+        raise ConfigError(
+            "source: the YAML file names other rows; write input.version, a public name of the rows"
+            f" of this transform, in place of input.{'source' if config.input.source else 'paths'}."
+            " Nothing was read or spent."
+        )
+    try:
+        return BeamSource(PYTHON, pickled=pickler.dumps(source))
+    except Exception as error:
+        name = type(error).__name__
+    raise ConfigError(
+        f"source: the transform cannot be sent to the process that reads rows ({name}). Build it of"
+        " functions and plain values, without open files or connections. Nothing was read or spent."
+    )
 
 
 def _released(

@@ -280,7 +280,7 @@ def _first_rows(file: InputFile) -> list[Row]:
 
 
 def _rows(file: InputFile) -> Iterator[Row]:
-    if file.table is not None:
+    if isinstance(file.table, DataFile | ServedTable):
         yield from _rows_of_table(file, file.table)
     elif file.format is FileFormat.PARQUET:
         with open_file(file) as stream, pq.ParquetFile(stream) as parquet:

@@ -37,7 +37,7 @@ from hushrank.flows.planning.propose.responses import ResponseGuess
 from hushrank.flows.planning.propose.texts import flow, line, scalar
 
 # The proposed method for each kind of input.
-DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
+DEFAULT_METHODS = {"comparisons": "auto", "responses": "auto", "rankings": "borda"}
 
 LOOK = 0.02  # share of epsilon for the pilot query (`privacy.look`)
 

@@ -252,6 +252,9 @@ def rows_of(config: SurveyConfig) -> Rows:
     settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths", "pairs"})
     if (asked := config.asked_design()) is not None:
         settings["pairs"] = len(asked.items)
+    for key in ("source", "version"):
+        if settings[key] is None:
+            del settings[key]
     if config.items.first_code is not None:
         settings["first_code"] = config.items.first_code
     schedule: dict[str, Any] = config.schedule.model_dump(
@@ -315,6 +318,8 @@ def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
 
 def _facts_of_rows(config: SurveyConfig) -> Iterator[PublicFact]:
     yield PublicFact(fact="every setting under `rows` and `domain`")
+    if config.input.version is not None:
+        yield PublicFact(fact=VERSION_OF_ROWS, value=config.input.version)
     for fact, value in config.input.public_facts():
         yield PublicFact(fact=fact, value=exact(value) if isinstance(value, float) else value)
     if config.ledger.other_people:
@@ -324,6 +329,7 @@ def _facts_of_rows(config: SurveyConfig) -> Iterator[PublicFact]:
         )
 
 
+VERSION_OF_ROWS = "the version of the rows, a name that the operator gave them"
 POST_PROCESSING = (
     "Everything in the release beside what `draws` lists: the ranking, scores, ranks, intervals,"
     " chances, groups, warnings and figures. It is computed from the draws and from public facts,"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,17 @@ import pytest
 import yaml
 
 from tests.flows.conftest import Survey
-from tests.flows.scenarios.test_rankings import BEST_FIRST, NAMES, PEOPLE, ballots, run
+from tests.flows.scenarios.test_rankings import (
+    BEST_FIRST,
+    NAMES,
+    PEOPLE,
+    ballots,
+    refused,
+    run,
+)
 from tests.flows.scenarios.test_rankings import true_rankings as rankings_of
 
+TEST_ITEMS, TAKERS = 6, 8_000
 __all__ = ["ballots"]  # the fixture
 CHOSEN = np.resize([1.0, 2.0, 4.0, 8.0, 3.0], PEOPLE)  # 3 is no level, and counts as 2.828
 LEVELS = {1.0: 600, 2.0: 600, 2.828: 600, 4.0: 600, 8.0: 600}
@@ -101,3 +110,82 @@ def test_what_is_privatised_at_the_source_has_a_level_or_does_not_count(lists, c
     release, _ = run(lists, command, "moved")
     assert sum(release["released"]["rankings"]) == PEOPLE - 600
     assert list(lists.work.rglob("rejects/*.parquet"))
+
+
+@pytest.fixture
+def sheets(tmp_path: Path) -> Survey:
+    """Answers to six items, hardest first; people with a large epsilon are the abler ones."""
+    rng = np.random.default_rng(1)
+    ability = rng.normal(size=TAKERS)
+    difficulty = np.linspace(2, -2, TEST_ITEMS)
+    right = rng.random((TAKERS, TEST_ITEMS)) < 1 / (1 + np.exp(difficulty - ability[:, None]))
+    table = {
+        "user": np.repeat(np.arange(TAKERS), TEST_ITEMS),
+        "item": np.tile(np.arange(TEST_ITEMS), TAKERS),
+        "correct": right.ravel().astype(np.int8),
+        "eps": np.repeat(np.where(ability > 0.5, 24.0, 6.5), TEST_ITEMS),
+    }
+    pq.write_table(pa.table(table), tmp_path / "sheets.parquet")
+    settings = {
+        "name": "exam",
+        "input": {
+            "kind": "responses",
+            "paths": ["sheets.parquet"],
+            "columns": {"epsilon": "eps"},
+        },
+        "items": {"count": TEST_ITEMS},
+        "privacy": {
+            "unit": "local",
+            "epsilon_range": [6.0, 24.0],
+            "budget": "per_user",
+            "max_contributions": TEST_ITEMS,
+        },
+        "method": "spectral-rr",
+        "output": "out",
+        "confidential": "work",
+        "ledger": {"path": "ledger.jsonl", "epsilon": 200},
+    }
+    return Survey(tmp_path, settings).set()
+
+
+def test_test_answers_count_at_the_epsilon_of_their_person(sheets, command):
+    release, printed = run(sheets, command)
+    assert [line["item"] for line in release["ranking"]] == [str(k) for k in range(TEST_ITEMS)]
+    assert "protects all answers of one person at epsilon 24, or less" in " ".join(printed.split())
+    found, stated = release["released"], release["privacy"]
+    levels = {each["epsilon"]: each["people"][-1] for each in found["by_epsilon"]}
+    assert set(levels) == {6.0, 24.0}  # 6.5 is rounded down
+    assert sum(levels.values()) == found["people"][-1] == TAKERS
+    assert stated["parameters"]["epsilon_of_an_answer"] == (
+        "6 to 24, divided by the person's answers"
+    )
+    assert any("rounded down to one of the public levels" in each for each in stated["statement"])
+    assert (
+        "Which epsilon a person chose: how many chose each is published."
+        in (stated["not_protected"])
+    )
+    truth = np.linspace(2, -2, TEST_ITEMS)
+    inside = [
+        line["low"] <= score <= line["high"]
+        for line, score in zip(release["ranking"], truth, strict=True)
+    ]
+    assert sum(inside) >= TEST_ITEMS - 1
+    code, printed = command("verify", sheets.output)
+    assert code == 0, printed
+    assert "Nothing is wrong." in printed
+
+
+TEST_MISTAKES = [
+    ({"privacy__epsilon": 8.0}, "privacy: needs exactly one of privacy.epsilon"),
+    ({"spectral": {"debiased": False}}, "spectral.debiased: false is the paper's baseline"),
+    (
+        {"method": "spectral",
+         "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 6}},
+        "input.columns.epsilon: a personal epsilon only counts where",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), TEST_MISTAKES)
+def test_what_does_not_go_with_an_own_epsilon_is_explained(sheets, command, changes, message):
+    assert message in refused(sheets.set(**changes), command)
