@@ -71,8 +71,9 @@ def score_sheets(
     people = pc.take(pa.chunked_array(names), pa.array(first[order])).combine_chunks()
     kept = _kept(parts, catalogue, rules, duplicates, keyed_hash)
     booklet, score = _scores(kept, rules)
-    place = {tuple(owner): row for row, owner in enumerate(owners[order].tolist())}
-    rows = np.array([place[tuple(owner)] for owner in kept.owner.tolist()], np.int64)
+    both = np.concatenate([kept.owner, owners])
+    rank = np.unique(both, axis=0, return_inverse=True)[1].ravel()[: len(kept.owner)]
+    rows = np.argsort(order)[rank]  # `owners` has everybody, so a rank is a place in it
     of_people, scored = np.full(len(people), -1), np.zeros(len(people), np.int64)
     of_people[rows], scored[rows] = booklet, score
     return ScoredSheets(people, of_people, scored)
