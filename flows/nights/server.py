@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -227,17 +227,17 @@ def _server_process(port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:
-    import httpx
+    import requests
     from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
 
     deadline = time.monotonic() + PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS.value()
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if httpx.get(address, timeout=SECONDS_TO_ANSWER, trust_env=False).is_success:
-                return
-        except httpx.TransportError:  # not listening yet
-            pass
-        time.sleep(SECONDS_BETWEEN_QUESTIONS)
+    with requests.Session() as session:
+        session.trust_env = False  # a proxy does not know this machine's ports
+        while time.monotonic() < deadline and process.poll() is None:
+            with suppress(requests.RequestException):  # not listening yet
+                if session.get(address, timeout=SECONDS_TO_ANSWER).ok:
+                    return
+            time.sleep(SECONDS_BETWEEN_QUESTIONS)
     how = "does not answer" if process.poll() is None else f"ended with code {process.returncode}"
     raise HushrankError(
         f"Prefect: the server that this command started {how}; `prefect server start` says why."
