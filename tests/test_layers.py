@@ -45,7 +45,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("collecting", "ledger", "statement"),
         ("release",),
         ("methods", "report"),
-        ("planning",),
+        ("planning", "refit"),
         ("run",),
         ("display", "trust", "watching"),
         ("assembly",),

@@ -258,7 +258,11 @@ class RankedPairs:
 
 
 def rank_noisy_pairs(
-    counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None = None
+    counts: PairCounts,
+    law: NoiseLaw,
+    link: Link,
+    asked: Mask | None = None,
+    ridge: float | None = None,
 ) -> RankedPairs:
     """Rank items by noisy counts, in the way that suits their design.
 
@@ -268,12 +272,14 @@ def rank_noisy_pairs(
         link: F.
         asked: the pairs that people were asked about, a public matrix, symmetric, of shape (n, n);
             the others have no count, and no noise. None: it is not known which.
+        ridge: c, finite and > 0, in a fit that takes no design for granted. None: by the noise, in
+            the fit that suits the design.
 
     Raises:
         ValueError: the counts are confidential, or of fewer than 2 items.
         ConvergenceError: no fit was found.
     """
-    ranked = _ranked(counts, law, link, asked)
+    ranked = _ranked(counts, law, link, asked, ridge)
     if law.scale == 0:
         return ranked
     wins = counts.dense() / counts.row_weight
@@ -285,15 +291,18 @@ def rank_noisy_pairs(
     as_one = answers_as_one(wins, law.variance / counts.row_weight**2, kurtosis, chance, used)
     if as_one == 1:
         return ranked
-    again = _ranked(replace(counts, row_weight=as_one * counts.row_weight), law, link, asked)
+    again = _ranked(replace(counts, row_weight=as_one * counts.row_weight), law, link, asked, ridge)
     return replace(again, as_one=as_one)
 
 
-def _ranked(counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None) -> RankedPairs:
+def _ranked(
+    counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None, ridge: float | None
+) -> RankedPairs:
     """The ranking of answers that are independent given the scores."""
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
-    if asked is not None or _shows_schedule(counts, law):
-        found = fit_noisy_pairs(counts, law, link, asked=asked, few=True)
+    few = asked is not None or _shows_schedule(counts, law)
+    if few or ridge is not None:
+        found = fit_noisy_pairs(counts, law, link, ridge, asked, few=few)
         draws = 2 * max(int(found.used.sum(axis=1).min()), 1)
         return RankedPairs(
             estimate=_estimate_of(found.fit, found.noise_share, law.kind, draws),
@@ -301,7 +310,7 @@ def _ranked(counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None) -
             n_pairs=found.n_pairs,
             n_left_out=found.n_left_out,
             is_minimum=found.fit.is_minimum,
-            clear=found.used,
+            clear=found.used if few else None,
         )
     if (estimate := _by_chance(counts, law, link)) is not None:
         return RankedPairs(
