@@ -47,9 +47,18 @@ $(STAMP): pyproject.toml requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
-demo: setup  ## Simulate a survey of 200 000 people in demo/ and rank it privately
-	@test -e demo/survey.yaml || $(BIN)/hushrank simulate demo --items 50 --people 200000 --named
-	@$(BIN)/hushrank run demo/survey.yaml
+demo: setup  ## Rank three nights of a simulated log, as Prefect flows that Beam counts, in demo/
+	@echo '1. A log: 5 000 simulated people compare 12 items on three nights. Their true scores are in demo/truth.csv.'
+	@test -e demo/survey.yaml || { $(BIN)/hushrank simulate demo --nights 3 --items 12 --people 5000 --habit 0.6 --named >/dev/null; \
+	  sed -i.before 's/^runner: local/runner: {kind: local, beam: true}/' demo/survey.yaml && rm demo/survey.yaml.before; }
+	@echo '2. Three nights: each is one Prefect flow. Apache Beam bounds and counts answers; noise is drawn once; one budget pays for all.'
+	@PREFECT_HOME=$(CURDIR)/demo/prefect $(BIN)/hushrank backfill demo/survey.yaml --from 2026-01-01 --to 2026-01-03
+	@echo '3. The board and its history: what each night published, and ranks over time.'
+	@$(BIN)/hushrank history demo/survey.yaml --plot demo/history.svg
+	@echo
+	@echo 'demo/out/report.html  the page that is published: ranking, intervals, privacy statement'
+	@echo 'demo/history.svg      ranks over the three nights'
+	@echo 'Prefect shows the three runs: PREFECT_HOME=$$PWD/demo/prefect $(BIN)/prefect server start, then http://127.0.0.1:4200/runs'
 
 demo-survey: setup  ## Ask 2 000 simulated people on a page, collect private answers and rank them, in demo-survey/
 	@rm -rf demo-survey

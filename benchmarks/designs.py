@@ -67,7 +67,7 @@ def noisy_pairs(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> 
     """Method `noisy-pairs`."""
     calibration = calibrate_pair_counts(params, counts.n_items)
     noisy = release_pair_counts(counts, calibration, bits)
-    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True).estimate
 
 
 def likelihood(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon
 from hushrank.estimation.rankings.pair_answer_counts import count_answers
-from hushrank.estimation.rankings.pair_answer_evidence import answered_pairs
+from hushrank.estimation.rankings.pair_answer_evidence import AnswerSums, answered_pairs
 from hushrank.estimation.rankings.ranking_counts import pair_counts
 from hushrank.estimation.rankings.ranking_evidence import debiased_pair_counts
 from hushrank.privacy.mallows import synthetic_rankings
@@ -46,7 +46,8 @@ def errors(m: int, epsilon: float, people: int, seed: int) -> list[float]:
     for pairs in (1, best_pairs(epsilon, m, Hide.ORDER)):
         law = law_of_epsilon(epsilon, pairs)
         answers = answer_pairs(items, lengths, m, law, seeded_bits(seed))
-        shares.append(answered_pairs(count_answers(answers, m, m, law), law).wins / people)
+        found = AnswerSums.of([(count_answers(answers, m, m, law), law)])
+        shares.append(answered_pairs(found).wins / people)
     above = np.triu_indices(m, 1)
     return [float(np.square((share - truth)[above]).mean()) for share in shares]
 

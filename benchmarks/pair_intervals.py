@@ -67,7 +67,7 @@ def noisy_pairs(counts: PairCounts, epsilon: float, _: Floats, bits: RandomBits)
     """A release of `noisy-pairs`."""
     calibration = calibrated_pairs(by_comparison(epsilon), counts.n_items)
     noisy = release_pair_counts(counts, calibration, bits)
-    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True).estimate
 
 
 def mle_stated(counts: PairCounts, epsilon: float, design: Floats, bits: RandomBits) -> Estimate:

@@ -30,7 +30,11 @@ from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.mechanism_choice import laplace_places, mallows_places
 from hushrank.estimation.rankings.net_evidence import NetEvidence, plain_nets, undone_nets
 from hushrank.estimation.rankings.pair_answer_counts import count_answers
-from hushrank.estimation.rankings.pair_answer_evidence import answered_nets, fitted_nets
+from hushrank.estimation.rankings.pair_answer_evidence import (
+    AnswerSums,
+    answered_nets,
+    fitted_nets,
+)
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate
 from hushrank.privacy.laplace_ranks import laplace_rankings
@@ -87,11 +91,10 @@ class Setting:
         rankings, lengths = self.rankings(seed)
         answers = answer_pairs(rankings.ravel(), lengths, self.items, law, seeded_bits(seed))
         counts = count_answers(answers, self.items, self.items, law)
-        found = {"borda": tuple(answered_nets(counts, law, undone=each) for each in (False, True))}
+        sums = [AnswerSums.of([(counts, law)], undone=each) for each in (False, True)]
+        found = {"borda": tuple(map(answered_nets, sums))}
         if hide is Hide.ORDER:
-            found["bradley-terry"] = tuple(
-                fitted_nets(counts, law, RIDGE, undone=each) for each in (False, True)
-            )
+            found["bradley-terry"] = tuple(fitted_nets(each, RIDGE) for each in sums)
         return found
 
     def counts(self, seed: int) -> RankingCounts:

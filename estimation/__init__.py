@@ -30,6 +30,15 @@ if TYPE_CHECKING:
     from hushrank.estimation.common.metrics import kendall_distance as kendall_distance
     from hushrank.estimation.common.metrics import linf_error as linf_error
     from hushrank.estimation.common.metrics import rms_error as rms_error
+    from hushrank.estimation.comparisons.mixed_effects import MixedFit as MixedFit
+    from hushrank.estimation.comparisons.mixed_effects import PersonAnswers as PersonAnswers
+    from hushrank.estimation.comparisons.mixed_effects import (
+        PresentationEffect as PresentationEffect,
+    )
+    from hushrank.estimation.comparisons.mixed_effects import fit_mixed as fit_mixed
+    from hushrank.estimation.comparisons.mixed_effects import (
+        presentation_effect as presentation_effect,
+    )
     from hushrank.estimation.comparisons.noisy_counts import (
         rank_by_win_counts as rank_by_win_counts,
     )
@@ -71,6 +80,13 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "kendall_distance",
         "linf_error",
         "rms_error",
+    ),
+    "comparisons.mixed_effects": (
+        "MixedFit",
+        "PersonAnswers",
+        "PresentationEffect",
+        "fit_mixed",
+        "presentation_effect",
     ),
     "comparisons.noisy_counts": ("rank_by_win_counts",),
     "comparisons.noisy_pairs": (

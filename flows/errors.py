@@ -227,6 +227,12 @@ class ArchiveError(HushrankError):
     spent = NOTHING
 
 
+class ServerRefused(HushrankError):  # noqa: N818 - the settings are at fault
+    """Prefect's settings name a server that cannot be used: wrong key, version or address."""
+
+    exit_code = 2
+
+
 class BackupError(HushrankError):
     """A backup cannot be made or put back; the text says whether anything was written."""
 

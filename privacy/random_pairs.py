@@ -40,6 +40,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -156,6 +157,23 @@ def best_pairs(epsilon: float, n_items: int, hide: Hide) -> int:
         small = np.exp(-share)
         information = (1 - small) ** 2 / ((1 + 2 * small) * (1 + small))
     return int(tried[np.argmax(tried * information)])
+
+
+def laws_of_levels(
+    levels: Sequence[float], pairs: int | None, n_items: int, hide: Hide = Hide.ORDER
+) -> tuple[RandomPairs, ...]:
+    """The law of each level of epsilon, each with a d of its own.
+
+    Args:
+        levels: epsilons of a whole ranking.
+        pairs: d at every level; None: `best_pairs` at each.
+        n_items, hide: as for `best_pairs`.
+
+    Raises:
+        ValueError: as `law_of_epsilon`.
+    """
+    own = [pairs or best_pairs(epsilon, n_items, hide) for epsilon in levels]
+    return tuple(law_of_epsilon(each, d, hide) for each, d in zip(levels, own, strict=True))
 
 
 def answer_pairs(

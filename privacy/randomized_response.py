@@ -125,14 +125,72 @@ class SplitResponse:
         Raises:
             ValueError: an outcome is not 0 or 1, or somebody has more than `max_answers`.
         """
-        _check_binary(outcomes)
-        if len(n_answers) and not 1 <= n_answers.min() <= n_answers.max() <= self.max_answers:
-            raise ValueError(f"people must have 1 to {self.max_answers} answers")
-        thresholds, noisy = self.by_answers(), np.empty_like(outcomes)
-        for rows in _blocks(len(outcomes)):
-            flip = bits.words(len(outcomes[rows])) < thresholds[n_answers[rows]]
-            np.not_equal(outcomes[rows], flip, out=noisy[rows])
-        return noisy
+        level = np.zeros(len(outcomes), np.int64)
+        return _split_flips(outcomes, self.by_answers()[np.newaxis], level, n_answers, bits)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalResponse:
+    """Randomised response of people who chose their own epsilon, split evenly over their answers.
+
+    Attributes:
+        levels: the response at each level of epsilon, ascending; all for as many answers.
+    """
+
+    levels: tuple[SplitResponse, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The largest epsilon of a person."""
+        return self.levels[-1].epsilon
+
+    @property
+    def max_answers(self) -> int:
+        """The most answers of one person."""
+        return self.levels[-1].max_answers
+
+    def randomize(
+        self,
+        outcomes: NDArray[np.uint8],
+        n_answers: NDArray[np.int64],
+        level: NDArray[np.int64],
+        bits: RandomBits,
+    ) -> NDArray[np.uint8]:
+        """Flip each outcome by the threshold of its person's level and number of answers.
+
+        Guarantee: all outcomes of a person together are DP with the epsilon of the person's level
+        ([XSC] §S.2), if `bits.safe`. The level is not hidden.
+
+        Args:
+            outcomes, n_answers, bits: as for `SplitResponse.randomize`.
+            level: shape (m,), position of the person's level.
+
+        Raises:
+            ValueError: as there, or a level is out of range.
+        """
+        if len(level) and not 0 <= level.min() <= level.max() < len(self.levels):
+            raise ValueError(f"levels must be 0 to {len(self.levels) - 1}")
+        thresholds = np.stack([each.by_answers() for each in self.levels])
+        return _split_flips(outcomes, thresholds, level, n_answers, bits)
+
+
+def _split_flips(
+    outcomes: NDArray[np.uint8],
+    thresholds: NDArray[np.uint64],
+    level: NDArray[np.int64],
+    n_answers: NDArray[np.int64],
+    bits: RandomBits,
+) -> NDArray[np.uint8]:
+    """Outcomes that are flipped by `thresholds[level, n_answers]`."""
+    _check_binary(outcomes)
+    most = thresholds.shape[1] - 1
+    if len(n_answers) and not 1 <= n_answers.min() <= n_answers.max() <= most:
+        raise ValueError(f"people must have 1 to {most} answers")
+    noisy = np.empty_like(outcomes)
+    for rows in _blocks(len(outcomes)):
+        flip = bits.words(len(outcomes[rows])) < thresholds[level[rows], n_answers[rows]]
+        np.not_equal(outcomes[rows], flip, out=noisy[rows])
+    return noisy
 
 
 def split_response(epsilon: float, max_answers: int) -> SplitResponse:

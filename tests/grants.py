@@ -43,6 +43,8 @@ ROLES: dict[str, set[str]] = {
     "roles/iam.serviceAccountUser": {"iam.serviceAccounts.actAs"},
     "roles/iam.serviceAccountTokenCreator": ACTING - {"iam.serviceAccounts.actAs"},
     "roles/artifactregistry.reader": set(),
+    "roles/cloudsql.client": set(),
+    "roles/secretmanager.secretAccessor": set(),
     "roles/run.invoker": set(),
 }
 # Permissions of custom roles that reach no bucket, no account and no grant.
@@ -61,6 +63,8 @@ GRANTS = {
     "google_project_iam_member": "project",
     "google_artifact_registry_repository_iam_member": "repository",
     "google_cloud_run_v2_job_iam_member": "name",
+    "google_cloud_run_v2_service_iam_member": "name",
+    "google_secret_manager_secret_iam_member": "secret_id",
 }
 OTHERS = {  # resources that grant nothing by themselves
     BUCKET,
@@ -68,12 +72,18 @@ OTHERS = {  # resources that grant nothing by themselves
     CUSTOM_ROLE,
     "google_artifact_registry_repository",
     "google_cloud_run_v2_job",
+    "google_cloud_run_v2_service",
     "google_cloud_scheduler_job",
     "google_compute_firewall",
+    "google_compute_global_address",
     "google_compute_network",
     "google_compute_subnetwork",
     "google_project_iam_audit_config",
     "google_project_service",
+    "google_secret_manager_secret",
+    "google_service_networking_connection",
+    "google_sql_database",
+    "google_sql_database_instance",
 }
 BLOCKS = {"locals", "output", "provider", "resource", "terraform", "variable"}
 
@@ -97,12 +107,12 @@ class Terraform:
     `allowed` tells all that an account may do with objects and buckets by these files. It
     evaluates every grant of a role to a member: on buckets, on the project (so on each bucket) and
     on accounts (who may act as an account has its rights), with `for_each` over maps, sets and
-    locals, with predefined roles (`ROLES`) and the files' own, and with members that stand for
-    everybody.
+    locals, with `count` as if the resource were there, with predefined roles (`ROLES`) and the
+    files' own, and with members that stand for everybody.
 
     It is an allow-list: anything else raises `NotUnderstoodError`. So do `*_iam_binding`,
     `*_iam_policy`, access lists, folders, organisations, keys, modules, data sources, files that
-    override others, provisioners, conditions, `count`, roles and permissions that are not listed
+    override others, provisioners, conditions, roles and permissions that are not listed
     above, and expressions other than texts and references.
 
     It cannot see what is granted outside of these files: by a folder or an organisation, by hand,
@@ -176,7 +186,7 @@ class Terraform:
             if kind not in GRANTS:
                 continue
             parts = ("member", "role", GRANTS[kind])
-            unknown = body.keys() - {"for_each", "location", *parts}
+            unknown = body.keys() - {"count", "for_each", "location", *parts}
             try:
                 if unknown:
                     raise NotUnderstoodError(f"arguments {sorted(unknown)}")
@@ -210,7 +220,7 @@ class Terraform:
             return [self._value(value, each) for value in expression]
         if re.fullmatch(r'"[^"\\$%]*"', str(expression)):
             return expression
-        path = re.fullmatch(r"\$\{([\w-]+(?:\.[\w-]+)+)\}", str(expression))
+        path = re.fullmatch(r"\$\{([\w-]+(?:\.[\w-]+(?:\[0\])?)+)\}", str(expression))
         if path is None:
             raise NotUnderstoodError(f"the expression {expression}")
         root, name, *rest = path[1].split(".")
@@ -248,7 +258,7 @@ class Terraform:
     def _target(self, kind: str, on: str) -> str:
         if kind == "google_project_iam_member" and on == PROJECT:
             return on
-        thing = re.sub(r"\.(name|id)$", "", on)
+        thing = re.sub(r"(?:\[0\])?\.(?:name|id|secret_id)$", "", on)
         if thing != on and thing in self._resources and f"{thing.split('.')[0]}_iam_member" == kind:
             return thing
         raise NotUnderstoodError(f"a grant on {on}")

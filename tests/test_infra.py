@@ -92,9 +92,22 @@ def test_the_schedule_starts_the_command(terraform):
     )
     assert re.search(r"max_retries += 0", job)
     assert (
-        "google_cloud_run_v2_job.launcher.id}:run"
+        "google_cloud_run_v2_job.launcher[0].id}:run"
         in terraform["google_cloud_scheduler_job.nightly"]
     )
+
+
+def test_one_orchestrator_starts_nights_and_a_worker_is_the_launcher(terraform):
+    """Cloud Scheduler starts no nights beside Prefect."""
+    for name in ("run_v2_job.launcher", "run_v2_job_iam_member.scheduler", "scheduler_job.nightly"):
+        assert re.search(r"count += local.without_prefect\n", terraform[f"google_cloud_{name}"])
+    for name in ("google_cloud_run_v2_service.worker", "google_cloud_run_v2_job.deploy"):
+        assert re.search(r"count += local.with_prefect\n", terraform[name])
+        assert "service_account = google_service_account.launcher.email" in terraform[name]
+    server = terraform["google_cloud_run_v2_service.server"]
+    assert "service_account = google_service_account.server.email" in server
+    assert 'ingress             = "INGRESS_TRAFFIC_INTERNAL_ONLY"' in server
+    assert "PREFECT_SERVER_API_AUTH_STRING" in server
 
 
 def report(kind: str, passed: int, **results: object) -> dict[str, object]:

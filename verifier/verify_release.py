@@ -225,13 +225,20 @@ right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
     booklets=[[item]]~ knots=[[size]] sheets=[[int]]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
+    by_epsilon?=[people-of-level]~
+people-of-level: epsilon=number people=[size*answers]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
     chosen=chosen~
 chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
 private-rankings: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n]
     places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
+    by_epsilon?=[rankings-of-level]~
+rankings-of-level: epsilon=number rankings=[size*lengths] wins=[[int*n]*n]
+    places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
 private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
-    squares=[[int*n]*n] moments=[[int*n]*n]
+    squares=[[int*n]*n] moments=[[int*n]*n] by_epsilon?=[answers-of-level]~
+answers-of-level: epsilon=number pairs=count rankings=[size*lengths] wins=[[int*n]*n]
+    asked=[[int*n]*n] squares=[[int*n]*n] moments=[[int*n]*n]
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
@@ -250,8 +257,8 @@ parameters of right-wrong-counts: graph=text pairs=count edge_probability?=numbe
     graph_chosen_because?=text booklets?=count
 parameters of sheet-totals: step_of_scores=count booklets?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
-    pairs=count after_shuffling?=text epsilon_of_a_person_after_shuffling?=number
-    delta_after_shuffling?=number people?=count
+    pairs=count levels_of_epsilon?=text after_shuffling?=text
+    epsilon_of_a_person_after_shuffling?=number delta_after_shuffling?=number people?=count
 parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_most?=number
     flip_probability?=number noise_scale_of_an_answer?=number *shuffled information_per_pair?=number
     information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
@@ -289,7 +296,7 @@ list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ co
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~
-answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~
+answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
 answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
 cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
@@ -312,7 +319,8 @@ insertions: epsilon=fraction weights=[int]
 laplace-ranks: *law-of-answers longest=count grid=count sensitivity=sensitivity epsilons=[fraction]
     laws=[law] whole_ranking=fraction most_rankings=count cost=cost
 random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=count
-    most_rankings=count cost=cost
+    levels?=[pair-level]~ most_rankings=count cost=cost
+pair-level: epsilon=fraction pairs=count threshold=count
 ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
     paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
     same_input=[other] together?=total~
@@ -343,6 +351,7 @@ transform: type=text
     fewest_possible_disagreements?=number proven_best?=bool
 *private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
     debiased=bool longest_ranking=count items_at_one_rank?=text drawn_to_zero_by?=number
+    levels_of_epsilon?=text weights?=text effective_rankings?=number
     ridge?=number disagreements?=number fewest_possible_disagreements?=number proven_best?=bool
 *law-of-answers: mechanism=text what=text derivation=path at_source=bool
 *draw: mechanism=text what=text derivation=path formula=[text] inputs=inputs cost=cost
@@ -808,6 +817,14 @@ def check_extras(certificate: Document, release: Document) -> None:
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
+    tests = [[len(each["ability"]), len(each["error"])] for each in release.get("test") or ()]
+    if tests and tests != [[len(items) + 1] * 2 for items in booklets_of(release)]:
+        raise Wrong("test: abilities are of other booklets, or of other scores, than were counted")
+
+
+def booklets_of(release: Document) -> list[list[str]]:
+    """The items of each booklet of a test whose sheets were counted; of others all items."""
+    return release["released"]["booklets"] or [[line["item"] for line in release["ranking"]]]
 
 
 def check_paid_for(certificate: Document, release: Document, say: Findings) -> None:
@@ -1051,6 +1068,8 @@ def parameters_of_local(draw: Document, certificate: Document, release: Document
         hidden = "the order of the ranked items"
         if "hide_items" in tags:
             hidden = "which items were ranked, how many, and their order"
+        levels = [digits(fraction(each["epsilon"])) for each in draw.get("levels") or ()]
+        found["levels_of_epsilon"] = ", ".join(levels) or None
         return {**found, "pairs_answered": draw["pairs"], "hidden": hidden}
     return {**found, "epsilon_of_a_whole_ranking_at_most": fraction(draw["whole_ranking"])}
 
@@ -1088,6 +1107,8 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(False, wrong=f"release.json: {text}")
     if not wrong:
         say.check(True, "numbers of the mechanism follow from the draws")
+    for name in unlike_levels(release):
+        say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
     for board in (release, *(release.get("groups") or ())):
         for name in counted_nowhere(board["released"]):
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
@@ -1205,6 +1226,26 @@ def not_counts(certificate: Document, release: Document) -> Iterator[str]:
         for name, step in steps.items():
             if any(each * step % 1 for each in numbers_in(board["released"].get(name))):
                 yield f"released.{name}"
+
+
+def unlike_levels(release: Document) -> Iterator[str]:
+    """Tables of levels of epsilon that do not add up to the table of all rankings, and epsilons
+    that are no level."""
+    released, told = release["released"], release["privacy"]["parameters"].get("levels_of_epsilon")
+    levels = released.get("by_epsilon")
+    if (levels is None) != (told is None):
+        yield "released.by_epsilon"
+    if not levels:
+        return
+    epsilons = [digits(each["epsilon"]) for each in levels]
+    if not {*epsilons} <= {*str(told).split(", ")} or len({*epsilons}) < len(epsilons):
+        yield "released.by_epsilon.epsilon"
+    for name in levels[0].keys() - {"epsilon", "pairs", "by_place"}:
+        flat = name in ("rankings", "people")
+        rows = [[each[name]] if flat else each[name] for each in (released, *levels)]
+        tables = [numbers_in(each) for each in rows]
+        if tables[0] != [sum(column) for column in zip(*tables[1:], strict=True)]:
+            yield f"released.{name}"
 
 
 def counted_nowhere(released: Document) -> Iterator[str]:
@@ -1910,11 +1951,16 @@ def ranks_loss(draw: Document) -> Loss:
 
 
 def random_pairs_loss(draw: Document) -> Loss:
-    """Of private answers to pairs of a ranking."""
-    one = answer_loss(draw["threshold"], 1 if draw["hide"] == "order" else 2)
-    if draw["pairs"] * one > fraction(draw["epsilon"]):
-        raise Wrong(f"threshold {draw['threshold']} costs more than epsilon / pairs for an answer")
-    return Loss(draw["most_rankings"] * draw["pairs"] * one)
+    """Of private answers to pairs of a ranking; of levels, the largest."""
+    levels, high = draw.get("levels") or [draw], NONE
+    for each in levels:
+        one = answer_loss(each["threshold"], 1 if draw["hide"] == "order" else 2)
+        if each["pairs"] * one > fraction(each["epsilon"]):
+            raise Wrong(f"threshold {each['threshold']} costs more than epsilon / pairs")
+        high = max(high, each["pairs"] * one)
+    if any(draw[name] != levels[-1][name] for name in ("epsilon", "pairs", "threshold")):
+        raise Wrong("the largest level of epsilon is not that of the draw")
+    return Loss(draw["most_rankings"] * high)
 
 
 LOCAL: dict[str, Callable[[Document], Loss]] = {
@@ -2896,12 +2942,8 @@ def check_abilities(release: Document, say: Findings) -> None:
     if not booklets:
         return
     difficulty = {line["item"]: line["score"] for line in release["ranking"]}
-    told = released["booklets"] or [[*difficulty]]
-    sizes = [[len(items) + 1] * 2 for items in told]
-    if sizes != [[len(each["ability"]), len(each["error"])] for each in booklets]:
-        raise Wrong("test: abilities are of other scores than the booklets have")
     wrong = []
-    for items, each in zip(told, booklets, strict=True):
+    for items, each in zip(booklets_of(release), booklets, strict=True):
         own = [difficulty[item] for item in items]
         every = max(1, len(items) // MOST_SCORES)
         wrong += [
@@ -3197,7 +3239,7 @@ private-sums: If one answer were another, nothing here would become more than {o
 randomised-answers: If a person had answered the same items otherwise, nothing here would become
     more than {odds} times as likely (e^epsilon, epsilon = {epsilon}).
 private-pairs: If somebody had {had}, nothing here would become more than {odds} times as likely
-    (e^epsilon): the loss of a whole ranking is {high}. The budget is charged with it.
+    (e^epsilon): the loss of a whole ranking {is_one}. The budget is charged with {charged}.
 private-rankings: If somebody had put one item of their ranking at another place, nothing here would
     become more than {odds} times as likely (e^epsilon; the epsilon of a ranking {is_one}).
 private-rankings: If they had put the same items in any other order, nothing would become more than
@@ -3313,6 +3355,12 @@ randomised-answers: Each answer was flipped with probability 1 / (e^(epsilon / k
     of answers of its person, by secret bits; difficulties and intervals are computed from the sums
     of flipped answers alone.
 randomised-answers: At most {L} answers of each person count, chosen at random.
+randomised-answers levels at_source: The epsilon of each person came with their answers, and is one
+    of the public levels; answers with another one do not count. It is the largest that is stated,
+    or less.
+randomised-answers levels -at_source: The epsilon of each person came with their answers, and was
+    rounded down to one of the public levels before anything was drawn; it is the largest that is
+    stated, or less.
 private-pairs hide_items: The {pairs_were} drawn by secret bits from the whole catalogue, whatever
     was ranked; each answer (above, below, or not both ranked) became each of the two others with
     probability 1 / (e^x + 2), x = {part}. All results are computed from such answers alone.
@@ -3325,6 +3373,10 @@ laplace-ranks: To each rank discrete Laplace noise of scale 2 (m - 1) / epsilon 
 mallows: The synthetic ranking was drawn by secret bits from a Mallows law around the true one: each
     pair of items on which the two agree makes it e^(epsilon / (m - 1)) times as likely, m items in
     the list. All results are computed from synthetic rankings alone.
+private lists levels at_source: The epsilon of each ranking came with it, and is one of the public
+    levels; rankings with another one do not count.
+private lists levels -at_source: The epsilon of each ranking came with it, and was rounded down to
+    one of the public levels before anything was drawn.
 chosen: This mechanism was chosen from public numbers: {chosen}.
 private lists unnamed: Each ranking in the input counts as the one ranking of another person.
 private lists -unnamed one_list: One ranking of each person counts; of several, one was chosen at
@@ -3372,6 +3424,7 @@ private-sums: Which pairs were compared, how often and at which epsilon, and tha
 private-sums -per_user -bounded: A person with many answers: for k answers the loss is the sum of
     their k epsilons, and nothing bounds k here.
 randomised-answers: Which items a person answered, and that they took part.
+randomised-answers levels: Which epsilon a person chose: how many chose each is published.
 private-pairs hide_items: That a ranking was given at all{contests}, and whether it held more than
     {longest} items: longer ones were left out.
 private-pairs -hide_items: Which items a person ranked, and how many{contests}, and that a ranking
@@ -3380,6 +3433,8 @@ private-rankings: Which items a person ranked, and how many{contests}, at which 
     ranking was given at all: only the order of the ranked items is hidden.
 private lists ties_refused: Whether somebody put two items at the same rank: such rankings were left
     out.
+private lists levels: Which epsilon a person chose: what is published is kept apart by it. If people
+    let it depend on how they rank, it tells that.
 private lists unnamed: A person with several rankings in the input: their losses add up, unbounded.
 central comparison: A person with many answers: each answer is protected, all of them together are
     protected less. For k answers the loss is {grows}.
@@ -3579,13 +3634,19 @@ range: lies between {low} and {high}
 [shuffle_theorem]
 randomised-response: Balle, Bell, Gascon and Nissim 2019, the privacy blanket summed exactly
 : Feldman, McMillan and Talwar 2021, Theorem III.1
+[charged]
+range: the larger one
+: it
 [pairs_of]
+several_pairs: at most {pairs} pairs
 one_pair: one pair
 : {pairs} pairs
 [pairs_were]
+several_pairs: pairs were
 one_pair: pair was
 : {pairs} pairs were
 [part]
+several_pairs: epsilon divided by the number of them
 one_pair: epsilon
 : epsilon / {pairs}
 [of_whose]
@@ -3972,6 +4033,8 @@ def tell_local(parts: Parts, draw: Document, certificate: Document, release: Doc
         "gained": after is not None,
         "chosen": "mechanism_chosen" in parameters,
         "one_pair": pairs == 1,
+        "levels": "levels_of_epsilon" in parameters,
+        "several_pairs": len({each["pairs"] for each in draw.get("levels") or ()}) > 1,
         "hide_items": draw.get("hide") == "items",
     }
     parts.tags.update(name for name, on in flags.items() if on)
@@ -3997,7 +4060,8 @@ def tell_local(parts: Parts, draw: Document, certificate: Document, release: Doc
 def ends_of(draw: Document) -> tuple[float, float]:
     """The smallest and the largest epsilon that is accepted."""
     if draw["mechanism"] == "random-pairs":
-        found = [draw["epsilon"]]
+        levels = draw.get("levels") or [draw]
+        found = list(dict.fromkeys((levels[0]["epsilon"], draw["epsilon"])))
     elif "epsilons" in draw:
         found = draw["epsilons"]
     else:

@@ -26,6 +26,10 @@ All this is for counts without noise, groups of rows, and where no other fit is 
 `pairs_by_chance` has smaller errors where partners meet by chance, `pairs_in_groups` mostly where
 items meet in groups, as in a league. `rank_noisy_pairs` looks which it is.
 
+If nobody states that chance decided who met whom, noisy totals must show it
+(`pair_meetings.confirms_chance`). Otherwise only pairs whose totals stand clear of their noise are
+fitted, which is right for any design; what they leave open stays open.
+
 Errors: what noise and chance add to the gradient, pair by pair, through the curvature (a sandwich,
 see `debiased`). Comparisons are taken as independent given the scores: answers of one person that
 agree with each other more than the scores explain make the intervals too short.
@@ -87,6 +91,7 @@ from hushrank.estimation.fit.pair_fit import (
 from hushrank.estimation.fit.pair_meetings import (
     PairMeetings,
     clear_of_noise,
+    confirms_chance,
     met_otherwise,
     pair_meetings,
     shows_schedule,
@@ -246,6 +251,8 @@ class RankedPairs:
         clear: the pairs that were used, shape (n, n), where few pairs met; None: all.
         as_one: how many answers on a pair counted as one, because they agree more than scores
             explain, as where one opinion was asked several times.
+        hidden: whether the totals show neither which pairs met nor that chance decided it, so that
+            only pairs that stand clear of their noise were used.
     """
 
     estimate: Estimate
@@ -255,6 +262,7 @@ class RankedPairs:
     is_minimum: bool
     clear: Mask | None = None
     as_one: int = 1
+    hidden: bool = False
 
 
 def rank_noisy_pairs(
@@ -262,6 +270,8 @@ def rank_noisy_pairs(
     law: NoiseLaw,
     link: Link,
     asked: Mask | None = None,
+    *,
+    chance: bool = False,
     ridge: float | None = None,
 ) -> RankedPairs:
     """Rank items by noisy counts, in the way that suits their design.
@@ -272,6 +282,8 @@ def rank_noisy_pairs(
         link: F.
         asked: the pairs that people were asked about, a public matrix, symmetric, of shape (n, n);
             the others have no count, and no noise. None: it is not known which.
+        chance: whether the operator states that chance decided which items met; otherwise the
+            counts must show it.
         ridge: c, finite and > 0, in a fit that takes no design for granted. None: by the noise, in
             the fit that suits the design.
 
@@ -279,28 +291,35 @@ def rank_noisy_pairs(
         ValueError: the counts are confidential, or of fewer than 2 items.
         ConvergenceError: no fit was found.
     """
-    ranked = _ranked(counts, law, link, asked, ridge)
+    ranked = _ranked(counts, law, link, asked, chance, ridge)
     if law.scale == 0:
         return ranked
     wins = counts.dense() / counts.row_weight
     used = ~np.eye(counts.n_items, dtype=bool) if asked is None else asked
     if ranked.clear is not None:
         used = ranked.clear
-    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
-    chance = link.cdf(score_differences(ranked.estimate.scores))
-    as_one = answers_as_one(wins, law.variance / counts.row_weight**2, kurtosis, chance, used)
+    won = link.cdf(score_differences(ranked.estimate.scores))
+    noise = law.variance / counts.row_weight**2
+    as_one = answers_as_one(wins, noise, _kurtosis(law), won, used)
     if as_one == 1:
         return ranked
-    again = _ranked(replace(counts, row_weight=as_one * counts.row_weight), law, link, asked, ridge)
-    return replace(again, as_one=as_one)
+    fewer = replace(counts, row_weight=as_one * counts.row_weight)
+    return replace(_ranked(fewer, law, link, asked, chance, ridge), as_one=as_one)
 
 
 def _ranked(
-    counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None, ridge: float | None
+    counts: PairCounts,
+    law: NoiseLaw,
+    link: Link,
+    asked: Mask | None,
+    chance: bool,
+    ridge: float | None,
 ) -> RankedPairs:
     """The ranking of answers that are independent given the scores."""
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
-    few = asked is not None or _shows_schedule(counts, law)
+    scheduled = asked is not None or _shows_schedule(counts, law)
+    hidden = not (scheduled or chance or law.scale == 0 or _shows_chance(counts, law))
+    few = scheduled or hidden
     if few or ridge is not None:
         found = fit_noisy_pairs(counts, law, link, ridge, asked, few=few)
         draws = 2 * max(int(found.used.sum(axis=1).min()), 1)
@@ -310,7 +329,8 @@ def _ranked(
             n_pairs=found.n_pairs,
             n_left_out=found.n_left_out,
             is_minimum=found.fit.is_minimum,
-            clear=found.used if few else None,
+            clear=found.used,
+            hidden=hidden,
         )
     if (estimate := _by_chance(counts, law, link)) is not None:
         return RankedPairs(
@@ -347,6 +367,19 @@ def _shows_schedule(counts: PairCounts, law: NoiseLaw) -> bool:
     return shows_schedule(wins + wins.T, 2 * law.variance / counts.row_weight**2)
 
 
+def _shows_chance(counts: PairCounts, law: NoiseLaw) -> bool:
+    """Whether the noisy counts show that chance decided who met whom; see `confirms_chance`."""
+    wins, noise = counts.dense() / counts.row_weight, 2 * law.variance / counts.row_weight**2
+    totals = wins + wins.T
+    design = Exposures(totals.sum(axis=1), (counts.n_items - 1) * noise).design()
+    return confirms_chance(totals, design, noise, _kurtosis(law))
+
+
+def _kurtosis(law: NoiseLaw) -> float:
+    """Of the noise in a total, the sum of two draws."""
+    return LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
+
+
 def _in_groups_fit(
     counts: PairCounts, law: NoiseLaw, link: Link
 ) -> tuple[DebiasedFit, Floats] | None:
@@ -375,8 +408,7 @@ def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
     """Whether pairs met otherwise than by chance; see `met_otherwise`."""
     wins = counts.dense() / counts.row_weight
     noise = 2 * law.variance / counts.row_weight**2
-    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
-    return met_otherwise(wins + wins.T, meetings, noise, kurtosis)
+    return met_otherwise(wins + wins.T, meetings, noise, _kurtosis(law))
 
 
 def fit_noisy_pairs(
@@ -436,7 +468,7 @@ def fit_noisy_pairs(
 
 
 def evidence_of_pairs(
-    counts: PairCounts, law: NoiseLaw, link: Link, *, by_chance: bool
+    counts: PairCounts, law: NoiseLaw, link: Link, *, by_chance: bool, clear: bool = False
 ) -> EvidenceAt:
     """What noisy counts say near any scores, in the way that `rank_noisy_pairs` took for the whole.
 
@@ -445,12 +477,14 @@ def evidence_of_pairs(
         law: law of the noise in one entry.
         link: F.
         by_chance: whether pairs met by chance.
+        clear: whether otherwise only pairs clear of their noise count, as nobody states a design.
     """
     if by_chance:
         return ChanceEvidence.of(counts, law, link)
     wins, variance = counts.dense() / counts.row_weight, law.variance / counts.row_weight**2
     totals, gap = wins + wins.T, wins - wins.T
-    pairs = _pair_weights(totals, variance)
+    bar = clear_of_noise(counts.n_items, law.kind) if clear else CLEAR_PAIR
+    pairs = _pair_weights(totals, variance, bar=bar)
 
     def at(scores: Floats) -> Evidence:
         d = score_differences(scores)

@@ -45,6 +45,9 @@ FALSE_PAIR = 0.01  # chance that noise makes any pair that never met look as if 
 REST = 2.5  # standard deviations of its noise that the sum of all other totals may have
 MASS = 0.75  # share of all comparisons that clear pairs must have, to be the whole schedule
 SPARSE = 0.75  # share of the pairs above which a schedule is not called sparse
+POWER = 8.0  # standard errors by which totals would differ if only half of the pairs had met
+EXCESS = 4.0  # of which totals of pairs that met by chance have fewer than this
+OPPONENTS = 12.0  # of an item, with which unequal pairs average out
 TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 
 
@@ -223,6 +226,38 @@ def _unequal(totals: Floats, meetings: Floats, noise: float, kurtosis: float) ->
     variance = (kurtosis - 1) * noise**2 + 4 * noise * design + 2 * design**2 + design
     weight = np.square(design) / variance
     return bool((weight * excess).sum() > NOT_BY_CHANCE * np.sqrt((weight**2 * variance).sum()))
+
+
+def confirms_chance(totals: Floats, design: Floats, noise: float, kurtosis: float) -> bool:
+    """Whether noisy totals show that chance decided which items met.
+
+    Law: if a share f of the pairs made all comparisons, squares of what totals have beyond the
+    design would sum to P w^2 (1 / f - 1) more than noise and sampling explain, for P pairs of w
+    comparisons on average. The totals must be able to show f = 1/2, as in two leagues that never
+    meet. Then they confirm chance if no such sum is there; or if each item still has `OPPONENTS`
+    opponents by the share f that the sum suggests, and these form no groups.
+
+    Args:
+        totals: noisy, in comparisons, shape (n, n).
+        design: comparisons to expect of each pair if partners meet by chance, shape (n, n).
+        noise: variance of the noise in a total, > 0.
+        kurtosis: of that noise.
+    """
+    upper = np.triu_indices(len(totals), 1)
+    seen, expected = totals[upper], design[upper]
+    if len(seen) < 2:
+        return True
+    own = len(seen) * (kurtosis - 1) * noise**2
+    if len(seen) * max(float(seen.mean()), 0.0) ** 2 < POWER * math.sqrt(own):
+        return False
+    sampling = float((4 * noise * expected + 2 * expected**2 + expected).sum())
+    excess = float((np.square(seen - expected) - expected - noise).sum())
+    error = math.sqrt(own + sampling)
+    if excess < EXCESS * error:
+        return True
+    squares = float(np.square(expected).sum())
+    opponents = (len(totals) - 1) * squares / (squares + excess + 2 * error)
+    return opponents >= OPPONENTS and not _in_groups((totals - design) / np.sqrt(design + noise))
 
 
 def _in_groups(residuals: Floats) -> bool:

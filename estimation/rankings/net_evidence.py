@@ -108,7 +108,7 @@ def plain_nets(counts: RankingCounts) -> NetEvidence:
     return NetEvidence(sums, moments, totals, counts.rankings, one, longest, np.inf)
 
 
-def undone_nets(counts: RankingCounts, law: PlaceLaw) -> NetEvidence:
+def undone_nets(counts: RankingCounts, law: PlaceLaw, people: int | None = None) -> NetEvidence:
     """Sums over true rankings, estimated from private ones.
 
     Lists are undone each by the law of their length. Without counts by place all lists must have
@@ -118,6 +118,8 @@ def undone_nets(counts: RankingCounts, law: PlaceLaw) -> NetEvidence:
     Args:
         counts: of private rankings of one mechanism and epsilon.
         law: of places in a list of a length.
+        people: rankings whose sums these are added to, if people chose their own epsilon: more of
+            them deserve less bias. None: those of the counts alone.
 
     Raises:
         ValueError: lists have several lengths, and their places were not kept apart.
@@ -130,7 +132,7 @@ def undone_nets(counts: RankingCounts, law: PlaceLaw) -> NetEvidence:
     weights = {}
     for length in lengths:
         n = int(counts.lengths[length])
-        weights[length], own_bias = place_weights(law, length, n)
+        weights[length], own_bias = place_weights(law, length, people or n)
         places = _places_of_length(counts, length)
         sums += places @ weights[length]
         variances += places @ weights[length] ** 2

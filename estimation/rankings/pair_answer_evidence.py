@@ -15,6 +15,10 @@ A ranking that answers d pairs answers all of them in its own way, so its d answ
 sums of products of two answers of the same ranking (`moments`) less what independent ones would
 give are added to the variances, where they add to them.
 
+People may choose their own epsilon (`own_epsilons`). Each law then has counts of its own, and a
+ranking of it a weight w. Answers are undone by their own t before they are added, so all means stay
+those of the weighted rankings, and sums of squares hold the variance as above.
+
 References:
     [W65] Warner. Randomized response: a survey technique for eliminating evasive answer bias. 1965.
     [HT] Horvitz, Thompson. A generalization of sampling without replacement from a finite universe.
@@ -23,7 +27,10 @@ References:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -43,83 +50,166 @@ FEWEST_ANSWERS = 4  # to a pair, on average, for its own mean to be used
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Shares:
-    """Margin shares of the pairs; arrays have shape (n, n), and rows and columns are items.
+class AnswerSums:
+    """What private answers add up to, of rankings with one law or with several.
+
+    An answer counts for as many rankings as it stands for, times the weight of its ranking. Arrays
+    have shape (n, n); rows and columns are items.
 
     Attributes:
-        attenuation: t.
-        mean: mu, antisymmetric; 0 where nobody was asked.
-        said: share of the answers that are not 0.
-        answers: effective number of answers to the pair.
-        asked: weights of the answers to the pair.
+        margins: sums of what the answers say, +1 or -1, undone by the t of their law.
+        asked: sums of weights, whatever the answers say; symmetric.
+        squares: sums of squared weights; symmetric.
+        spread: sums of squares of what the answers say, undone; symmetric.
+        moments: sums over rankings of products of two items' nets, undone.
+        rankings: how many rankings there are.
+        effective: rankings of equal weight that are worth as much.
+        attenuation: t; of several laws that with the same mean of 1 / t^2.
+        largest: the most that one answer counts, undone.
+        together: expected sum of squared weights of a ranking that was asked about both of two
+            given pairs; 0 where every ranking answers one.
+        enough: the answers suffice for each pair's own mean, and each ranking was asked alike.
+        every: each ranking was asked alike: lists are complete, or their items are hidden.
+        ranked: which items somebody surely ranked, shape (n,).
+        longest: items of the longest list.
+        hide: what is private.
+        undone: whether answers were divided by t.
     """
 
-    attenuation: float
-    mean: Floats
-    said: Floats
-    answers: Floats
+    margins: Floats
     asked: Floats
+    squares: Floats
+    spread: Floats
+    moments: Floats
+    rankings: int
+    effective: float
+    attenuation: float
+    largest: float
+    together: float
+    enough: bool
+    every: bool
+    ranked: NDArray[np.bool_]
+    longest: int
+    hide: Hide
+    undone: bool
+
+    @classmethod
+    def of(
+        cls,
+        levels: Sequence[tuple[PairAnswerCounts, RandomPairs]],
+        weights: Floats | None = None,
+        *,
+        undone: bool = True,
+    ) -> AnswerSums:
+        """The sums over all levels, at least one.
+
+        Args:
+            levels: counts of private answers, and the law by which they were drawn.
+            weights: of a ranking of each level, with the mean 1; None: all count alike.
+            undone: divide by t; False: count the answers as they are.
+        """
+        weights = np.ones(len(levels)) if weights is None else weights
+        parts = [
+            _of_level(counts, law, float(weight), undone=undone)
+            for (counts, law), weight in zip(levels, weights, strict=True)
+        ]
+        total = {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+        n_items, hide = levels[0][0].n_items, levels[0][1].hide
+        n = np.array([counts.rankings for counts, _ in levels], np.float64)
+        every = hide is Hide.ITEMS or all(
+            counts.complete for counts, _ in levels if counts.rankings
+        )
+        asked = sum(counts.rankings * law.pairs for counts, law in levels)
+        squared = float(total["squares"].sum())
+        attenuation = math.sqrt(squared / float(total["undone"].sum())) if squared else 1.0
+        if len(levels) == 1:
+            attenuation = levels[0][1].attenuation if undone else 1.0
+        lengths = [int(np.flatnonzero(counts.lengths).max(initial=0)) for counts, _ in levels]
+        return cls(
+            margins=total["margins"],
+            asked=total["asked"],
+            squares=total["squares"],
+            spread=total["spread"],
+            moments=total["moments"],
+            rankings=int(n.sum()),
+            effective=float(n.sum() ** 2 / max(np.square(weights) @ n, np.finfo(float).tiny)),
+            attenuation=attenuation,
+            largest=max(float(part["largest"]) for part in parts),
+            together=float(total["together"]),
+            enough=every and asked >= FEWEST_ANSWERS * n_pairs(n_items),
+            every=every,
+            ranked=_ranked(levels) if hide is Hide.ITEMS else total["asked"].any(axis=1),
+            longest=max(lengths) or n_items,
+            hide=hide,
+            undone=undone,
+        )
+
+    @property
+    def mean(self) -> Floats:
+        """Margin shares mu, antisymmetric; 0 where nobody was asked."""
+        return np.asarray(self.margins / np.where(self.asked > 0, self.asked, 1.0))
+
+    @property
+    def answers(self) -> Floats:
+        """Effective number of answers to each pair."""
+        return np.asarray(self.asked**2 / np.where(self.squares > 0, self.squares, 1.0))
+
+    @property
+    def square(self) -> Floats:
+        """Mean square of an undone answer to each pair."""
+        return np.asarray(self.spread / np.where(self.squares > 0, self.squares, 1.0))
 
     @property
     def null_variance(self) -> Floats:
         """Variance of a margin share that is 0: no share has more; 1 where nobody answered."""
-        own = self.said / self.attenuation**2 / np.maximum(self.answers, 1)
+        own = self.square / np.maximum(self.answers, 1)
         return np.asarray(np.where(self.answers > 0, own, 1.0))
 
     @property
     def variance(self) -> Floats:
         """Variance of a margin share: the estimated variance of one answer, over their number."""
-        spread = self.said / self.attenuation**2
-        few = np.maximum(self.answers - 1, 1) / np.maximum(self.answers, 1)
+        spread, answers = self.square, self.answers
+        few = np.maximum(answers - 1, 1) / np.maximum(answers, 1)
         own = (spread - self.mean**2) / few
-        own = np.clip(own, np.maximum(spread - 1, 0), spread) / np.maximum(self.answers, 1)
-        return np.asarray(np.where(self.answers > 1, own, self.null_variance))
+        own = np.clip(own, np.maximum(spread - 1, 0), spread) / np.maximum(answers, 1)
+        return np.asarray(np.where(answers > 1, own, self.null_variance))
 
 
-def answered_pairs(
-    counts: PairAnswerCounts, law: RandomPairs, *, undone: bool = True
-) -> RankingEvidence:
-    """Margins of all pairs, for the Kemeny order.
+def precision_of(law: RandomPairs) -> float:
+    """1 / the variance that an answered ranking adds to a pair's margin share, but for a factor.
 
-    Args:
-        counts: of private answers.
-        law: by which they were drawn.
-        undone: divide by t; False: count the answers as they are.
+    d t^2 over the chance that an answer is not 0, where both items are ranked.
     """
-    shares = _shares(counts, law, undone=undone)
-    if _takes_ratio(counts, law):
-        totals = np.full(shares.mean.shape, float(counts.rankings))
-        margins, squares = totals * shares.mean, totals**2 * shares.null_variance
+    said = 1.0 if law.hide is Hide.ORDER else 1 - law.threshold / 2.0**64
+    return law.pairs * law.attenuation**2 / said
+
+
+def answered_pairs(answers: AnswerSums) -> RankingEvidence:
+    """Margins of all pairs, for the Kemeny order."""
+    if answers.enough:
+        totals = np.full(answers.mean.shape, float(answers.rankings))
+        margins, squares = totals * answers.mean, totals**2 * answers.null_variance
     else:
-        unit = unit_of(law, counts.n_items)
-        totals = unit * shares.asked
-        margins = totals * shares.mean
-        squares = unit**2 / shares.attenuation**2 * shares.said * counts.squares
+        totals, margins, squares = answers.asked.copy(), answers.margins, answers.spread.copy()
     np.fill_diagonal(totals, 0.0)
     np.fill_diagonal(squares, 0.0)
-    return RankingEvidence((totals + margins) / 2, totals, squares, counts.rankings)
+    return RankingEvidence((totals + margins) / 2, totals, squares, answers.rankings)
 
 
-def answered_nets(
-    counts: PairAnswerCounts, law: RandomPairs, *, undone: bool = True
-) -> NetEvidence:
+def answered_nets(answers: AnswerSums) -> NetEvidence:
     """Sums of half nets over all rankings, for Borda scores."""
-    shares, n = _shares(counts, law, undone=undone), counts.rankings
-    unit, t = unit_of(law, counts.n_items), shares.attenuation
-    if _takes_ratio(counts, law):
-        sums = n * shares.mean.sum(axis=1) / 2
-        covariance = laplacian(_off_diagonal(n**2 * shares.variance / 4))
-        covariance = covariance + _common(counts, law, shares, shares.mean / 2) * unit**2
+    n = answers.rankings
+    if answers.enough:
+        sums = n * answers.mean.sum(axis=1) / 2
+        covariance = laplacian(_off_diagonal(n**2 * answers.variance / 4))
+        covariance = covariance + _common(answers, answers.mean / 2)
     else:
-        sums = unit / t * (counts.wins - counts.wins.T).sum(axis=1) / 2
-        covariance = (unit / t / 2) ** 2 * counts.moments - np.outer(sums, sums) / max(n, 1)
-    weight = _largest_weight(counts, law)
-    return _evidence(counts, law, sums, covariance, unit * shares.asked, weight * unit / t, undone)
+        sums = answers.margins.sum(axis=1) / 2
+        covariance = answers.moments / 4 - np.outer(sums, sums) / max(answers.effective, 1)
+    return _evidence(answers, sums, covariance, 1.0)
 
 
-def fitted_nets(
-    counts: PairAnswerCounts, law: RandomPairs, ridge: float, *, undone: bool = True
-) -> NetEvidence:
+def fitted_nets(answers: AnswerSums, ridge: float) -> NetEvidence:
     """Sums of half nets over the answers, for a likelihood of the answers given their pairs.
 
     Answers are weighted so that they count as one each on average. Their variance is taken around
@@ -129,63 +219,55 @@ def fitted_nets(
         ValueError: the items of rankings are hidden, so nobody knows how many hold a pair.
         ConvergenceError: no minimum was reached.
     """
-    if law.hide is Hide.ITEMS:
+    if answers.hide is Hide.ITEMS:
         raise ValueError("answers that hide which items were ranked have no likelihood by pairs")
-    shares, t = _shares(counts, law, undone=undone), law.attenuation if undone else 1.0
-    mean_weight = counts.squares.sum() / max(counts.asked.sum(), 1)
-    scale = 1 / mean_weight if mean_weight > 0 else 1.0
-    totals = scale * shares.asked
-    sums = scale / t * (counts.wins - counts.wins.T).sum(axis=1) / 2
-    fitted = _margins_of_fit(totals, sums, ridge / t**2)
-    spread = 1 / t**2 / 4 - fitted * shares.mean + fitted**2
-    covariance = laplacian(_off_diagonal(scale**2 * counts.squares * spread))
-    covariance = covariance + _common(counts, law, shares, fitted) * scale**2
-    weight = _largest_weight(counts, law)
-    return _evidence(counts, law, sums, covariance, totals, weight * scale / t, undone)
+    squares, asked = float(answers.squares.sum()), float(answers.asked.sum())
+    scale = asked / squares if squares > 0 else 1.0
+    sums = scale * answers.margins.sum(axis=1) / 2
+    fitted = _margins_of_fit(scale * answers.asked, sums, ridge / answers.attenuation**2)
+    around = answers.spread / 4 + answers.squares * (fitted**2 - fitted * answers.mean)
+    covariance = laplacian(_off_diagonal(scale**2 * around))
+    covariance = covariance + _common(answers, fitted) * scale**2
+    return _evidence(answers, sums, covariance, scale)
 
 
-def _shares(counts: PairAnswerCounts, law: RandomPairs, *, undone: bool) -> _Shares:
-    t = law.attenuation if undone else 1.0
-    asked = counts.asked.astype(np.float64)
-    some = np.maximum(asked, 1.0)
-    return _Shares(
-        attenuation=t,
-        mean=(counts.wins - counts.wins.T) / some / t,
-        said=(counts.wins + counts.wins.T) / some,
-        answers=asked**2 / np.maximum(counts.squares, 1),
-        asked=asked,
-    )
+def _of_level(
+    counts: PairAnswerCounts, law: RandomPairs, weight: float, *, undone: bool
+) -> dict[str, Any]:
+    """The sums of one law's answers; `weight` is that of a ranking."""
+    t, unit = law.attenuation if undone else 1.0, weight * unit_of(law, counts.n_items)
+    said = (counts.wins + counts.wins.T) / np.maximum(counts.asked, 1.0)
+    pairs, largest = n_pairs(counts.n_items), unit * _largest_weight(counts, law)
+    d, together = min(law.pairs, pairs), 0.0
+    if d > 1:
+        together = counts.rankings * d * (d - 1) / (pairs * max(pairs - 1, 1)) * largest**2
+    return {
+        "margins": unit / t * (counts.wins - counts.wins.T),
+        "asked": unit * counts.asked.astype(np.float64),
+        "squares": unit**2 * counts.squares.astype(np.float64),
+        "undone": (unit / t) ** 2 * counts.squares.astype(np.float64),
+        "spread": (unit / t) ** 2 * said * counts.squares,
+        "moments": (unit / t) ** 2 * counts.moments.astype(np.float64),
+        "largest": largest / t if counts.rankings else 0.0,
+        "together": together,
+    }
 
 
-def _takes_ratio(counts: PairAnswerCounts, law: RandomPairs) -> bool:
-    """Whether each pair's own mean is used: by released counts alone."""
-    known = law.hide is Hide.ITEMS or counts.complete
-    return known and counts.rankings * law.pairs >= FEWEST_ANSWERS * n_pairs(counts.n_items)
-
-
-def _common(
-    counts: PairAnswerCounts, law: RandomPairs, shares: _Shares, expected: Floats
-) -> Floats:
-    """What the answers of one ranking vary together, in squared weights; none takes variance away.
+def _common(answers: AnswerSums, expected: Floats) -> Floats:
+    """What the answers of one ranking vary together; none takes variance away.
 
     Over all rankings, the sum of products of two answers to different pairs, less what it is where
     they are independent around `expected`, half the margin share of each pair. Two given pairs are
     drawn together by a share d (d - 1) / (P (P - 1)) of the rankings. Of partial lists nobody knows
     which are, and nothing is taken off: the variance is then too large, never too small.
     """
-    n_items = counts.n_items
-    d = min(law.pairs, n_pairs(n_items))
-    if d == 1:
-        return np.zeros((n_items, n_items))
-    said = shares.said * counts.squares
-    products = (counts.moments - laplacian(_off_diagonal(said))) / (2 * shares.attenuation) ** 2
-    if law.hide is Hide.ITEMS or counts.complete:
-        pairs = n_pairs(n_items)
-        weight = _largest_weight(counts, law)
-        together = counts.rankings * d * (d - 1) / (pairs * max(pairs - 1, 1)) * weight**2
-        half = shares.mean.sum(axis=1) / 2
-        alone = laplacian(_off_diagonal(expected**2 - expected * shares.mean))
-        products = products - together * (np.outer(half, half) + alone)
+    if answers.together == 0:
+        return np.zeros(answers.asked.shape)
+    products = (answers.moments - laplacian(_off_diagonal(answers.spread))) / 4
+    if answers.every:
+        half = answers.mean.sum(axis=1) / 2
+        alone = laplacian(_off_diagonal(expected**2 - expected * answers.mean))
+        products = products - answers.together * (np.outer(half, half) + alone)
     values, vectors = np.linalg.eigh(products)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
@@ -205,43 +287,43 @@ def _largest_weight(counts: PairAnswerCounts, law: RandomPairs) -> float:
     return float(max(n_pairs(longest), law.pairs))
 
 
-def _evidence(
-    counts: PairAnswerCounts,
-    law: RandomPairs,
-    sums: Floats,
-    covariance: Floats,
-    totals: Floats,
-    largest: float,
-    undone: bool,
-) -> NetEvidence:
-    """Evidence with this covariance; an answer of the largest weight more is added to it."""
-    n = max(counts.rankings, 1)
-    longest = int(np.flatnonzero(counts.lengths).max(initial=0)) or counts.n_items
-    if law.hide is Hide.ITEMS:
-        ranked = _ranked(counts, law)
-        totals = np.where(ranked[:, np.newaxis] & ranked, totals, 0.0)
+def _evidence(answers: AnswerSums, sums: Floats, covariance: Floats, scale: float) -> NetEvidence:
+    """Evidence with this covariance; an answer of the largest weight more is added to it.
+
+    Args:
+        answers: what was answered.
+        sums: of half nets.
+        covariance: of the sums.
+        scale: what the answers were multiplied by.
+    """
+    totals = scale * answers.asked
+    if answers.hide is Hide.ITEMS:
+        totals = np.where(answers.ranked[:, np.newaxis] & answers.ranked, totals, 0.0)
     return NetEvidence(
         sums=sums,
-        moments=covariance + np.outer(sums, sums) / n,
+        moments=covariance + np.outer(sums, sums) / max(answers.rankings, 1),
         totals=_off_diagonal(totals),
-        rankings=counts.rankings,
-        one=largest / 2,
-        longest=longest,
-        bias=0.0 if undone else np.inf,
-        kept=law.attenuation if undone else 1.0,
+        rankings=answers.rankings,
+        one=scale * answers.largest / 2,
+        longest=answers.longest,
+        bias=0.0 if answers.undone else np.inf,
+        kept=answers.attenuation if answers.undone else 1.0,
     )
 
 
-def _ranked(counts: PairAnswerCounts, law: RandomPairs) -> NDArray[np.bool_]:
+def _ranked(levels: Sequence[tuple[PairAnswerCounts, RandomPairs]]) -> NDArray[np.bool_]:
     """Which items somebody surely ranked, where it is hidden which items a list holds.
 
     The answers to pairs of an item that nobody ranked say "not both ranked", but for chance: each
     says another thing with the known chance of both other answers, apart from all others.
     """
-    said, asked = (counts.wins + counts.wins.T).sum(axis=1), counts.asked.sum(axis=1)
-    chance = 2 * law.threshold / 2.0**64
-    tail = LEVEL / 2 / counts.n_items
-    return np.asarray(said > scipy.stats.binom.isf(tail, asked, chance))
+    found = np.zeros(levels[0][0].n_items, np.bool_)
+    for counts, law in levels:
+        said, asked = (counts.wins + counts.wins.T).sum(axis=1), counts.asked.sum(axis=1)
+        chance = 2 * law.threshold / 2.0**64
+        tail = LEVEL / 2 / counts.n_items / len(levels)
+        found |= said > scipy.stats.binom.isf(tail, asked, chance)
+    return found
 
 
 def _off_diagonal(matrix: Floats) -> Floats:

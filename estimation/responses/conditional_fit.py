@@ -32,6 +32,8 @@ from hushrank.estimation.responses.sheet_totals import Integers, SheetTotals
 RIDGE_SD = 2.0  # of the normal law by which the ridge draws difficulties to their mean
 EXACT_ITEMS = 60  # of a booklet up to which V is exact; beyond, items are nearly independent
 NEARLY_EQUAL = 1e-5  # difficulties nearer than this are moved apart for the exact V
+FLAT = 1e-6  # of a sheet: so little is told of an item by whoever answers it as everything else
+HALF = 0.5
 HALVINGS = 40  # of the range of abilities; the score need not be met exactly
 LEAST_DAMPING = 1 / 16
 MOST_STEPS, LONGEST_STEP, CLOSE = 200, 1.0, 1e-6
@@ -93,6 +95,8 @@ class ConditionalFit:
         noise: the part of it that noise makes.
         people: sheets with each item, noise included, shape (n,).
         kept: smallest share of an item's difficulty that the ridge leaves.
+        informed: whether it leaves half of some item's; else scores of people tell nothing, as
+            where all sheets have no point or all points.
     """
 
     difficulty: Floats
@@ -101,6 +105,7 @@ class ConditionalFit:
     noise: Floats
     people: Floats
     kept: float
+    informed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +193,11 @@ class _Noise:
     of_half: float
     of_sheets: float
     ridge: float
+    least: float  # V of an item counts as so much, which keeps the ridge finite
 
     def pull(self, state: _State) -> tuple[Floats, Floats]:
         """Weight of the ridge for each item, and the part of it that noise makes."""
-        own = np.maximum(np.diagonal(state.curvature), np.finfo(np.float64).tiny)
+        own = np.maximum(np.diagonal(state.curvature), self.least)
         added = self.of_half + self.of_sheets * np.square(state.loadings).sum(axis=1)
         return self.ridge * (1 + added / own), self.ridge * added / own
 
@@ -212,6 +218,7 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
         of_half=variance / (2 * shape.answer_weight) ** 2,
         of_sheets=variance / shape.sheet_weight**2,
         ridge=0.0 if variance == 0 and _exists(counts) else 1 / RIDGE_SD**2,
+        least=FLAT * float(counts.people.max()),
     )
     difficulty, state = _solve(counts, noise)
     pull, _ = noise.pull(state)
@@ -219,14 +226,16 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     spread = noise.of_half * np.eye(n) + noise.of_sheets * state.loadings @ state.loadings.T
     private = inverse @ spread @ inverse
     shifted = inverse @ (pull * difficulty)
-    own = np.diagonal(state.curvature)
+    own = np.maximum(np.diagonal(state.curvature), 0)
+    kept = own / np.maximum(own + pull, np.finfo(np.float64).tiny)
     return ConditionalFit(
         difficulty=difficulty,
         unbiased=difficulty + shifted - shifted.mean(),
         covariance=inverse + private,
         noise=private,
         people=counts.people,
-        kept=float((own / np.maximum(own + pull, np.finfo(np.float64).tiny)).min()),
+        kept=float(kept.min()),
+        informed=bool(kept.max() >= HALF),
     )
 
 

@@ -11,6 +11,13 @@ nearly a coin flip, must not drown the others. Any weights that depend on k alon
 estimate consistent, because the chain balances for each person separately. Terms are rounded to
 2^-30 before they are summed, so sums are the same bits for every split of the people.
 
+People may choose their own epsilon. With v = p (1 - p) / t^2, the variance of one debiased answer,
+a product of two has about the variance v^2 + v + 0.2, so people are then weighted by
+w = 0.2 / (v^2 + v + 0.2): the best weights, of which w / t^2, what a term is multiplied by, never
+exceeds 1. They may depend on a person's ability through the epsilon that was chosen: for each
+person, whatever their ability, the sums of (i, j) and (j, i) have the ratio e^(b_j - b_i), so any
+weights leave difficulties consistent where the Rasch model holds.
+
 What is hidden is how a person answered, not which items they answered. Shuffling (see
 `privacy.amplification`) amplifies over people who answered the *same* items: others' reports are
 told apart by their items and give no cover.
@@ -23,7 +30,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +39,16 @@ from hushrank.estimation.responses.measurements import (
     joint_answers_of_answers,
     measurements_of_answers,
 )
-from hushrank.privacy.randomized_response import SplitResponse, attenuation, flip_probability
+from hushrank.privacy.randomized_response import (
+    PersonalResponse,
+    SplitResponse,
+    attenuation,
+    flip_probability,
+)
 from hushrank.privacy.randomness import RandomBits
 
+Response = SplitResponse | PersonalResponse
+OF_PRODUCT = 0.2  # variance of a product of two answers that were not flipped, about
 UNITS = 1 << 30  # units in 1; a person adds at most one to an entry: 8 * 10^9 people fit
 
 
@@ -44,7 +58,8 @@ class RandomizedMeasurements:
 
     Attributes:
         sums: shape (m, m), int64, zero diagonal, units of 2^-30; of any sign where debiased.
-        people: shape (K + 1,), int64; people[k] gave k answers.
+        people: shape (K + 1,), int64; people[k] gave k answers. Where people have their own
+            epsilon, shape (levels, K + 1).
         response: how answers were flipped, for up to K of a person.
         debiased: whether the flips were undone; if not, the measurements shrink towards B / 4.
 
@@ -54,7 +69,7 @@ class RandomizedMeasurements:
 
     sums: NDArray[np.int64]
     people: NDArray[np.int64]
-    response: SplitResponse
+    response: Response
     debiased: bool = True
 
     def __post_init__(self) -> None:
@@ -63,12 +78,13 @@ class RandomizedMeasurements:
             raise ValueError(f"sums must be a square int64 matrix, got {sums.shape} {sums.dtype}")
         if np.diagonal(sums).any():
             raise ValueError("the diagonal of sums must be zero: no item meets itself")
-        if people.ndim != 1 or people.dtype != np.int64 or (people < 0).any():
-            raise ValueError("people must be a 1-d int64 array of counts")
-        if len(people) != self.response.max_answers + 1:
-            raise ValueError(
-                f"people must have {self.response.max_answers + 1} entries, got {len(people)}"
-            )
+        wanted = _shape_of_people(self.response)
+        if people.dtype != np.int64 or (people < 0).any():
+            raise ValueError("people must be an int64 array of counts")
+        if people.shape != wanted:
+            raise ValueError(f"people must have the shape {wanted}, got {people.shape}")
+        if not self.debiased and isinstance(self.response, PersonalResponse):
+            raise ValueError("answers with several epsilons are always debiased")
 
     @property
     def n_items(self) -> int:
@@ -83,31 +99,34 @@ class RandomizedMeasurements:
         """
         if not self.debiased:
             return self.sums / UNITS
-        answers = np.arange(len(self.people))
+        answers = np.arange(self.people.shape[-1])
         pairs = self.people * answers * (answers - 1.0)
         if not pairs.any():
             return np.zeros(self.sums.shape)
-        split = _split(self.response)
-        mean_weight = (pairs * split.root_weight**2).sum() / pairs.sum()
-        return np.asarray(self.sums / (UNITS * split.t[2] ** 2 * mean_weight))
+        weights = np.array([split.factor * split.t**2 for split in _splits(self.response)])
+        mean_weight = (pairs * weights).sum() / pairs.sum()
+        return np.asarray(self.sums / (UNITS * mean_weight))
 
 
 def randomize_answers(
     person: NDArray[np.int64],
     correct: NDArray[np.uint8],
-    response: SplitResponse,
+    response: Response,
     bits: RandomBits,
+    level: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
     """Randomised response with each person's epsilon split evenly over their answers.
 
-    Guarantee: a person's answers together are `response.epsilon`-DP, locally ([W65], and basic
-    composition over the answers), if `bits.safe`. Which items they answered is not hidden.
+    Guarantee: a person's answers together are `response.epsilon`-DP, or with the epsilon of the
+    person's level, locally ([W65], and basic composition over the answers), if `bits.safe`. Which
+    items they answered is not hidden, nor the level.
 
     Args:
         person: shape (answers,), codes; all answers of a person in one call.
         correct: shape (answers,), 1 where the answer was right, else 0.
         response: how answers are flipped.
         bits: `system_bits()` in a release.
+        level: the level of each person's epsilon, by code; None: all have one.
 
     Returns:
         Randomised answers, shape (answers,).
@@ -116,7 +135,11 @@ def randomize_answers(
         ValueError: somebody has more answers than `response` is for.
     """
     _, row_of_person, n_answers = np.unique(person, return_inverse=True, return_counts=True)
-    return response.randomize(correct, n_answers[row_of_person], bits)
+    if isinstance(response, SplitResponse):
+        return response.randomize(correct, n_answers[row_of_person], bits)
+    if level is None:
+        raise ValueError("people with their own epsilon need a level each")
+    return response.randomize(correct, n_answers[row_of_person], level[person], bits)
 
 
 def randomized_measurements(
@@ -124,9 +147,10 @@ def randomized_measurements(
     item: NDArray[np.int64],
     noisy: NDArray[np.uint8],
     n_items: int,
-    response: SplitResponse,
+    response: Response,
     *,
     debiased: bool = True,
+    level: NDArray[np.int64] | None = None,
 ) -> RandomizedMeasurements:
     """Measurements of a block of people from answers that `randomize_answers` made.
 
@@ -137,18 +161,22 @@ def randomized_measurements(
         response: how the answers were flipped; it says what K is.
         debiased: undo the flips; False gives the baseline of [NZ], which takes noisy answers as
             they are.
+        level: the level of each person's epsilon, by code; None: all have one.
 
     Raises:
         ValueError: an argument breaks its rule, or somebody has more than K answers.
     """
     max_answers = response.max_answers
-    _, row_of_person, n_answers = np.unique(person, return_inverse=True, return_counts=True)
+    codes, row_of_person, n_answers = np.unique(person, return_inverse=True, return_counts=True)
     if len(n_answers) and int(n_answers.max()) > max_answers:
         raise ValueError(f"somebody has more than max_answers = {max_answers} answers")
-    split = _split(response)
+    splits = _splits(response)
+    levels = np.zeros(len(codes), np.int64) if level is None else level[codes]
+    group = levels * (max_answers + 1) + n_answers
     sums = np.zeros((n_items, n_items), np.int64)
-    for k in np.unique(n_answers):
-        rows = n_answers[row_of_person] == k
+    for each in np.unique(group):
+        place, k = divmod(int(each), max_answers + 1)
+        split, rows = splits[place], group[row_of_person] == each
         y = measurements_of_answers(person[rows], item[rows], noisy[rows], n_items)
         if not debiased:
             sums += UNITS * y
@@ -156,19 +184,20 @@ def randomized_measurements(
         joint = joint_answers_of_answers(person[rows], item[rows], n_items)
         np.fill_diagonal(joint, 0)
         p = split.p[k]
-        terms = split.root_weight[k] * np.array([1 - p, p, p * (1 - p)])
+        terms = split.factor[k] * np.array([1 - p, p, p * (1 - p)])
         a, b, c = np.rint(UNITS * terms).astype(np.int64)
         sums += a * y + b * y.T - c * joint
-    people = np.bincount(n_answers, minlength=max_answers + 1).astype(np.int64)
-    return RandomizedMeasurements(sums, people, response, debiased)
+    shape = _shape_of_people(response)
+    people = np.bincount(group, minlength=int(np.prod(shape))).astype(np.int64)
+    return RandomizedMeasurements(sums, people.reshape(shape), response, debiased)
 
 
 def no_measurements(
-    n_items: int, response: SplitResponse, *, debiased: bool = True
+    n_items: int, response: Response, *, debiased: bool = True
 ) -> RandomizedMeasurements:
     """The measurements of nobody."""
     sums = np.zeros((n_items, n_items), np.int64)
-    people = np.zeros(response.max_answers + 1, np.int64)
+    people = np.zeros(_shape_of_people(response), np.int64)
     return RandomizedMeasurements(sums, people, response, debiased)
 
 
@@ -203,13 +232,32 @@ class _Split:
     """Split for an answer of a person with k answers, at position k (position 0 is not used).
 
     Attributes:
-        p, t: chance that it was flipped, as realised, and 1 - 2p.
-        root_weight: (t / t of two answers)^2, at most 1; its square weighs the person.
+        p, t: probability that it was flipped, as realised, and 1 - 2p.
+        factor: what a term is multiplied by, at most 1; times t^2 it is the weight of the person.
+            With one epsilon for all it is (t / t of two answers)^2.
     """
 
     p: NDArray[np.float64]
     t: NDArray[np.float64]
-    root_weight: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+
+def _shape_of_people(response: Response) -> tuple[int, ...]:
+    most = response.max_answers + 1
+    return (most,) if isinstance(response, SplitResponse) else (len(response.levels), most)
+
+
+def _splits(response: Response) -> list[_Split]:
+    """Splits of each level of epsilon; of one, where all people have one epsilon."""
+    if isinstance(response, SplitResponse):
+        return [_split(response)]
+    found = []
+    for each in response.levels:
+        split = _split(each)
+        flips = split.p * (1 - split.p) / split.t**2
+        weight = OF_PRODUCT / (flips**2 + flips + OF_PRODUCT)
+        found.append(replace(split, factor=np.minimum(1.0, weight / split.t**2)))
+    return found
 
 
 def _split(response: SplitResponse) -> _Split:

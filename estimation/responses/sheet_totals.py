@@ -14,16 +14,14 @@ w^2 = .12 K, or .08 K on knots; for Laplace noise it takes 15 % of epsilon, or 8
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration, calibrate
-from hushrank.estimation.responses.item_graph import booklet_members
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import sheet_totals_sensitivity
@@ -103,38 +101,45 @@ class SheetShape:
         """Entries of some whole sheets, shape (n_entries,): right minus wrong, then histograms.
 
         Args:
-            person: shape (answers,), who gave each answer, ascending from 0.
-            item: shape (answers,), codes; nobody answers an item twice.
+            person: shape (answers,), who gave each answer, ascending.
+            item: shape (answers,), codes, ascending within a person; nobody answers an item twice.
             correct: shape (answers,), 1 right, 0 wrong.
 
         Raises:
             ValueError: a sheet has not just the items of a booklet.
         """
-        n_people = int(person[-1]) + 1 if len(person) else 0
-        points = np.bincount(2 * item + correct, minlength=2 * self.n_items).reshape(-1, 2)
-        totals = points[:, 1] - points[:, 0]
-        answers = np.bincount(person, minlength=n_people)
-        score = np.bincount(person[correct > 0], minlength=n_people)
-        of_person = self._booklet_of(person, item, answers)
-        if (of_person[answers > 0] < 0).any():
-            raise ValueError("a sheet must have all items of one booklet, and no other")
-        parts = [self.answer_weight * totals]
-        for booklet in range(len(self.booklets)):
-            parts.append(self._histogram(score[(of_person == booklet) & (answers > 0)], booklet))
-        return np.concatenate(parts)
+        entries = np.zeros(self.n_entries, np.int64)
+        ends = np.cumsum([self.n_items, *(len(self.knots(b)) for b in range(len(self.booklets)))])
+        for booklet, right in self._whole_sheets(person, item, correct):
+            points, codes = right.sum(axis=0, dtype=np.int64), list(self.booklets[booklet])
+            entries[codes] += self.answer_weight * (2 * points - len(right))
+            scores = right.sum(axis=1, dtype=np.int64)
+            entries[ends[booklet] : ends[booklet + 1]] += self._histogram(scores, booklet)
+        return entries
 
-    def _booklet_of(self, person: Integers, item: Integers, answers: Integers) -> Integers:
-        if self.booklets == (tuple(range(self.n_items)),):  # nobody answers an item twice
-            return np.where(answers == self.n_items, 0, -1)
-        members = booklet_members(self.n_items, self.booklets)
-        sizes, found = members.sum(axis=1), np.full(len(answers), -1)
-        ends = np.concatenate([[0], np.cumsum(answers)])
-        ones = np.ones(len(item), np.int64)
-        sheets = scipy.sparse.csr_array((ones, item, ends), (len(answers), self.n_items))
-        for booklet, own in enumerate(members):
-            same = (sheets @ own.astype(np.int64) == sizes[booklet]) & (answers == sizes[booklet])
-            found[same] = booklet
-        return found
+    def _whole_sheets(
+        self, person: Integers, item: Integers, correct: NDArray[np.uint8]
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Answers as matrices of whole sheets, shape (sheets, items), and the booklet of each."""
+        everything = self.booklets == (tuple(range(self.n_items)),)
+        if everything and len(person) % self.n_items == 0:
+            owner = person.reshape(-1, self.n_items)[:, [0, -1]]
+            if (owner[:, 0] == owner[:, 1]).all() and (np.diff(owner[:, 0]) > 0).all():
+                yield 0, correct.reshape(-1, self.n_items)  # n items, none twice: all there are
+                return
+        starts = np.flatnonzero(np.diff(person, prepend=-1))
+        sizes = np.diff(starts, append=len(person))
+        known = {codes: booklet for booklet, codes in enumerate(self.booklets)}
+        for size in np.unique(sizes).tolist():
+            places = starts[sizes == size][:, np.newaxis] + np.arange(size)
+            codes, right = item[places], correct[places]
+            while len(codes):
+                booklet = known.get(tuple(codes[0].tolist()))
+                if booklet is None:
+                    raise ValueError("a sheet must have all items of one booklet, and no other")
+                same = (codes == codes[0]).all(axis=1)
+                yield booklet, right[same]
+                codes, right = codes[~same], right[~same]
 
     def _histogram(self, score: Integers, booklet: int) -> Integers:
         knots = self.knots(booklet)

@@ -55,7 +55,7 @@ def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
 
     Returns:
         Difficulties; not `informative` where the number of sheets of an item does not stand clear
-        of noise.
+        of noise, or where hardly any sheet has some points and not all.
 
     Raises:
         ValueError: the totals are confidential.
@@ -69,13 +69,14 @@ def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
         people[list(items)] += histogram.sum() / shape.sheet_weight
         room[list(items)] += len(histogram) * law.variance / shape.sheet_weight**2
     half = totals.right_minus_wrong / (2 * shape.answer_weight)
-    if (people <= CLEAR_SHEETS * np.sqrt(room)).any() or (people <= 0).any():
+    counted = (people > CLEAR_SHEETS * np.sqrt(room)).all() and (people > 0).all()
+    fit = fit_totals(totals, law.variance) if counted else None
+    if fit is None or not fit.informed:
         nobody = np.zeros(n, np.bool_)
         estimate = nothing_learned(np.zeros(n), rank=np.full(n, (n + 1) / 2))
         return TotalsEstimate(
             estimate=estimate, fit=None, no_lower_limit=nobody, no_upper_limit=nobody
         )
-    fit = fit_totals(totals, law.variance)
     reach = people / 2 - CONFIRMED * sd / (2 * shape.answer_weight)
     easy, hard = half >= reach, -half >= reach
     estimate = _informative(fit, law, easy, hard)

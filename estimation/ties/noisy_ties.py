@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logit
 
-from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
+from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.noisy_pairs import NORMAL_KURTOSIS
 from hushrank.estimation.fit.noisy_cells import CellLaw
 from hushrank.estimation.fit.pair_fit import (
@@ -22,7 +23,7 @@ from hushrank.estimation.fit.pair_fit import (
     require_fittable,
     sandwich,
 )
-from hushrank.estimation.fit.pair_meetings import met_otherwise
+from hushrank.estimation.fit.pair_meetings import confirms_chance, met_otherwise, shows_schedule
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.ties.tie_counts import TieCounts
 from hushrank.estimation.ties.tie_models import TieModel, TieStrength, strength_of
@@ -51,6 +52,8 @@ class RankedTies:
         by_chance: whether the counts fit a design in which partners meet by chance.
         n_pairs: pairs of items.
         n_left_out: pairs that the fit did not use, since their totals are too near their noise.
+        hidden: whether the totals show neither which pairs met nor that chance decided it, so that
+            every interval is open.
     """
 
     estimate: Estimate
@@ -58,15 +61,20 @@ class RankedTies:
     by_chance: bool
     n_pairs: int
     n_left_out: int
+    hidden: bool = False
 
 
-def rank_noisy_ties(counts: TieCounts, law: NoiseLaw, model: TieModel) -> RankedTies:
+def rank_noisy_ties(
+    counts: TieCounts, law: NoiseLaw, model: TieModel, *, chance: bool = False
+) -> RankedTies:
     """Rank items by noisy counts, in the way that suits their design.
 
     Args:
         counts: noisy counts of at least 2 items.
         law: law of the noise in one of them.
         model: of ties.
+        chance: whether the operator states that chance decided which items met; otherwise the
+            counts must show that, or which pairs met, or every interval is open.
 
     Raises:
         ValueError: the counts are confidential, or of fewer than 2 items.
@@ -77,10 +85,27 @@ def rank_noisy_ties(counts: TieCounts, law: NoiseLaw, model: TieModel) -> Ranked
     require_fittable(counts.n_items, 1.0)
     cells = counts.of_pairs()
     found = _by_chance(cells, law, model, counts.n_items)
-    if found is not None:
+    if found is None:
+        objective = by_pairs(cells, law.variance, model, counts.n_items)
+        found = _ranked_by_pairs(objective, objective.solve())
+    if chance or law.scale == 0 or _shows_who_met(cells, law, counts.n_items):
         return found
-    objective = by_pairs(cells, law.variance, model, counts.n_items)
-    return _ranked_by_pairs(objective, objective.solve())
+    return replace(found, estimate=nothing_learned(found.estimate.scores), hidden=True)
+
+
+def _shows_who_met(cells: Floats, law: NoiseLaw, n_items: int) -> bool:
+    """Whether noisy counts show which pairs met, or that chance decided it."""
+    totals, noise = np.zeros((n_items, n_items)), 3 * law.variance
+    totals[np.triu_indices(n_items, 1)] = cells.sum(axis=0)
+    totals += totals.T
+    if shows_schedule(totals, noise):
+        return True
+    design = Exposures(totals.sum(axis=1), (n_items - 1) * noise).design()
+    return confirms_chance(totals, design, noise, _kurtosis(law))
+
+
+def _kurtosis(law: NoiseLaw) -> float:
+    return LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
 
 
 def evidence_of_ties(
@@ -118,9 +143,8 @@ def _by_chance(cells: Floats, law: NoiseLaw, model: TieModel, n_items: int) -> R
     except ConvergenceError:  # the noise is spent: the other fit is worth more than none
         return None
     pairs = problem.pairs
-    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
     totals, meetings = pairs.matrix(cells.sum(axis=0)), pairs.matrix(at.means.sum(axis=0))
-    if met_otherwise(totals, meetings, 3 * law.variance, kurtosis):
+    if met_otherwise(totals, meetings, 3 * law.variance, _kurtosis(law)):
         return None
     return _ranked_by_chance(problem, at)
 

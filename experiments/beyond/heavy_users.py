@@ -114,7 +114,7 @@ def tried(
             most=params.most_units,
         )
     found = rank_noisy_pairs(
-        PairCounts(noisy, ranked_by, confidential=False), calibration.law, LOGISTIC
+        PairCounts(noisy, ranked_by, confidential=False), calibration.law, LOGISTIC, chance=True
     ).estimate
     return {
         ERROR: float(np.sqrt(np.mean(np.square(found.scores - truth)))),

@@ -15,7 +15,11 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, mallows_places
 from hushrank.estimation.rankings.net_evidence import undone_nets
 from hushrank.estimation.rankings.pair_answer_counts import count_answers
-from hushrank.estimation.rankings.pair_answer_evidence import answered_nets, answered_pairs
+from hushrank.estimation.rankings.pair_answer_evidence import (
+    AnswerSums,
+    answered_nets,
+    answered_pairs,
+)
 from hushrank.estimation.rankings.ranking_counts import count_rankings
 from hushrank.estimation.rankings.ranking_evidence import (
     LARGEST_ENTRY,
@@ -83,7 +87,8 @@ def answered(
     law = law_of_epsilon(epsilon, best_pairs(epsilon, ITEMS, hide), hide)
     answers = answer_pairs(items, lengths, ITEMS, law, seeded_bits(seed))
     counts = count_answers(answers, ITEMS, ITEMS, law)
-    return answered_pairs(counts, law).wins, answered_nets(counts, law).sums
+    found = AnswerSums.of([(counts, law)])
+    return answered_pairs(found).wins, answered_nets(found).sums
 
 
 FIGURE = Figure(

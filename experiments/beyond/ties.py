@@ -67,11 +67,13 @@ def scores_of(counts: Counts, way: Ties, seed: int) -> Floats:
     if way is Ties.MODEL:
         calibration = calibrate_tie_counts(PARAMS, ITEMS)
         noisy = release_tie_counts(TieCounts(counts), calibration, bits)
-        return rank_noisy_ties(noisy, calibration.law, TieModel.DAVIDSON).estimate.scores
+        return rank_noisy_ties(
+            noisy, calibration.law, TieModel.DAVIDSON, chance=True
+        ).estimate.scores
     weight = way.row_weight
     calibration = calibrate_pair_counts(PARAMS, ITEMS, weight)
     pairs = release_pair_counts(PairCounts(counts, weight), calibration, bits)
-    return rank_noisy_pairs(pairs, calibration.law, LOGISTIC).estimate.scores
+    return rank_noisy_pairs(pairs, calibration.law, LOGISTIC, chance=True).estimate.scores
 
 
 def wrong(scores: Floats, truth: Floats) -> float:

@@ -25,10 +25,10 @@ from hushrank.estimation.common.metrics import (
     rms_error,
     top_k_distance,
 )
+from hushrank.estimation.comparisons.mixed_effects import PersonAnswers, fit_mixed
 from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
-from hushrank.experiments.xsc.mixed_effects import PersonAnswers, fit_mixed
 from hushrank.experiments.xsc.xsc_curvature import curvature_settings, hessian_eigenvalue
 from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values
 from hushrank.experiments.xsc.xsc_survey import (

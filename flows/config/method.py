@@ -42,6 +42,13 @@ from hushrank.transforms.storage.cloud_storage import Place
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 
 
+class Weights(StrEnum):
+    """Rule for how much private rankings count whose people chose their own epsilon."""
+
+    PRECISION = "precision"  # by how much their epsilon says
+    EQUAL = "equal"  # all alike
+
+
 class ModelConfig(Section):
     """Settings of the methods that fit scores.
 
@@ -67,6 +74,9 @@ class ModelConfig(Section):
             they stray by chance: a ranking with the better of two items in front is at least as
             common as the one with these two exchanged. Only then is the order of private rankings
             that of the true ones where the mechanism was not undone.
+        weights: of rankings with their own epsilon. `precision` lets those with a larger epsilon
+            count more, for the smallest error; if people who chose more privacy rank otherwise, the
+            result leans to the others, and a release warns of that. `equal` counts all alike.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -81,6 +91,9 @@ class ModelConfig(Section):
     epsilon_cap: Setting | None = Field(default=None, examples=["1"])
     debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
     common_order: bool = Field(default=False, examples=["true"])
+    weights: Annotated[Weights, Field(strict=False)] = Field(
+        default=Weights.PRECISION, examples=["equal"]
+    )
 
     _design: PublicDesign | None = PrivateAttr(default=None)
 

@@ -24,6 +24,7 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
+from hushrank.privacy.epsilon_levels import Levels, epsilon_levels
 from hushrank.privacy.pilot_query import MOST_SHARE, with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
 from hushrank.privacy.units import (
@@ -154,7 +155,8 @@ class PrivacyConfig(Section):
         budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
             divided by the number of the person's answers.
         epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows
-            outside are set aside.
+            outside are set aside. Epsilons of rankings and of test answers are rounded down to 13
+            public levels: the bounds, and steps of equal ratio between them.
         epsilon_table: of unit `local`: a CSV or Parquet file with the columns user and epsilon.
         already_private: of unit `local`: the answers were privatised at the source. Of test answers
             every person divided `epsilon` by the number of theirs, which is at most
@@ -162,11 +164,11 @@ class PrivacyConfig(Section):
         mechanism: how rankings are privatised: `mallows` and the baseline `laplace-ranks` draw a
             synthetic one, and epsilon is for one moved item; `random-pairs` answers a few pairs of
             its items, and epsilon is for the whole ranking; `auto` takes the better of `mallows`
-            and `random-pairs` where a whole ranking loses epsilon, from public numbers. All but
-            `mallows` take one epsilon for all. Required for input kind `rankings`
-            under unit `local`.
+            and `random-pairs` where a whole ranking loses epsilon, from public numbers.
+            `laplace-ranks` takes one epsilon for all. Required for input kind `rankings` under unit
+            `local`.
         pairs: of `random-pairs`: how many pairs a ranking answers, with epsilon divided among them;
-            None: as many as give the smallest error.
+            None: as many as give the smallest error, at each level of epsilon.
         hide: of `random-pairs`: `order`, which items somebody ranked is not hidden, as with
             `mallows`; `items`, that is hidden too, by asking about any items of the catalogue.
     """
@@ -286,6 +288,11 @@ class PrivacyConfig(Section):
         table = None if self.epsilon_table is None else str(self.epsilon_table)
         return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
 
+    def levels(self) -> Levels:
+        """Public levels of epsilon under `unit: local`; of one where all have the same."""
+        low, high = self.epsilon_range or (0.0, 0.0)
+        return (self.epsilon,) if self.epsilon is not None else epsilon_levels(low, high)
+
     def params(self) -> PrivacyParams:
         """Return the guarantee for the mechanisms, without the cost of the pilot query.
 
@@ -359,8 +366,6 @@ def _problems_of_pairs(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
             if key in privacy.model_fields_set:
                 yield key, "is for mechanism: random-pairs; remove it"
         return
-    if privacy.epsilon is None:
-        yield "epsilon", f"missing; mechanism: {mechanism} takes one number for all"
     if not privacy.already_private:
         return
     if mechanism is RankingChoice.AUTO:
@@ -369,7 +374,7 @@ def _problems_of_pairs(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
             "auto chooses before rankings are privatised, and already_private: true says that they"
             " were; name the mechanism that privatised them",
         )
-    elif privacy.pairs is None:
+    elif privacy.pairs is None and privacy.epsilon is not None:
         yield (
             "pairs",
             "missing; already_private: true needs to know how many pairs each ranking answered."

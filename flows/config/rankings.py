@@ -36,7 +36,7 @@ ROLES = {
     "ranking": ("list",),
     "items": ("wide",),
     "contest": ("long", "list", "wide"),
-    "epsilon": ("long", "list", "wide"),
+    "epsilon": ("long", "list", "wide", "pairs"),
     "left": ("pairs",),
     "right": ("pairs",),
     "outcome": ("pairs",),
@@ -290,7 +290,7 @@ class RankingsConfig(RowFiles):
         return named and FileFormat.PREFLIB not in formats
 
     def pair_columns(self, law: RandomPairs) -> PairColumns:
-        """Columns to read in layout `pairs`, with answers drawn by `law`."""
+        """Columns to read in layout `pairs`, with at most as many answers as `law` has."""
         columns = self.columns
         return PairColumns(
             left=columns.left or "left",
@@ -298,6 +298,7 @@ class RankingsConfig(RowFiles):
             outcome=columns.outcome or "outcome",
             length=None if law.hide is Hide.ITEMS else columns.length or "length",
             pairs=law.pairs,
+            epsilon=columns.epsilon,
         )
 
     def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | WideRankColumns:

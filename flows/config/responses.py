@@ -56,6 +56,8 @@ class ResponseColumnsConfig(ColumnRoles):
         order: time or number of the attempt, by which `duplicates` chooses.
         booklet: which of `input.booklets` the person had; without it a sheet belongs to the one
             booklet that has all items that the person answered.
+        epsilon: under unit `local`, the epsilon of all answers of this person together; of rows
+            with different ones, the smallest.
     """
 
     user: Text = Field(default="user", examples=["user"])
@@ -63,6 +65,7 @@ class ResponseColumnsConfig(ColumnRoles):
     correct: Text | None = Field(default=None, examples=["correct"])
     order: Text | None = Field(default=None, examples=["time"])
     booklet: Text | None = Field(default=None, examples=["booklet"])
+    epsilon: Text | None = Field(default=None, examples=["epsilon"])
 
 
 class AnswerWords(WordsSection):
@@ -228,6 +231,7 @@ class ResponsesConfig(RowFiles):
                 order=columns.order,
                 words=words,
                 booklet=columns.booklet,
+                epsilon=columns.epsilon,
             )
         return ResponseColumns(
             user=columns.user,
@@ -236,6 +240,7 @@ class ResponsesConfig(RowFiles):
             order=columns.order,
             words=words,
             booklet=columns.booklet,
+            epsilon=columns.epsilon,
         )
 
 

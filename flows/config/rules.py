@@ -8,9 +8,10 @@ from pathlib import Path
 
 from hushrank.flows.config.apart import problems_of_places
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
+from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import Overvotes, RankingsConfig, Skipped, Unlisted
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
     problems_of_groups,
@@ -34,7 +35,7 @@ NOT_FOR_SPARK = (
     " draws could be counted. Use another kind; or, of comparisons and test answers, privatise at"
     " the source (already_private: true)"
 )
-_ONE_EPSILON = (
+ONE_EPSILON = (
     "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"
     " the columns user and epsilon) and input.columns.epsilon (a column of the {})"
 )
@@ -184,6 +185,8 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
             yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
         if local:
             yield from _problems_of_answers(config)
+    if isinstance(config.input, ResponsesConfig) and not local and config.input.columns.epsilon:
+        yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
     own = methods[config.method]
     if local != (own.local and config.input.kind in own.kinds):
         suits = [each for each in methods.values() if config.input.kind in each.kinds]
@@ -215,7 +218,7 @@ def _problems_of_sources(privacy: PrivacyConfig, column: str | None, rows: str) 
     """Refuse epsilons that have no source, or two sources."""
     sources = (privacy.epsilon, privacy.epsilon_table, column)
     if sum(source is not None for source in sources) != 1:
-        yield "privacy", _ONE_EPSILON.format(rows)
+        yield "privacy", ONE_EPSILON.format(rows)
 
 
 def _problems_of_answers(config: Sections) -> Problems:
@@ -350,8 +353,8 @@ def _problems_of_epsilon(config: Sections) -> Problems:
     yield from _problems_of_sources(privacy, columns.epsilon, "rankings")
     if privacy.mechanism is RankingChoice.LAPLACE_RANKS and privacy.epsilon is None:
         yield "privacy.epsilon", "missing; mechanism: laplace-ranks takes one number for all"
-    if config.model.debiased is True and privacy.epsilon is None:
-        yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"
+    if config.model.weights is not Weights.PRECISION and privacy.epsilon is not None:
+        yield "model.weights", "is for rankings whose epsilons differ; remove it"
 
 
 def _problems_of_runner(config: Sections) -> Problems:

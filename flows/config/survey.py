@@ -38,6 +38,7 @@ from hushrank.flows.config.method import (
     ModelConfig,
     ReportConfig,
     SpectralConfig,
+    Weights,
     known_method,
     methods_of,
 )
@@ -45,7 +46,7 @@ from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.rules import problems_of_job
+from hushrank.flows.config.rules import MOST_ITEMS_RANKED, problems_of_job
 from hushrank.flows.config.runner import (
     LocalRunner,
     MemorySize,
@@ -62,7 +63,7 @@ from hushrank.flows.config.section import BASE, COUNTED, FOLDER, SURVEY, AnyPlac
 from hushrank.flows.config.yaml_file import config_error, refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-from hushrank.privacy.random_pairs import Hide, law_of_epsilon
+from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_pairs
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
@@ -232,13 +233,38 @@ class SurveyConfig(Section):
 
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
-        privacy = self.privacy
         if self.rankings.layout != "pairs":
             return self.rankings.ranking_columns(self.items.catalogue().names)
-        if privacy.epsilon is None or privacy.pairs is None:  # the rules require both
-            raise ConfigError("privacy.pairs: missing; input.layout: pairs needs it")
-        law = law_of_epsilon(privacy.epsilon, privacy.pairs, privacy.hide)
-        return self.rankings.pair_columns(law)
+        laws = self.laws_of_pairs()
+        if not laws:  # the rules require a mechanism that has them
+            raise ConfigError("privacy.mechanism: must be random-pairs with input.layout: pairs")
+        return self.rankings.pair_columns(laws[-1])
+
+    def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
+        """Laws by which rankings may answer random pairs, one for each level of epsilon.
+
+        Where rankings were privatised at the source, nobody there knew how long the longest list
+        would be, so the best number of pairs is that of long lists.
+
+        Returns:
+            Ascending in epsilon; of one law if all rankings have one epsilon; empty: the job draws
+            by another mechanism.
+
+        Raises:
+            ConfigError: a ranking has fewer pairs than it should answer.
+        """
+        privacy, n_items = self.privacy, len(self.items.catalogue())
+        if privacy.mechanism is None or not privacy.mechanism.of_whole:
+            return ()
+        longest = min(self.rankings.max_length or n_items, n_items)
+        among = MOST_ITEMS_RANKED if privacy.already_private else longest
+        among = n_items if privacy.hide is Hide.ITEMS else among
+        if (privacy.pairs or 0) > n_pairs(among) and not privacy.already_private:
+            raise ConfigError(
+                f"privacy.pairs: must be at most {n_pairs(among)}, the pairs of {among} items, got"
+                f" {privacy.pairs}"
+            )
+        return laws_of_levels(privacy.levels(), privacy.pairs, among, privacy.hide)
 
     def comparison_columns(self) -> ComparisonColumns:
         """Columns to read in comparisons; without the user if neither bounds nor events need it."""
@@ -346,6 +372,8 @@ class SurveyConfig(Section):
             del content["model"]["epsilon_cap"]
         if not content["model"]["common_order"]:
             del content["model"]["common_order"]
+        if content["model"]["weights"] == Weights.PRECISION:
+            del content["model"]["weights"]
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         if self.input.version is not None:  # which rows they are, the release key adds
@@ -413,6 +441,7 @@ def _without_new_keys(
     if content.get("best") == "lowest":
         del content["best"]
     names = ["loser", "weight", "first", "winner_values"]
+    names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]
         of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}

@@ -311,6 +311,18 @@ class NoisyRanks(Part):
     cost: Cost
 
 
+class PairLevel(Part):
+    """Private answers to pairs of the rankings of one level of epsilon.
+
+    Attributes:
+        epsilon, pairs, threshold: as of all answers to random pairs.
+    """
+
+    epsilon: Rational
+    pairs: Count
+    threshold: Count
+
+
 class RandomPairAnswers(Part):
     """Private answers to a few random pairs of a ranking.
 
@@ -323,6 +335,8 @@ class RandomPairAnswers(Part):
         epsilon: of a whole ranking.
         threshold: T; the true answer becomes each other one where a 64-bit word falls below T, or
             below 2 T.
+        levels: each level of epsilon, if rankings have their own; `epsilon`, `pairs` and
+            `threshold` are those of the largest; null: all have the same.
         most_rankings, at_source, cost: as of synthetic rankings.
     """
 
@@ -334,6 +348,7 @@ class RandomPairAnswers(Part):
     pairs: Count
     epsilon: Rational
     threshold: Count
+    levels: tuple[PairLevel, ...] | None = None
     most_rankings: Count
     cost: Cost
 

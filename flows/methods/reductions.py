@@ -24,6 +24,7 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
+from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES, Bounds
@@ -143,6 +144,7 @@ def reduce_test(
     max_answers: int,
     local: LocalAnswers | None = None,
     totals: SheetShape | None = None,
+    epsilons: EpsilonSource | None = None,
 ) -> ReduceResponses:
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
     responses, catalogue = config.responses, config.items.catalogue()
@@ -159,7 +161,20 @@ def reduce_test(
         local=local,
         sheets=responses.sheet_rules(catalogue),
         totals=totals,
+        epsilons=epsilons,
     )
+
+
+UNKNOWN_PAIRS = (
+    "The noisy counts show neither which items met nor that chance decided it, so only pairs of"
+    " very many comparisons could be used, and the rest stays open. If you know which pairs people"
+    " were asked about, list them in input.pairs; if chance decided it, write design: random."
+)
+UNKNOWN_MEETINGS = (
+    "any leaves open which items met, and intervals of scores by likelihood need to know it: say in"
+    " model.exposures how often items or pairs are compared, or write random (or balanced) if"
+    " chance decided which items met; else set method: auto, and list the pairs in input.pairs"
+)
 
 
 def problems_of_unbalanced(config: Sections) -> Problems:
@@ -181,6 +196,13 @@ def problems_of_unknown_partners(config: Sections) -> Problems:
             f"method: {config.method} takes chance to have decided which items met: write random"
             " (or balanced) if that is so, else set method: noisy-pairs",
         )
+
+
+def problems_of_unknown_meetings(config: Sections) -> Problems:
+    """Of a method whose intervals take partners to have met by chance, or as the file says."""
+    known = config.model.exposures is not None or config.privacy.public_graph
+    if config.comparisons.design is Design.ANY and not known:
+        yield "input.design", UNKNOWN_MEETINGS
 
 
 def warnings_of(

@@ -17,6 +17,8 @@ from hushrank.flows.assembly import run_job
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.nights.artifacts import leave_artifacts
 from hushrank.flows.nights.server import set_defaults
+from hushrank.flows.release.archive import find_archived, release_before
+from hushrank.flows.report.changes import changes_between
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, Perform, Step, Tell
@@ -30,6 +32,10 @@ T = TypeVar("T")
 
 RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
+CHANGE_EVENT = "hushrank.ranks.changed"
+NOT_SHOWN = (
+    "Prefect: the release is published, but the server did not take all that its page shows of it."
+)
 
 
 def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outcome:
@@ -51,8 +57,12 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outco
         outcome = run_job(
             job, reducer, lambda step, action: watch(step, _as_task(step, action)), tell
         )
-        _alert(outcome)
-        leave_artifacts(outcome)
+        try:
+            _alert(outcome)
+            _tell_changes(outcome, job)
+            leave_artifacts(outcome)
+        except Exception:  # a server that is gone must not make a published night a failure
+            tell(NOT_SHOWN)
         return outcome
 
     kept = Kept(ranked)
@@ -160,6 +170,34 @@ def _alert(outcome: Outcome) -> None:
         )
 
 
+def _tell_changes(outcome: Outcome, job: Job) -> None:
+    """Emit an event if scores changed by more than noise since the release before."""
+    from prefect.events import emit_event
+
+    if outcome.spent is None:  # published before, and told of then
+        return
+    release, config = outcome.release, job.config
+    before = release_before(release, config.output, *config.supersedes)
+    if before is None:
+        return
+    continued = find_archived(config.output, before.release_id) is None
+    found = changes_between(before, release, continued=continued)
+    moved = [row for row in found.rows if row.beyond == "yes"]
+    if moved:
+        emit_event(
+            event=CHANGE_EVENT,
+            resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
+            payload={
+                "release": release.release_id,
+                "since": before.release_id,
+                "what": found.sentence,
+                "items": [
+                    {"item": row.item, "change": row.change, "ranks": row.ranks} for row in moved
+                ],
+            },
+        )
+
+
 def _as_task(step: Step, action: Callable[[], T]) -> Callable[[], T]:
     from prefect import Task
     from prefect.cache_policies import NO_CACHE
@@ -168,6 +206,7 @@ def _as_task(step: Step, action: Callable[[], T]) -> Callable[[], T]:
     task: Task[[], None] = Task(
         kept.carry_out,
         name=step.name,
+        task_run_name=step.name,
         retries=step.retries,
         retry_delay_seconds=RETRY_DELAY_SECONDS,
         retry_condition_fn=_is_nobodys_mistake,

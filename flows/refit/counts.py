@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.matrices import OutcomeCounts
 from hushrank.estimation.ties.tie_counts import TieCounts
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.counts.noisy_pairs import ReleasedOutcomes
 from hushrank.flows.methods.counts.tie_outcomes import ReleasedTies
 from hushrank.flows.reading import read_apart
 from hushrank.flows.release.release import Release, load_release
 from hushrank.flows.release.released import Released
+from hushrank.flows.trust.certificate.check import load_certificate
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.local_files import MostBytes, read_local
@@ -56,6 +58,7 @@ class PublicCounts:
         sha256: digest of that file.
         items: names, in the order of the counts.
         labels: what people read instead of some items.
+        chance: whether the operator states that chance decided which items met.
     """
 
     released: Released
@@ -65,6 +68,7 @@ class PublicCounts:
     sha256: str = ""
     items: tuple[str, ...]
     labels: Mapping[str, str] = field(default_factory=dict)
+    chance: bool = False
 
 
 def public_counts(place: Path) -> PublicCounts:
@@ -102,8 +106,16 @@ def _of_release(file: Path) -> PublicCounts:
         law=NoiseLaw(kind, privacy.noise_scale or 0.0),
         release=release,
         items=tuple(items),
+        chance=_stated_design(file.parent) in (Design.BALANCED, Design.RANDOM),
         labels={line.item: line.label for line in release.ranking if line.label is not None},
     )
+
+
+def _stated_design(folder: Path) -> str | None:
+    """What the certificate says of the design; None: there is none, or it does not say."""
+    certificate = load_certificate(folder)
+    design = None if certificate is None else certificate.rows.settings.get("design")
+    return design if isinstance(design, str) else None
 
 
 def _of_table(file: Path) -> PublicCounts:

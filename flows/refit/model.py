@@ -108,7 +108,9 @@ def _pairs(counts: PublicCounts, model: Model) -> Fit:
         for row, columns in enumerate(released.asked):
             asked[row, list(columns)] = True
         asked |= asked.T
-    ranked = rank_noisy_pairs(pairs, counts.law, link_named(_link(model)), asked, model.ridge)
+    ranked = rank_noisy_pairs(
+        pairs, counts.law, link_named(_link(model)), asked, chance=counts.chance, ridge=model.ridge
+    )
     return Fit(estimate=ranked.estimate, scale=SCALE_OF_LINK[_link(model)])
 
 

@@ -60,6 +60,10 @@ def _rows(booklet: BookletRecord, step: int) -> Iterator[AbilityRow]:
     for score in sorted({*range(0, last, step), last}):
         ability, error = booklet.ability[score], booklet.error[score]
         low, high = ability - NORMAL * error, ability + NORMAL * error
-        yield AbilityRow(
-            f"{score}", f"{ability:+.2f}", f"{error:.2f}", f"{low:+.2f} to {high:+.2f}"
-        )
+        interval = f"{_signed(low)} to {_signed(high)}"
+        yield AbilityRow(f"{score}", _signed(ability), f"{error:.2f}", interval)
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.2f}"
+    return text if text.strip("+-0.") else "0.00"

@@ -8,10 +8,9 @@ from typing import Self
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, predicted
-from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
+from hushrank.flows.config.privacy import RankingChoice
 from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError
 from hushrank.flows.statement.counts import CountWords
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, PrivacyRecord, count_record
@@ -24,11 +23,12 @@ from hushrank.flows.statement.sentences import (
 )
 from hushrank.privacy import laplace_ranks, mallows
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.random_pairs import Hide, RandomPairs, best_pairs, law_of_epsilon, n_pairs
+from hushrank.privacy.epsilon_levels import epsilon_levels
+from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.privacy.ranking_sensitivity import Part
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.common.randomisation import LocalLaw, RankingMechanism
+from hushrank.transforms.common.randomisation import LocalLaw, RankingLevels, RankingMechanism
 
 _ALGORITHM = (
     "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
@@ -202,6 +202,20 @@ ERRATUM = (
 )
 
 
+LEVELS = {
+    False: (
+        "The epsilon of each ranking came with it, and was rounded down to one of the public levels"
+        " before anything was drawn."
+    ),
+    True: (
+        "The epsilon of each ranking came with it, and is one of the public levels; rankings with"
+        " another one do not count."
+    ),
+}
+CHOICE_SHOWS = (
+    "Which epsilon a person chose: what is published is kept apart by it. If people let it depend"
+    " on how they rank, it tells that."
+)
 HIDDEN = {
     Hide.ORDER: "the order of the ranked items",
     Hide.ITEMS: "which items were ranked, how many, and their order",
@@ -227,8 +241,10 @@ class RankingGuarantee:
         whole_ranking: most that one ranking loses, whatever other order of its items it takes.
         person: most that the rankings of one person that count lose: what the ledger is charged.
             Where they are unnamed nothing bounds how many those are; it is then the loss of one.
-        pairs: the law of `random-pairs`; None: another mechanism.
+        pairs: the law of `random-pairs`, at the largest epsilon; None: another mechanism.
         chosen: why this mechanism, where the job leaves that open; empty: the job names it.
+        levels: the public levels to which epsilons that come with the rows are rounded down; None:
+            all rankings have one epsilon, or an earlier version privatised them as they came.
     """
 
     low: float
@@ -242,6 +258,7 @@ class RankingGuarantee:
     person: float
     pairs: RandomPairs | None = None
     chosen: str = ""
+    levels: RankingLevels | None = None
 
     @classmethod
     def of(cls, config: SurveyConfig, *, by_pairs: bool = False) -> RankingGuarantee:
@@ -258,14 +275,17 @@ class RankingGuarantee:
         privacy, n_items = config.privacy, len(config.items.catalogue())
         longest = min(config.rankings.max_length or n_items, n_items)
         most = privacy.max_contributions or 1
-        law = _law_of_pairs(privacy, longest, n_items)
-        pairs, chosen = law, ""
-        if law is not None and privacy.mechanism is RankingChoice.AUTO:
-            takes_pairs, chosen = _choice(law, longest, by_pairs=by_pairs)
-            pairs = law if takes_pairs else None
-        low, high = privacy.local_epsilons().low, privacy.local_epsilons().high
-        if law is not None and pairs is None:
-            low = high = mallows_epsilon(law.epsilon, longest)
+        bounds = privacy.local_epsilons()
+        offered = epsilon_levels(bounds.low, bounds.high) if privacy.epsilon is None else ()
+        laws = config.laws_of_pairs()
+        pairs, chosen = laws[-1] if laws else None, ""
+        if laws and privacy.mechanism is RankingChoice.AUTO:
+            takes_pairs, chosen = _choice(laws[0], longest, by_pairs=by_pairs)
+            pairs = pairs if takes_pairs else None
+        own_epsilons = offered or (bounds.high,)
+        if laws and pairs is None:
+            own_epsilons = tuple(mallows_epsilon(each, longest) for each in own_epsilons)
+        low, high = own_epsilons[0], own_epsilons[-1]
         mechanism = RankingMechanism.RANDOM_PAIRS
         if pairs is None:
             own = privacy.mechanism or RankingChoice.MALLOWS
@@ -283,27 +303,19 @@ class RankingGuarantee:
             person=most * whole,
             pairs=pairs,
             chosen=chosen,
+            levels=RankingLevels(
+                levels=offered, epsilons=own_epsilons, pairs=() if pairs is None else laws
+            )
+            if offered
+            else None,
         )
 
     def epsilons(self, source: EpsilonSource) -> EpsilonSource:
         """Where the epsilons of rankings come from, by the mechanism that was chosen."""
-        if self.low < self.high or source.value is None:
-            return source
+        if self.levels is not None:
+            levels, drawn_before = self.levels.levels, self.already_private
+            return replace(source, levels=levels, drawn_before=drawn_before)
         return EpsilonSource(low=self.low, high=self.high, value=self.high)
-
-
-def _law_of_pairs(privacy: PrivacyConfig, longest: int, n_items: int) -> RandomPairs | None:
-    """The law of random pairs that a job may draw by; None: it draws by another mechanism."""
-    if privacy.mechanism is None or not privacy.mechanism.of_whole or privacy.epsilon is None:
-        return None
-    among = n_items if privacy.hide is Hide.ITEMS else longest
-    pairs = privacy.pairs or best_pairs(privacy.epsilon, among, privacy.hide)
-    if pairs > n_pairs(among) and not privacy.already_private:
-        raise ConfigError(
-            f"privacy.pairs: must be at most {n_pairs(among)}, the pairs of {among} items, got"
-            f" {pairs}"
-        )
-    return law_of_epsilon(privacy.epsilon, pairs, privacy.hide)
 
 
 def _choice(law: RandomPairs, longest: int, *, by_pairs: bool) -> tuple[bool, str]:
@@ -363,6 +375,8 @@ def ranking_record(
         del facts["epsilon_of_a_whole_ranking_at_most"]  # it is that of a ranking
         facts["pairs_answered"] = guarantee.pairs.pairs
         facts["hidden"] = HIDDEN[guarantee.pairs.hide]
+    if guarantee.levels is not None:
+        facts["levels_of_epsilon"] = ", ".join(map(number, guarantee.levels.levels))
     if guarantee.chosen:
         facts["mechanism_chosen"] = guarantee.chosen
     if mechanism.tie_rule:
@@ -389,6 +403,8 @@ def _sentences(guarantee: RankingGuarantee) -> Iterator[str]:
         yield from _sentences_of_pairs(guarantee, guarantee.pairs)
     else:
         yield from _sentences_of_synthetic(guarantee)
+    if guarantee.levels is not None:
+        yield LEVELS[guarantee.already_private]
     if guarantee.chosen:
         yield f"This mechanism was chosen from public numbers: {guarantee.chosen}."
     if guarantee.unnamed:
@@ -404,8 +420,12 @@ def _sentences(guarantee: RankingGuarantee) -> Iterator[str]:
 
 
 def _sentences_of_pairs(guarantee: RankingGuarantee, law: RandomPairs) -> Iterator[str]:
-    d, items = law.pairs, law.hide is Hide.ITEMS
+    d, items, low, high = law.pairs, law.hide is Hide.ITEMS, guarantee.low, guarantee.high
+    laws = (law,) if guarantee.levels is None else guarantee.levels.pairs
+    several = len({each.pairs for each in laws})
     pairs = "one pair" if d == 1 else f"{d} pairs"
+    pairs = f"at most {pairs}" if several > 1 else pairs
+    charged = "it" if low == high else "the larger one"
     whose = "items of the catalogue" if items else "its items"
     if guarantee.already_private:
         yield (
@@ -424,25 +444,32 @@ def _sentences_of_pairs(guarantee: RankingGuarantee, law: RandomPairs) -> Iterat
     )
     yield (
         f"If somebody had {other}, nothing here would become more than"
-        f" {odds_factor(law.epsilon)} times as likely (e^epsilon): the loss of a whole ranking is"
-        f" {number(law.epsilon)}. The budget is charged with it."
+        f" {odds_factor(law.epsilon)} times as likely (e^epsilon): the loss of a whole ranking"
+        f" {_is(guarantee)}. The budget is charged with {charged}."
     )
     yield REACH
+    yield _draw_of_pairs(law, differ=several > 1)
+
+
+def _draw_of_pairs(law: RandomPairs, *, differ: bool) -> str:
+    """Sentence on how pairs were drawn and answered; `differ`: levels have their own numbers."""
+    d = law.pairs
     drawn = "pair was" if d == 1 else f"{d} pairs were"
     share = "epsilon" if d == 1 else f"epsilon / {d}"
-    if items:
-        yield (
+    if differ:
+        drawn, share = "pairs were", "epsilon divided by the number of them"
+    if law.hide is Hide.ITEMS:
+        return (
             f"The {drawn} drawn by secret bits from the whole catalogue, whatever was ranked;"
             " each answer (above, below, or not both ranked) became each of the two others with"
             f" probability 1 / (e^x + 2), x = {share}. All results are computed from such answers"
             " alone."
         )
-    else:
-        yield (
-            f"The {drawn} drawn by secret bits among those of the ranked items, without"
-            " looking at their order; each answer was flipped with probability 1 / (e^x + 1), x ="
-            f" {share}. All results are computed from such answers alone."
-        )
+    return (
+        f"The {drawn} drawn by secret bits among those of the ranked items, without"
+        " looking at their order; each answer was flipped with probability 1 / (e^x + 1), x ="
+        f" {share}. All results are computed from such answers alone."
+    )
 
 
 def _sentences_of_synthetic(guarantee: RankingGuarantee) -> Iterator[str]:
@@ -514,6 +541,8 @@ def _not_protected(mechanism: SyntheticMechanism) -> Iterator[str]:
         )
     if mechanism.ties_refused:
         yield "Whether somebody put two items at the same rank: such rankings were left out."
+    if guarantee.levels is not None:
+        yield CHOICE_SHOWS
     if guarantee.unnamed:
         yield "A person with several rankings in the input: their losses add up, unbounded."
     yield from never_protected()

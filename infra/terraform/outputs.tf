@@ -18,8 +18,18 @@ output "survey" {
 }
 
 output "launcher" {
-  description = "Cloud Run job that a night runs; start one by hand with gcloud run jobs execute."
-  value       = google_cloud_run_v2_job.launcher.name
+  description = "Cloud Run job that ranks what is due, without Prefect; start it by hand with gcloud run jobs execute."
+  value       = one(google_cloud_run_v2_job.launcher[*].name)
+}
+
+output "deploy" {
+  description = "Cloud Run job that registers the schedule with Prefect: gcloud run jobs execute, once."
+  value       = one(google_cloud_run_v2_job.deploy[*].name)
+}
+
+output "prefect_api" {
+  description = "Address of Prefect's API, as the worker has it."
+  value       = local.with_prefect == 1 ? local.prefect_api : null
 }
 
 output "images" {

@@ -1,4 +1,9 @@
-# Every night: the scheduler starts the launcher, a container that runs `hushrank catch-up` and ends.
+# The image, and every night without Prefect (orchestrator = "none"): Cloud Scheduler starts the launcher, a container
+# that runs `hushrank catch-up` and ends.
+
+locals {
+  without_prefect = var.orchestrator == "none" ? 1 : 0
+}
 
 resource "google_artifact_registry_repository" "images" {
   #checkov:skip=CKV_GCP_84:A key of one's own is var.kms_key, which is a choice
@@ -14,6 +19,7 @@ resource "google_artifact_registry_repository" "images" {
 }
 
 resource "google_cloud_run_v2_job" "launcher" {
+  count               = local.without_prefect
   name                = "${var.name}-launcher"
   location            = var.region
   deletion_protection = false
@@ -57,13 +63,15 @@ resource "google_cloud_run_v2_job" "launcher" {
 }
 
 resource "google_cloud_run_v2_job_iam_member" "scheduler" {
-  name     = google_cloud_run_v2_job.launcher.name
+  count    = local.without_prefect
+  name     = google_cloud_run_v2_job.launcher[0].name
   location = var.region
   role     = "roles/run.invoker"
   member   = google_service_account.scheduler.member
 }
 
 resource "google_cloud_scheduler_job" "nightly" {
+  count            = local.without_prefect
   name             = "${var.name}-nightly"
   region           = var.region
   schedule         = var.schedule
@@ -76,7 +84,7 @@ resource "google_cloud_scheduler_job" "nightly" {
 
   http_target {
     http_method = "POST"
-    uri         = "https://run.googleapis.com/v2/${google_cloud_run_v2_job.launcher.id}:run"
+    uri         = "https://run.googleapis.com/v2/${google_cloud_run_v2_job.launcher[0].id}:run"
 
     oauth_token {
       service_account_email = google_service_account.scheduler.email

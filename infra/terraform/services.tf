@@ -7,6 +7,9 @@ resource "google_project_service" "used" {
     "dataflow.googleapis.com",
     "iam.googleapis.com",
     "run.googleapis.com",
+    "secretmanager.googleapis.com",
+    "servicenetworking.googleapis.com",
+    "sqladmin.googleapis.com",
     "storage.googleapis.com",
   ])
 

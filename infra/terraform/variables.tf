@@ -36,6 +36,28 @@ variable "survey" {
   default     = "survey.yaml"
 }
 
+variable "orchestrator" {
+  description = "What keeps the schedule: prefect-server (on Cloud Run, with Cloud SQL), prefect-cloud, or none (Cloud Scheduler starts hushrank catch-up --direct)."
+  type        = string
+  default     = "prefect-server"
+
+  validation {
+    condition     = contains(["prefect-server", "prefect-cloud", "none"], var.orchestrator)
+    error_message = "Write prefect-server, prefect-cloud or none."
+  }
+}
+
+variable "prefect_api_url" {
+  description = "With prefect-cloud, the workspace: https://api.prefect.cloud/api/accounts/<id>/workspaces/<id>."
+  type        = string
+  default     = ""
+
+  validation {
+    condition     = var.prefect_api_url == "" || can(regex("^https://.+/api/", var.prefect_api_url))
+    error_message = "Write the address of the workspace's API, https://api.prefect.cloud/api/accounts/..., or leave it out."
+  }
+}
+
 variable "schedule" {
   description = "When to rank, as cron says it."
   type        = string
@@ -43,7 +65,7 @@ variable "schedule" {
 }
 
 variable "time_zone" {
-  description = "Time zone of the schedule."
+  description = "Time zone of the schedule without Prefect; with Prefect it is schedule.timezone of survey.yaml."
   type        = string
   default     = "Etc/UTC"
 }

@@ -83,7 +83,8 @@ class PrivateForm:
         break_ties: put tied items in random order; False: rankings with ties are left out.
         as_lists: name of a column of lists, one row for each ranking; None: one row for each ranked
             item, under the names of the columns that were read.
-        pairs: the law of `random-pairs`; None: another mechanism.
+        laws: of `random-pairs`, one for each level of epsilon, or one for all rankings; empty:
+            another mechanism.
         items: the public catalogue, for answers that hide which items were ranked; None: the items
             that occur.
     """
@@ -91,18 +92,17 @@ class PrivateForm:
     mechanism: RankingMechanism
     break_ties: bool
     as_lists: str | None
-    pairs: RandomPairs | None = None
+    laws: tuple[RandomPairs, ...] = ()
     items: tuple[str, ...] | None = None
 
     @property
     def columns(self) -> PairColumns | None:
         """The columns of private answers; None: another mechanism."""
-        if self.pairs is None:
+        if not self.laws:
             return None
-        length = None if self.pairs.hide is Hide.ITEMS else LENGTH
-        return PairColumns(
-            left=LEFT, right=RIGHT, outcome=OUTCOME, length=length, pairs=self.pairs.pairs
-        )
+        length = None if self.laws[-1].hide is Hide.ITEMS else LENGTH
+        most = max(law.pairs for law in self.laws)
+        return PairColumns(left=LEFT, right=RIGHT, outcome=OUTCOME, length=length, pairs=most)
 
 
 def privatize_ranking_file(
@@ -127,7 +127,7 @@ def privatize_ranking_file(
         target: a new file.
         format_: format of the new file.
         columns: columns of `source`; they say in which form it is.
-        epsilons: the source of epsilons, and their bounds.
+        epsilons: the source of epsilons, and their bounds; random pairs need its levels.
         form: the form of the private rankings.
         bits: `system_bits()` for real rankings.
 
@@ -226,9 +226,11 @@ class _Work:
             blobs = [fetch(shuffle_block, spill) for shuffle_block in slices[contest, slice_]]
             rankings = self._whole(blobs)
             rankings = rankings.take(np.argsort(self.bits.words(len(rankings))))
-            if len(rankings) and self.form.pairs is not None:
-                table = self._answers(rankings, self.form.pairs)
+            if len(rankings) and self.form.laws:
+                each = [self._answers(rankings, law) for law in self.form.laws]
+                table = pa.concat_tables(each)
                 if len(table):
+                    table = table.take(pa.array(np.argsort(self.bits.words(len(table)))))
                     yield table
             elif len(rankings):
                 private = randomize_rankings(rankings, self.form.mechanism, self.bits)
@@ -245,7 +247,8 @@ class _Work:
         return break_ties(found.rows, random_coins(self.bits))
 
     def _answers(self, rankings: Rankings, law: RandomPairs) -> pa.Table:
-        """Rows of private answers."""
+        """Rows of private answers of the rankings with the epsilon of a law."""
+        rankings = rankings.take(np.flatnonzero(rankings.epsilon == law.epsilon))
         answers = answer_rankings(rankings, len(self.known.catalogue), law, self.bits)
         columns, known = self.form.columns, self.known
         if columns is None:

@@ -8,7 +8,7 @@ from hushrank.pipelines.reduce.reduction_job import LocalReduction, Reduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
-from hushrank.transforms.common.randomisation import RankingMechanism
+from hushrank.transforms.common.randomisation import RankingLevels, RankingMechanism
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
@@ -32,6 +32,7 @@ class ReduceRankings(LocalReduction):
         mechanism: how a ranking is privatised.
         by_place: keep pairs apart by place, for debiasing.
         pairs: the law of `random-pairs`; None: another mechanism.
+        levels: the levels of epsilon, if rankings have their own; None: all have the same.
         reading: what ranks mean beside their order.
     """
 
@@ -44,6 +45,14 @@ class ReduceRankings(LocalReduction):
     by_place: bool
     pairs: RandomPairs | None = None
     reading: RankReading = AS_GIVEN
+    levels: RankingLevels | None = None
+
+    @property
+    def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
+        """The law of `random-pairs` at each level; empty: another mechanism."""
+        if self.pairs is None:
+            return ()
+        return (self.pairs,) if self.levels is None else self.levels.pairs
 
     @property
     def meets_owners(self) -> bool:

@@ -9,15 +9,14 @@ to be numbered, because each of them gets coins of its own (`transforms.rankings
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
-from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.pipelines.reduce.kind import (
     Arrays,
     Kind,
@@ -32,8 +31,10 @@ from hushrank.pipelines.reduce.kind import (
 )
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
 from hushrank.privacy.bits_used import Purpose
-from hushrank.privacy.random_pairs import PairAnswers
-from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.epsilon_levels import level_of
+from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
+from hushrank.privacy.randomness import RandomBits, system_bits
+from hushrank.transforms.common.dense_sums import DenseFn
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
@@ -49,9 +50,17 @@ from hushrank.transforms.rankings.bound_rankings import (
     ranking_numbers,
     rankings_of_blob,
 )
-from hushrank.transforms.rankings.count_rankings import PairAnswersFn, RankingCountsFn
+from hushrank.transforms.rankings.count_rankings import (
+    ByLevelFn,
+    PairAnswersFn,
+    RankingCountsFn,
+)
 from hushrank.transforms.rankings.pair_answers import answer_rankings, encode_pair_answers
-from hushrank.transforms.rankings.private_rankings import PrivateRankings, randomize_rankings
+from hushrank.transforms.rankings.private_rankings import (
+    ByLevel,
+    PrivateRankings,
+    randomize_rankings,
+)
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
     PairColumns,
@@ -92,7 +101,7 @@ MAX_PARTITIONS = 1 << 15
 BLOCK_RANKINGS = 1 << 16  # privatised and counted at a time, so that what is between stays small
 
 
-Private = PrivateRankings | PairAnswers
+Private = PrivateRankings | PairAnswers | ByLevel
 NO_EPSILONS = EpsilonSource(low=1.0, high=1.0, value=1.0)  # rows have none of their own
 
 
@@ -115,7 +124,7 @@ class RankingsKind(Kind[ReduceRankings]):
         if job.law is not None:
             ends = (epsilons.low, epsilons.high)
             if job.pairs is not None:
-                job.law.require(law_of_pairs(job.pairs))
+                job.law.require(law_of_pairs(job.laws_of_pairs))
             else:
                 job.law.require(law_of_rankings(job.mechanism, *ends, job.max_length))
         if epsilons.table is not None and self._table is None:
@@ -123,13 +132,16 @@ class RankingsKind(Kind[ReduceRankings]):
 
     def encode(
         self, batch: pa.RecordBatch, place: int, split: Split | None
-    ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private] | Sifted[PairAnswers]:
+    ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private]:
         job, columns = self.job, self.job.columns
         if isinstance(columns, PairColumns):
             if job.pairs is None or not job.already_private:
                 raise ValueError("columns of private answers need their law")
-            given = encode_pair_answers(batch, columns, job.catalogue, job.pairs, job.max_length)
-            return Sifted(given.rows, given.rejects, given.valid)
+            given = encode_pair_answers(
+                batch, columns, job.catalogue, job.laws_of_pairs, job.max_length, job.epsilons
+            )
+            rows: Private = given.rows[0] if job.levels is None else ByLevel(tuple(given.rows))
+            return Sifted(rows, given.rejects, given.valid)
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
         how = (job.catalogue, job.epsilons, self._table, self.keyed_hash)
@@ -164,13 +176,28 @@ class RankingsKind(Kind[ReduceRankings]):
     def _private(self, rankings: Rankings) -> Sifted[Private]:
         job, bits = self.job, system_bits()
         private: Private
-        if job.pairs is not None:
-            private = answer_rankings(rankings, len(job.catalogue), job.pairs, bits)
+        if job.levels is None:
+            private = self._drawn(rankings, job.pairs, bits)
         else:
-            private = randomize_rankings(
-                rankings, job.mechanism, bits, already_private=job.already_private
-            )
+            level = level_of(rankings.epsilon, job.levels.levels)
+            each = zip(job.levels.epsilons, job.levels.pairs or repeat(None), strict=False)
+            parts = []
+            for place, (epsilon, law) in enumerate(each):
+                own = rankings.take(np.flatnonzero(level == place))
+                own = replace(own, epsilon=np.full(len(own), epsilon))
+                parts.append(self._drawn(own, law, bits))
+            private = ByLevel(tuple(parts))
         return Sifted(private, tally=bits_tally(Purpose.RANDOMISATION, bits.used))
+
+    def _drawn(
+        self, rankings: Rankings, law: RandomPairs | None, bits: RandomBits
+    ) -> PrivateRankings | PairAnswers:
+        job = self.job
+        if law is not None:
+            return answer_rankings(rankings, len(job.catalogue), law, bits)
+        return randomize_rankings(
+            rankings, job.mechanism, bits, already_private=job.already_private
+        )
 
     def partitions(self, n_rows: int) -> int:
         items = n_rows if isinstance(self.job.columns, RankColumns) else n_rows * LIST_ITEMS
@@ -210,13 +237,21 @@ class RankingsKind(Kind[ReduceRankings]):
             yield self._private(block)
 
     def combine(self) -> beam.CombineFn:
-        job = self.job
+        job, n_items = self.job, len(self.job.catalogue)
+        each: Sequence[DenseFn[Any]]
         if job.pairs is not None:
-            return PairAnswersFn(len(job.catalogue), job.max_length, job.pairs)
-        return RankingCountsFn(len(job.catalogue), job.max_length, by_place=job.by_place)
+            each = [PairAnswersFn(n_items, job.max_length, law) for law in job.laws_of_pairs]
+        else:
+            n_levels = 1 if job.levels is None else len(job.levels.levels)
+            each = [RankingCountsFn(n_items, job.max_length, by_place=job.by_place)] * n_levels
+        return each[0] if job.levels is None else ByLevelFn(each)
 
-    def arrays(self, total: RankingCounts | PairAnswerCounts) -> Arrays:
-        return {**total.arrays()}
+    def arrays(self, total: Any) -> Arrays:
+        """Counts by name; of levels one after the other, along the first axis."""
+        if not isinstance(total, tuple):
+            return {**total.arrays()}
+        levels = [each.arrays() for each in total]
+        return {name: np.stack([each[name] for each in levels]) for name in levels[0]}
 
 
 def counted_whole(found: Sifted[Rankings]) -> Sifted[Rankings]:

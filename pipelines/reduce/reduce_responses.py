@@ -26,6 +26,7 @@ from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.encode import Sifted
+from hushrank.transforms.common.epsilons import EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.schema import is_text
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.responses.answer_counts import (
@@ -57,6 +58,14 @@ CROWD = 2  # times as many answers as a partition should have are not bounded at
 class ResponsesKind(Kind[ReduceResponses]):
     """Rows are `Responses`, which are counted, or `RandomizedSums` of them."""
 
+    _table: EpsilonTable | None = None
+
+    def setup(self) -> None:
+        """Read the table of epsilons, if there is one."""
+        epsilons = self.job.epsilons
+        if epsilons is not None and epsilons.table is not None and self._table is None:
+            self._table = read_epsilon_table(epsilons.table)
+
     def splits(self, heads: Sequence[Head] | None = None) -> list[Split]:
         job, columns = self.job, self.job.columns
         heads = read_heads(job.files, columns) if heads is None else heads
@@ -67,7 +76,8 @@ class ResponsesKind(Kind[ReduceResponses]):
     def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """`Responses`, with votes beside them if people vote."""
         job = self.job
-        found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash, job.sheets)
+        how = (job.sheets, job.epsilons, self._table)
+        found = encode_responses(batch, job.columns, job.catalogue, self.keyed_hash, *how)
         if not job.people_vote:
             return found
         return with_votes(found, batch, job.columns.user, self.keyed_hash)

@@ -8,6 +8,7 @@ from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.pipelines.reduce.reduction_job import Reduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource
+from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
@@ -23,6 +24,7 @@ class ReduceResponses(Reduction):
         duplicates: which of several answers of one person to one item counts.
         local: randomise answers before they are counted; None: count them exactly.
         sheets: which sheets count as a whole; None: all, and a blank was not asked.
+        epsilons: where the epsilons of people come from, with their levels; None: all have one.
         totals: count right less wrong answers and raw scores instead, of whole sheets; None: pairs.
     """
 
@@ -32,6 +34,7 @@ class ReduceResponses(Reduction):
     local: LocalAnswers | None = None
     sheets: SheetRules | None = None
     totals: SheetShape | None = None
+    epsilons: EpsilonSource | None = None
 
     @property
     def bits(self) -> BitsUsed:

@@ -35,6 +35,7 @@ from tests.cloud_emulator import cloud_emulator
 from tests.flows.browsers import launched
 from tests.flows.command_server import served
 from tests.flows.small_jobs import SMALL_JOBS, reach_a_reduction
+from tests.prefect_server import KEY, PrefectServer, shared_server
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
 REDUCE = reduce.run  # a test may replace it for a while
@@ -243,6 +244,30 @@ def prefect_home() -> Path:
     return home
 
 
+@pytest.fixture(scope="session")
+def prefect_server(
+    prefect_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PrefectServer]:
+    """The Prefect server of all tests; nothing names it but what a test passes on."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with shared_server(shared, prefect_home) as server:
+        yield server
+
+
+@pytest.fixture
+def on_prefect(
+    prefect_server: PrefectServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PrefectServer]:
+    """Prefect's settings name that server, in this process and in those that it starts."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+    for name, value in prefect_server.environment.items():
+        monkeypatch.setenv(name, value)
+    with temporary_settings({PREFECT_API_URL: prefect_server.url, PREFECT_API_AUTH_STRING: KEY}):
+        yield prefect_server
+
+
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reductions without a child of their own."""
@@ -264,10 +289,15 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def command(
     in_process: None, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., tuple[int, str]]]:
-    """Run `hushrank ...` in this process; returns the exit code and all that was printed."""
+    """Run `hushrank ...` in this process; returns the exit code and all that was printed.
+
+    Nights run directly unless a test says `--prefect`: a server of their own takes ten seconds.
+    """
     from hushrank.flows.interfaces.cli.main import main
 
     def run(*arguments: object) -> tuple[int, str]:
+        if arguments[0] in ("backfill", "catch-up") and "--prefect" not in arguments:
+            arguments = (*arguments, "--direct")
         try:
             main([str(argument) for argument in arguments])
             code = 0

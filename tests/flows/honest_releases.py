@@ -31,6 +31,7 @@ HEAVY = {"privacy__bounding": "weights", "privacy__distinct_pairs": True}
 TIES = {"input__ties": "model", "method": "noisy-pairs"}
 AT_SOURCE = {"privacy__already_private": True, "input__columns__epsilon": "own"}
 RANGE = {"privacy__epsilon": None, "privacy__epsilon_range": [0.5, 4.0]}
+OWN = {"input__columns__epsilon": "own"}
 BELOW = {"input__unlisted": "below"}
 LISTS = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
 PAIRS_AT_SOURCE = {
@@ -135,6 +136,12 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "bradley-terry",
         {**RANGE, **AT_SOURCE, "model": {"common_order": True}},
     ),
+    "test answers, own epsilons": ("spectral-rr", {**RANGE, "input__columns": {"epsilon": "own"}}),
+    "rankings, own epsilons": ("borda", {**RANGE, "input__columns__epsilon": "own"}),
+    "answers to pairs, own epsilons": (
+        "kemeny, random-pairs",
+        {"privacy__epsilon": None, "privacy__epsilon_range": [1.0, 8.0], **OWN},
+    ),
     "rankings of some": ("kemeny", {"input__max_length": 3}),
     "rankings with ties, trusted": ("borda, user, ties", {}),
     "pairs of rankings, one": ("borda, auto, hidden items", {"privacy__pairs": 1}),
@@ -175,6 +182,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "totals",
         {**ADDED, "input__booklets": BOOKLETS, "privacy__max_contributions": 3},
     ),
+    "totals, no noise": ("totals", {"privacy__epsilon": "inf"}),
+    "totals, abilities": ("totals", {"privacy__epsilon": 400.0, "ledger__epsilon": 1000}),
     "totals of many items": (
         "totals",
         {"items": {"count": 45}, "input__missing": "wrong", "privacy__max_contributions": 45},

@@ -18,6 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hushrank.privacy.epsilon_levels import Levels, level_of
 from hushrank.transforms.common.encode import Mask, Rules
 from hushrank.transforms.common.local_files import UnfitFile, being_read, open_to_read
 from hushrank.transforms.common.names import bare, integers_in, integers_of_floats
@@ -37,7 +38,8 @@ NO_EPSILON = "null epsilon"
 NOT_A_NUMBER = "epsilon is not a number"
 OUT_OF_RANGE = "epsilon is outside epsilon_range"
 NOT_IN_TABLE = "user is not in the table of epsilons"
-REASONS = (None, NO_EPSILON, NOT_A_NUMBER, OUT_OF_RANGE, NOT_IN_TABLE)
+NO_LEVEL = "epsilon is none of the levels of epsilon_range"
+REASONS = (None, NO_EPSILON, NOT_A_NUMBER, OUT_OF_RANGE, NOT_IN_TABLE, NO_LEVEL)
 
 Epsilons = NDArray[np.float64]
 
@@ -71,6 +73,9 @@ class EpsilonSource:
         low, high: public bounds; a row with an epsilon outside is set aside.
         value: one epsilon for all rows; None: it comes from the column or the table.
         table: path of a CSV or Parquet file with the columns `user` and `epsilon`.
+        levels: epsilons to which those of the rows are rounded down; empty: they stay as they are.
+        drawn_before: rows were privatised with their epsilon already, so one that is no level is
+            set aside; rounding it would undo them by another law than theirs.
 
     Raises:
         ValueError: the bounds are not 0 < low <= high < infinity.
@@ -80,6 +85,8 @@ class EpsilonSource:
     high: float
     value: float | None = None
     table: str | None = None
+    levels: Levels = ()
+    drawn_before: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.high < math.inf:
@@ -204,10 +211,18 @@ def epsilons_of(
     else:
         raise ValueError("epsilons need a value, a column, or a table with a column of people")
     within = (epsilons >= source.low) & (epsilons <= source.high)
-    if within.all():
-        return epsilons, np.zeros(m, np.int8)
-    rule = np.where(np.isnan(epsilons), REASONS.index(NOT_A_NUMBER), REASONS.index(OUT_OF_RANGE))
-    return epsilons, np.where(within, 0, np.where(absent > 0, absent, rule)).astype(np.int8)
+    broken = np.zeros(m, np.int8)
+    if not within.all():
+        rule = np.where(
+            np.isnan(epsilons), REASONS.index(NOT_A_NUMBER), REASONS.index(OUT_OF_RANGE)
+        )
+        broken = np.where(within, 0, np.where(absent > 0, absent, rule)).astype(np.int8)
+    if not source.levels:
+        return epsilons, broken
+    level = np.append(source.levels, np.nan)[level_of(epsilons, source.levels)]
+    if source.drawn_before:
+        broken = np.where(within & (level != epsilons), np.int8(REASONS.index(NO_LEVEL)), broken)
+    return np.where(within, level, epsilons), broken
 
 
 def rules_of_epsilons(broken: NDArray[np.int8]) -> Rules:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from hushrank.privacy.epsilon_levels import Levels
 from hushrank.privacy.laplace_ranks import rank_law
 from hushrank.privacy.laplace_response import response_law
 from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
 from hushrank.privacy.random_pairs import RandomPairs, law_of_epsilon
-from hushrank.privacy.randomized_response import SplitResponse, flip_thresholds
+from hushrank.privacy.randomized_response import (
+    PersonalResponse,
+    SplitResponse,
+    flip_thresholds,
+)
+
+OTHER_LAW = (
+    "this worker would randomise by another law than the run states: both must have the same"
+    " version of hushrank"
+)
 
 
 class Randomisation(StrEnum):
@@ -40,9 +51,24 @@ class LocalAnswers:
         already_private: the answers were flipped so at the source, and are summed as they are.
     """
 
-    response: SplitResponse
+    response: SplitResponse | PersonalResponse
     debiased: bool
     already_private: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingLevels:
+    """The levels of epsilon at which rankings are privatised, each with its law.
+
+    Attributes:
+        levels: the epsilons of the rows, ascending.
+        epsilons: the epsilon of the mechanism at each level.
+        pairs: the law of `random-pairs` at each level; empty: another mechanism.
+    """
+
+    levels: Levels
+    epsilons: Levels
+    pairs: tuple[RandomPairs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +92,7 @@ class LocalLaw:
             RuntimeError: `found`, the law that the caller's code computes, differs.
         """
         if found != self:
-            raise RuntimeError(
-                "this worker would randomise by another law than the run states: both must have the"
-                " same version of hushrank"
-            )
+            raise RuntimeError(OTHER_LAW)
 
 
 def law_of_answers(randomisation: Randomisation, low: float, high: float) -> LocalLaw:
@@ -101,12 +124,19 @@ def law_of_rankings(mechanism: RankingMechanism, low: float, high: float, longes
     return LocalLaw("smallest weight of an insertion, of 2^44", ends, (at_low, at_high))
 
 
-def law_of_pairs(law: RandomPairs) -> LocalLaw:
+def law_of_pairs(laws: Sequence[RandomPairs]) -> LocalLaw:
     """The law of private answers to random pairs, as this code computes it.
 
+    Args:
+        laws: of each level of epsilon, ascending; one, where all rankings have the same.
+
     Raises:
-        ValueError: epsilon is not finite and positive.
+        ValueError: an epsilon is not finite and positive.
+        RuntimeError: this code computes another law than one of `laws`.
     """
-    own = law_of_epsilon(law.epsilon, law.pairs, law.hide)
-    ends = (own.epsilon, own.epsilon)
-    return LocalLaw("threshold of an answer, of 2^64", ends, (own.threshold, own.threshold))
+    own = [law_of_epsilon(law.epsilon, law.pairs, law.hide) for law in laws]
+    if own != list(laws):
+        raise RuntimeError(OTHER_LAW)
+    ends = (own[0].epsilon, own[-1].epsilon)
+    thresholds = (own[0].threshold, own[-1].threshold)
+    return LocalLaw("threshold of an answer, of 2^64", ends, thresholds)

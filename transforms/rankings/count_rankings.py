@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hushrank.estimation.rankings.pair_answer_counts import (
     PairAnswerCounts,
@@ -17,8 +18,14 @@ from hushrank.estimation.rankings.ranking_counts import (
     no_rankings,
 )
 from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
-from hushrank.transforms.common.dense_sums import DenseFn, Integers, in_a_row, named_like
-from hushrank.transforms.rankings.private_rankings import PrivateRankings
+from hushrank.transforms.common.dense_sums import (
+    DenseFn,
+    Integers,
+    in_a_row,
+    named_like,
+    shaped_like,
+)
+from hushrank.transforms.rankings.private_rankings import ByLevel, PrivateRankings
 from hushrank.transforms.rankings.rankings import Rankings
 
 
@@ -81,3 +88,33 @@ class PairAnswersFn(DenseFn[PairAnswerCounts]):
     def of_cells(self, cells: Integers) -> PairAnswerCounts:
         arrays = named_like(self.create_accumulator().arrays(), cells)
         return merge_answers([PairAnswerCounts(**arrays)])  # looks at its size
+
+
+class ByLevelFn(DenseFn[tuple[Any, ...]]):
+    """PCollection[ByLevel] -> what a function of each level makes of its part, level by level."""
+
+    def __init__(self, levels: Sequence[DenseFn[Any]]) -> None:
+        self._levels = tuple(levels)
+
+    def create_accumulator(self) -> tuple[Any, ...]:
+        return tuple(each.create_accumulator() for each in self._levels)
+
+    def add_input(self, total: tuple[Any, ...], rows: ByLevel) -> tuple[Any, ...]:
+        each = zip(self._levels, total, rows.parts, strict=True)
+        return tuple(level.add_input(own, part) for level, own, part in each)
+
+    def merge_accumulators(self, parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+        columns = zip(self._levels, zip(*parts, strict=True), strict=True)
+        return tuple(level.merge_accumulators(column) for level, column in columns)
+
+    def extract_output(self, total: tuple[Any, ...]) -> tuple[Any, ...]:
+        return total
+
+    def cells(self, total: tuple[Any, ...]) -> Integers:
+        each = zip(self._levels, total, strict=True)
+        return in_a_row(level.cells(own) for level, own in each)
+
+    def of_cells(self, cells: Integers) -> tuple[Any, ...]:
+        nothing = zip(self._levels, self.create_accumulator(), strict=True)
+        rows = shaped_like([level.cells(none) for level, none in nothing], cells)
+        return tuple(level.of_cells(row) for level, row in zip(self._levels, rows, strict=True))

@@ -7,20 +7,25 @@ whole or not at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hushrank.privacy.epsilon_levels import level_of
 from hushrank.privacy.random_pairs import Hide, PairAnswers, RandomPairs, answer_pairs
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import Mask, Sifted, sift
+from hushrank.transforms.common.epsilons import EpsilonSource, epsilons_of, rules_of_epsilons
 from hushrank.transforms.common.schema import numbers_of, to_numpy
 from hushrank.transforms.rankings.ranking_columns import PairColumns
 from hushrank.transforms.rankings.rankings import TOO_LONG, Rankings
 
 HALF_AN_ANSWER = "an answer lacks an item or its outcome"
+NOT_KNOWN = "an item of an answer is not in the catalogue"
 ITSELF = "an answer compares an item with itself"
 NO_OUTCOME = "an outcome is none of those that the mechanism gives"
 NO_LENGTH = "the length of the ranking is not a whole number"
@@ -55,17 +60,23 @@ def encode_pair_answers(
     batch: pa.RecordBatch,
     columns: PairColumns,
     catalogue: Catalogue,
-    law: RandomPairs,
+    laws: Sequence[RandomPairs],
     max_length: int,
-) -> Sifted[PairAnswers]:
+    source: EpsilonSource,
+) -> Sifted[list[PairAnswers]]:
     """Encode one batch with the private answers of one ranking in each row.
 
     Args:
         batch: holds the columns that `columns` names.
         columns: which column plays which role.
         catalogue: the public items.
-        law: by which the answers were drawn.
+        laws: by which the answers were drawn, one for each level of `source`; of one law where all
+            rankings have one epsilon.
         max_length: rankings of more items are set aside.
+        source: where epsilons come from.
+
+    Returns:
+        Answers of each law.
     """
     n = len(batch)
     names = [columns.numbered(name) for name in (columns.left, columns.right, columns.outcome)]
@@ -74,37 +85,37 @@ def encode_pair_answers(
     null = [np.column_stack([to_numpy(pc.is_null(batch[name])) for name in each]) for each in names]
     given = ~(null[0] & null[1] & null[2])
     first, second = np.minimum(left, right), np.maximum(left, right)
-    length, wanted, whole = np.zeros(n, np.int64), np.full(n, law.pairs), np.ones(n, np.bool_)
-    if columns.length is not None:
-        found = numbers_of(batch[columns.length])[0]
-        whole = np.isfinite(found) & (found == np.rint(found)) & (found >= 0)
-        length = np.where(whole, np.minimum(np.where(whole, found, 0), 2.0**31), 0).astype(np.int64)
-        wanted = np.minimum(length * (length - 1) // 2, law.pairs)
-    said = np.isin(outcome, (1.0, -1.0) if law.hide is Hide.ORDER else (1.0, 0.0, -1.0))
+    epsilon, broken = epsilons_of(batch, columns, source, None)
+    level = np.maximum(level_of(epsilon, source.levels), 0) if source.levels else np.zeros(n, int)
+    hide, most = laws[0].hide, np.array([law.pairs for law in laws])[level]
+    length, whole = _lengths(batch, columns.length)
+    wanted = most if columns.length is None else np.minimum(length * (length - 1) // 2, most)
+    said = np.isin(outcome, (1.0, -1.0) if hide is Hide.ORDER else (1.0, 0.0, -1.0))
     rules = [
         (HALF_AN_ANSWER, (given & (null[0] | null[1] | null[2])).any(axis=1)),
-        (
-            "an item of an answer is not in the catalogue",
-            (given & (first == UNKNOWN)).any(axis=1),
-        ),
+        (NOT_KNOWN, (given & (first == UNKNOWN)).any(axis=1)),
         (ITSELF, (given & (first == second)).any(axis=1)),
         (NO_OUTCOME, (given & ~said).any(axis=1)),
         (TWICE, _twice(first * len(catalogue) + second, given)),
         (NO_LENGTH, ~whole),
         (TOO_LONG, length > max_length),
         (NOT_SO_MANY, given.sum(axis=1) != wanted),
+        *rules_of_epsilons(broken),
     ]
     valid, rejects = sift(batch, rules)
-    kept = given[valid]
-    turned = np.where(left < right, outcome, -outcome)[valid]
-    answers = PairAnswers(
-        first=first[valid][kept],
-        second=second[valid][kept],
-        outcome=turned[kept].astype(np.int8),
-        ranking=np.repeat(np.arange(len(kept)), kept.sum(axis=1)),
-        lengths=length[valid],
-    )
-    return Sifted(answers, rejects, valid)
+    turned = np.where(left < right, outcome, -outcome)
+
+    def of(rows: Mask) -> PairAnswers:
+        kept = given[rows]
+        return PairAnswers(
+            first=first[rows][kept],
+            second=second[rows][kept],
+            outcome=turned[rows][kept].astype(np.int8),
+            ranking=np.repeat(np.arange(len(kept)), kept.sum(axis=1)),
+            lengths=length[rows],
+        )
+
+    return Sifted([of(valid & (level == place)) for place in range(len(laws))], rejects, valid)
 
 
 def table_of_answers(
@@ -135,6 +146,16 @@ def table_of_answers(
     if columns.length is not None:
         made[columns.length] = pa.array(answers.lengths[rows])
     return pa.table(made)
+
+
+def _lengths(batch: pa.RecordBatch, name: str | None) -> tuple[Integers, Mask]:
+    """Items of each ranking, 0 if no column says it; and which of them are whole numbers."""
+    if name is None:
+        return np.zeros(len(batch), np.int64), np.ones(len(batch), np.bool_)
+    found = numbers_of(batch[name])[0]
+    whole = np.isfinite(found) & (found == np.rint(found)) & (found >= 0)
+    length = np.where(whole, np.minimum(np.where(whole, found, 0), 2.0**31), 0)
+    return length.astype(np.int64), whole
 
 
 def _codes(batch: pa.RecordBatch, names: list[str], catalogue: Catalogue) -> Integers:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.laplace_ranks import laplace_rankings
 from hushrank.privacy.mallows import synthetic_rankings
+from hushrank.privacy.random_pairs import PairAnswers
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.epsilons import Epsilons
 from hushrank.transforms.common.randomisation import RankingMechanism
@@ -34,6 +35,17 @@ class PrivateRankings:
     items: NDArray[np.int64]
     lengths: NDArray[np.int64]
     epsilon: Epsilons
+
+
+@dataclass(frozen=True, slots=True)
+class ByLevel:
+    """Private rankings, or private answers of rankings, apart for each level of epsilon.
+
+    Attributes:
+        parts: one for each level.
+    """
+
+    parts: tuple[PrivateRankings | PairAnswers, ...]
 
 
 def randomize_rankings(

@@ -288,7 +288,8 @@ class PairColumns(ByRole):
             several answers.
         outcome: +1 left above right, -1 below, 0 not both ranked; numbered likewise.
         length: how many items the ranking has; None: that is hidden.
-        pairs: d, how many answers a row has.
+        pairs: d, how many answers a row has at most.
+        epsilon: the epsilon of the ranking; None: all have the same.
     """
 
     left: str
@@ -296,6 +297,7 @@ class PairColumns(ByRole):
     outcome: str
     length: str | None
     pairs: int
+    epsilon: str | None = None
 
     @property
     def user(self) -> None:
@@ -315,7 +317,8 @@ class PairColumns(ByRole):
         """Role and name of each column."""
         chosen = [("left", self.left), ("right", self.right), (OUTCOME, self.outcome)]
         found = [(role, name) for role, each in chosen for name in self.numbered(each)]
-        return found if self.length is None else [*found, (LENGTH, self.length)]
+        more = ((LENGTH, self.length), ("epsilon", self.epsilon))
+        return [*found, *((role, name) for role, name in more if name is not None)]
 
     def numbered(self, name: str) -> list[str]:
         """Names of the columns of all answers."""

@@ -106,7 +106,7 @@ def randomized_sums(
     """
     noisy = sheets.correct
     if not local.already_private:
-        noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits)
+        noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits, sheets.level)
     part = sheets.owner[sheets.person, 1] % np.uint64(PARTS)
     parts = (
         randomized_measurements(
@@ -116,6 +116,7 @@ def randomized_sums(
             n_items,
             local.response,
             debiased=local.debiased,
+            level=sheets.level,
         )
         for number in range(PARTS)
     )

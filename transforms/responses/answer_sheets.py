@@ -51,6 +51,8 @@ class Responses:
         item: shape (m,), int64 codes of the catalogue.
         correct: shape (m,), uint8: 1 right, 0 wrong.
         order: shape (m,), int64: larger is later; None: answers have no order.
+        level: shape (people,), int64: the level of each person's epsilon, the smallest of their
+            rows; None: people have no epsilon of their own.
     """
 
     owner: Hashes
@@ -58,6 +60,7 @@ class Responses:
     item: Integers
     correct: NDArray[np.uint8]
     order: Integers | None = None
+    level: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.person)
@@ -65,7 +68,9 @@ class Responses:
     def take(self, rows: Mask) -> Responses:
         """The answers where `rows` is true; nobody leaves `owner`."""
         order = None if self.order is None else self.order[rows]
-        return Responses(self.owner, self.person[rows], self.item[rows], self.correct[rows], order)
+        return Responses(
+            self.owner, self.person[rows], self.item[rows], self.correct[rows], order, self.level
+        )
 
     @classmethod
     def concatenated(cls, parts: Sequence[Responses]) -> Responses:
@@ -73,12 +78,14 @@ class Responses:
         firsts = np.cumsum([0, *(len(part.owner) for part in parts)])
         people = zip(parts, firsts[:-1], strict=True)
         orders = [part.order for part in parts if part.order is not None]
+        levels = [part.level for part in parts if part.level is not None]
         return cls(
             np.concatenate([part.owner for part in parts]),
             np.concatenate([part.person + first for part, first in people]),
             np.concatenate([part.item for part in parts]),
             np.concatenate([part.correct for part in parts]),
             np.concatenate(orders) if orders else None,
+            np.concatenate(levels) if levels else None,
         )
 
 
@@ -118,6 +125,8 @@ def blobs_by_person(
         if sheets.order is not None:
             order = pa.array(sheets.order[first:last])
             columns["order"] = pa.LargeListArray.from_arrays(offsets, order)
+        if sheets.level is not None:
+            columns["level"] = pa.array(sheets.level[start:end])
         yield int(place[start]), _blob(pa.record_batch(columns))
         start = end
 
@@ -251,7 +260,15 @@ def _by_person(answers: Responses, n_items: int) -> Responses:
         rows = np.lexsort((code, answers.order, code >> 1))
         code, order = code[rows], answers.order[rows]
     person, item = np.divmod(code >> 1, n_items)
-    return Responses(ranked[new], person, item, (code & 1).astype(np.uint8), order)
+    level = None if answers.level is None else least_of(answers.level, rank, int(new.sum()))
+    return Responses(ranked[new], person, item, (code & 1).astype(np.uint8), order, level)
+
+
+def least_of(values: Integers, group: Integers, n_groups: int) -> Integers:
+    """Find the smallest value of each group, shape (n_groups,)."""
+    least = np.full(n_groups, np.iinfo(np.int64).max)
+    np.minimum.at(least, group, values)
+    return least
 
 
 def _one_answer_an_item(
@@ -341,4 +358,5 @@ def responses_of_blob(blob: bytes) -> Responses:
         item=code >> 1,
         correct=(code & 1).astype(np.uint8),
         order=order,
+        level=to_numpy(table["level"].chunks[0]) if "level" in table.column_names else None,
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hushrank.privacy.epsilon_levels import level_of
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import (
@@ -23,6 +24,12 @@ from hushrank.transforms.common.encode import (
     sift,
     values_of_words,
 )
+from hushrank.transforms.common.epsilons import (
+    EpsilonSource,
+    EpsilonTable,
+    epsilons_of,
+    rules_of_epsilons,
+)
 from hushrank.transforms.common.schema import (
     WIDE_ITEM,
     ByRole,
@@ -32,7 +39,7 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
-from hushrank.transforms.responses.answer_sheets import Responses
+from hushrank.transforms.responses.answer_sheets import Responses, least_of
 from hushrank.transforms.responses.whole_sheets import NO_BOOKLET, SheetRules
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
@@ -61,6 +68,7 @@ class ResponseColumns(ByRole):
         order: when, or as which attempt, the answer was given; None: answers have no order.
         words: what texts of `correct` stand for instead of 1 and 0.
         booklet: which booklet its person had; None: no column says so.
+        epsilon: the epsilon of its person; None: no column says so.
     """
 
     user: str
@@ -69,6 +77,7 @@ class ResponseColumns(ByRole):
     order: str | None = None
     words: Words | None = None
     booklet: str | None = None
+    epsilon: str | None = None
 
     def item_names(self) -> list[str]:
         """The column whose values name items."""
@@ -77,7 +86,7 @@ class ResponseColumns(ByRole):
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
         required = [("user", self.user), ("item", self.item), ("correct", self.correct)]
-        more = (("order", self.order), ("booklet", self.booklet))
+        more = (("order", self.order), ("booklet", self.booklet), ("epsilon", self.epsilon))
         return [*required, *((role, name) for role, name in more if name is not None)]
 
 
@@ -88,7 +97,7 @@ class WideColumns(ByRole):
     Attributes:
         user: whose row it is.
         items: the catalogue's names, which are names of columns; empty cells were not answered.
-        order, words, booklet: as in `ResponseColumns`.
+        order, words, booklet, epsilon: as in `ResponseColumns`.
     """
 
     user: str
@@ -96,6 +105,7 @@ class WideColumns(ByRole):
     order: str | None = None
     words: Words | None = None
     booklet: str | None = None
+    epsilon: str | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -104,7 +114,7 @@ class WideColumns(ByRole):
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
         required = [("user", self.user), *((WIDE_ITEM, name) for name in self.items)]
-        more = (("order", self.order), ("booklet", self.booklet))
+        more = (("order", self.order), ("booklet", self.booklet), ("epsilon", self.epsilon))
         return [*required, *((role, name) for role, name in more if name is not None)]
 
 
@@ -114,6 +124,8 @@ def encode_responses(
     catalogue: Catalogue,
     keyed_hash: KeyedHash,
     sheets: SheetRules | None = None,
+    epsilons: EpsilonSource | None = None,
+    table: EpsilonTable | None = None,
 ) -> Sifted[Responses]:
     """Encode one batch.
 
@@ -125,9 +137,12 @@ def encode_responses(
         keyed_hash: makes the pseudonyms of people.
         sheets: rules of whole sheets. A blank of a long table then breaks no rule; answers are
             followed by marks for the booklet of a row and for an answer that cannot be read.
+        epsilons: where the epsilons of people come from, with their levels; None: people have none.
+        table: the content of `epsilons.table`.
     """
+    level, epsilon_rules = _levels(batch, columns, epsilons, table)
     if isinstance(columns, WideColumns):
-        return _encode_wide(batch, columns, keyed_hash, sheets)
+        return _encode_wide(batch, columns, keyed_hash, sheets, level, epsilon_rules)
     item = catalogue.codes(batch[columns.item]).astype(np.int64)
     answer = _marks(batch[columns.correct], columns.words)
     order, order_rules = _order(batch, columns.order)
@@ -140,10 +155,12 @@ def encode_responses(
         *order_rules,
     ]
     booklet, booklet_rules = _booklets(batch, columns.booklet, sheets)
-    valid, rejects = sift(batch, [*rules, *booklet_rules])
+    valid, rejects = sift(batch, [*rules, *booklet_rules, *epsilon_rules])
     rows = np.flatnonzero(valid & (answer != _NONE))
     owner, person = _people(batch[columns.user], rows, keyed_hash)
-    answers = Responses(owner, person, item[rows], answer[rows].astype(np.uint8), _at(order, rows))
+    own = None if level is None else least_of(level[rows], person, len(owner))
+    correct = answer[rows].astype(np.uint8)
+    answers = Responses(owner, person, item[rows], correct, _at(order, rows), own)
     if sheets is None:
         return Sifted(answers, rejects, valid)
     # A row on an item that is left out of the catalogue says nothing of the sheet.
@@ -161,6 +178,8 @@ def _encode_wide(
     columns: WideColumns,
     keyed_hash: KeyedHash,
     sheets: SheetRules | None,
+    level: Integers | None,
+    epsilon_rules: Rules,
 ) -> Sifted[Responses]:
     marks = np.column_stack([_marks(batch[name], columns.words) for name in columns.items])
     order, order_rules = _order(batch, columns.order)
@@ -175,7 +194,7 @@ def _encode_wide(
         fits = outside == 0
         named = fits.any(axis=1) if booklet is None else fits[np.arange(len(batch)), booklet]
         booklet_rules = (*booklet_rules, (NO_BOOKLET, ~named))
-    valid, rejects = sift(batch, [*rules, *booklet_rules])
+    valid, rejects = sift(batch, [*rules, *booklet_rules, *epsilon_rules])
     rows = np.flatnonzero(valid)
     owner, person_of_row = _people(batch[columns.user], rows, keyed_hash)
     marks = marks[rows]
@@ -186,12 +205,26 @@ def _encode_wide(
         item,
         marks[row, item].astype(np.uint8),
         _at(order, rows[row]),
+        None if level is None else least_of(level[rows], person_of_row, len(owner)),
     )
     if sheets is not None and booklet is not None:
         codes = sheets.marker(booklet[rows])
         named_as = _marks_of(batch[columns.user], rows, codes, order, keyed_hash)
         answers = Responses.concatenated([answers, named_as])
     return Sifted(answers, rejects, valid)
+
+
+def _levels(
+    batch: pa.RecordBatch,
+    columns: ResponseColumns | WideColumns,
+    epsilons: EpsilonSource | None,
+    table: EpsilonTable | None,
+) -> tuple[Integers | None, Rules]:
+    """The level of each row's epsilon, and the rules that it may break."""
+    if epsilons is None:
+        return None, ()
+    epsilon, broken = epsilons_of(batch, columns, epsilons, table)
+    return np.maximum(level_of(epsilon, epsilons.levels), 0), rules_of_epsilons(broken)
 
 
 def _booklets(

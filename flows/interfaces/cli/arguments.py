@@ -36,6 +36,14 @@ ThroughPrefect = Annotated[
         show_default="direct, unless Prefect's settings name a server",
     ),
 ]
+NightsThroughPrefect = Annotated[
+    bool,
+    typer.Option(
+        "--prefect/--direct",
+        help="Run each night as a Prefect flow, on the server in Prefect's settings or else on one"
+        " that is started for this command; or run without Prefect.",
+    ),
+]
 
 
 def epsilon_mix(levels: list[str]) -> dict[float, float]:

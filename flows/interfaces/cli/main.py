@@ -59,6 +59,7 @@ from hushrank.flows.interfaces.cli.plan_command import plan
 from hushrank.flows.interfaces.cli.privatize_command import privatize
 from hushrank.flows.interfaces.cli.reproduce_command import reproduce
 from hushrank.flows.interfaces.cli.schedule_commands import deploy, serve
+from hushrank.flows.interfaces.cli.score_command import score
 from hushrank.flows.interfaces.cli.simulate_command import simulate
 from hushrank.flows.interfaces.cli.survey_command import build, collect, demo, tokens
 from hushrank.flows.signals import stop_as_ctrl_c
@@ -306,6 +307,7 @@ COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the hel
     TOOLS: {
         "simulate": simulate,
         "privatize": privatize,
+        "score": score,
         "attack": attack,
         "audit": audit,
         "reproduce": reproduce,

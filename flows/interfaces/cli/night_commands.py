@@ -1,14 +1,15 @@
 """`hushrank backfill`, `catch-up` and `resume`: nights, and unpublished results of earlier runs.
 
-Each command runs in this process, as `hushrank run` does. The commands that Prefect starts are in
-`flows.interfaces.cli.schedule_commands`.
+Each command runs in this process, as `hushrank run` does: nights as Prefect flows, unless a person
+asks for `--direct`. `flows.interfaces.cli.schedule_commands` has the commands that keep a schedule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,12 @@ import typer
 from rich.text import Text
 
 from hushrank.flows.errors import ConfigError, check_address_space
-from hushrank.flows.interfaces.cli.arguments import Anyway, ConfigPath, ReleaseId, ThroughPrefect
+from hushrank.flows.interfaces.cli.arguments import (
+    Anyway,
+    ConfigPath,
+    NightsThroughPrefect,
+    ReleaseId,
+)
 from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import short_message
 
@@ -25,20 +31,17 @@ if TYPE_CHECKING:
     from hushrank.flows.nights.nights import NightResult
     from hushrank.flows.run.context import Job
     from hushrank.flows.run.reader_process import Reducer
-    from hushrank.flows.run.stages import Outcome
+    from hushrank.flows.run.stages import Outcome, Perform
 
-CONFIGURED_SERVER = "the server in its settings (--direct runs without Prefect)"
 UNUSED = {"ctypeslib", "f2py", "ma", "polynomial", "test", "testing", "typing"}  # parts of numpy
-OWN_SERVER = (
-    "starts a server for this run, which takes some seconds (--direct runs without Prefect)"
-)
+STARTING = "starts a server for this command, which takes some seconds (--direct needs none)"
 
 
 def backfill(
     config: ConfigPath,
     first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first night to rank.")],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last night to rank.")],
-    prefect: ThroughPrefect = None,
+    prefect: NightsThroughPrefect = True,
     anyway: Anyway = False,
 ) -> None:
     """Rank every night from one date to another, the oldest first; released nights cost nothing.
@@ -58,10 +61,12 @@ def backfill(
         show_nights(rank_nights(survey, nights, datetime.now(UTC), execute))
 
 
-def catch_up(config: ConfigPath, prefect: ThroughPrefect = None, anyway: Anyway = False) -> None:
+def catch_up(
+    config: ConfigPath, prefect: NightsThroughPrefect = True, anyway: Anyway = False
+) -> None:
     """Rank the nights that are due: the last one, and any earlier nights that were missed.
 
-    A schedule runs this command: cron, or a systemd timer, if there is no Prefect server.
+    Cron or a systemd timer can run this command, if Prefect does not keep the schedule.
     """
     from hushrank.flows.nights.nights import rank_due
     from hushrank.flows.run.job import read_survey
@@ -107,16 +112,12 @@ def execution(
     check_address_space()
     from hushrank.flows.run.reader_process import Reducer
 
-    with Reducer() as reducer:  # started first: it loads its libraries beside this process
+    # The child is started first: it loads its libraries beside this process.
+    with Reducer() as reducer, ExitStack() as at_end:
         _load_scipy()
-        run = _runner(console, prefect)
+        run = _runner(console, prefect, at_end)
 
-        def execute(job: Job) -> Outcome:
-            if job.night is not None:
-                console.print(Text(f"Night {job.night}", style="bold"))
-            return run(job, reducer)
-
-        yield execute
+        yield lambda job: run(job, reducer)
 
 
 def _load_scipy() -> None:
@@ -135,11 +136,17 @@ def _load_scipy() -> None:
         numpy.__all__, numpy.__dir__ = names, listed
 
 
-def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], Outcome]:
-    """The function that runs one job: directly, or as a Prefect flow."""
+def _runner(
+    console: Console, prefect: bool | None, at_end: ExitStack
+) -> Callable[[Job, Reducer], Outcome]:
+    """The function that runs one job: directly, or as a Prefect flow.
+
+    The server is asked for, or started, when the first job is to run: whatever is wrong with a
+    configuration is said before. One that is started ends with `at_end`.
+    """
     from hushrank.flows.assembly import run_job
     from hushrank.flows.display import StepDisplay
-    from hushrank.flows.nights.server import server_configured
+    from hushrank.flows.nights.server import server_configured, server_of_command
 
     told: set[str] = set()
 
@@ -148,13 +155,25 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
             console.print(Text(note, style="yellow"), soft_wrap=True)
             told.add(note)
 
-    has_server = prefect is not False and server_configured()
-    if not (has_server if prefect is None else prefect):
-        return lambda job, reducer: run_job(job, reducer, StepDisplay(console, job).perform, tell)
-    _show_step(console, "prefect", CONFIGURED_SERVER if has_server else OWN_SERVER)
-    from hushrank.flows.nights.flow import run_in_flow
+    def begin(job: Job) -> Perform:
+        if job.night is not None:
+            console.print(Text(f"Night {job.night}", style="bold"))
+        return StepDisplay(console, job).perform
 
-    return lambda job, reducer: run_in_flow(job, reducer, StepDisplay(console, job).perform, tell)
+    if not (server_configured() if prefect is None else prefect):
+        return lambda job, reducer: run_job(job, reducer, begin(job), tell)
+    pages: list[str] = []
+
+    def run(job: Job, reducer: Reducer) -> Outcome:
+        if not pages:
+            starting = partial(_show_step, console, "prefect", STARTING)
+            pages.append(at_end.enter_context(server_of_command(starting)))
+            _show_step(console, "prefect", f"shows each run at {pages[0]}/runs")
+        from hushrank.flows.nights.flow import run_in_flow
+
+        return run_in_flow(job, reducer, begin(job), tell)
+
+    return run
 
 
 def _show_step(console: Console, name: str, says: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +50,7 @@ def privatize_rankings(
     Raises:
         ConfigError: an option, the input or the name of the new file breaks a rule.
     """
+    from hushrank.privacy.epsilon_levels import epsilon_levels
     from hushrank.transforms.common.schema import InputError
     from hushrank.transforms.storage.files import FileFormat, list_files
 
@@ -58,6 +59,8 @@ def privatize_rankings(
     except InputError as error:
         raise ConfigError.from_input(error) from None
     preflib = source.format is FileFormat.PREFLIB
+    if epsilons.value is None:
+        epsilons = replace(epsilons, levels=epsilon_levels(epsilons.low, epsilons.high))
     columns = _columns(options, preflib=preflib, with_users=epsilons.table is not None)
     form = _form(options, epsilons, LIST_COLUMN if preflib else options.ranking)
     format_ = _format(out, lists=form.as_lists is not None)
@@ -110,12 +113,13 @@ def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None
             *others, last = allowed
             raise ConfigError(f"--{name} must be {', '.join(others)} or {last}, got {given!r}")
     mechanism = RankingMechanism(options.mechanism)
-    if mechanism is not RankingMechanism.MALLOWS and epsilons.value is None:
+    if mechanism is RankingMechanism.LAPLACE_RANKS and epsilons.value is None:
         raise ConfigError(f"--mechanism {mechanism} needs one --epsilon for all rankings.")
-    law = items = None
+    laws: tuple[RandomPairs, ...] = ()
+    items = None
     if mechanism is RankingMechanism.RANDOM_PAIRS:
         items = _catalogue(options)
-        law = _law(options, epsilons.value or 0.0, items)
+        laws = _laws(options, epsilons.levels or (epsilons.high,), items)
         as_lists = None
     elif options.pairs is not None or options.items is not None or options.hide != Hide.ORDER:
         raise ConfigError("--pairs, --hide and --items are for --mechanism random-pairs.")
@@ -123,7 +127,7 @@ def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None
         mechanism=mechanism,
         break_ties=options.ties == RankingTies.RANDOM,
         as_lists=as_lists,
-        pairs=law,
+        laws=laws,
         items=items,
     )
 
@@ -150,17 +154,18 @@ def _catalogue(options: RankingOptions) -> tuple[str, ...] | None:
         raise ConfigError(f"--items: {error}") from None
 
 
-def _law(options: RankingOptions, epsilon: float, items: tuple[str, ...] | None) -> RandomPairs:
+def _laws(
+    options: RankingOptions, levels: tuple[float, ...], items: tuple[str, ...] | None
+) -> tuple[RandomPairs, ...]:
     from hushrank.flows.config.rules import MOST_ITEMS_RANKED
-    from hushrank.privacy.random_pairs import MOST_PAIRS, Hide, best_pairs, law_of_epsilon, n_pairs
+    from hushrank.privacy.random_pairs import MOST_PAIRS, Hide, laws_of_levels, n_pairs
 
     hide = Hide(options.hide)
     among = MOST_ITEMS_RANKED if items is None else len(items)
-    pairs = best_pairs(epsilon, among, hide) if options.pairs is None else options.pairs
     most = min(MOST_PAIRS, n_pairs(among))
-    if not 1 <= pairs <= most:
-        raise ConfigError(f"--pairs must be 1 to {most}, got {pairs}")
-    return law_of_epsilon(epsilon, pairs, hide)
+    if options.pairs is not None and not 1 <= options.pairs <= most:
+        raise ConfigError(f"--pairs must be 1 to {most}, got {options.pairs}")
+    return laws_of_levels(levels, options.pairs, among, hide)
 
 
 def _format(out: Path, *, lists: bool) -> FileFormat:
@@ -206,8 +211,8 @@ def _told(
     from hushrank.transforms.common.randomisation import RankingMechanism
     from hushrank.transforms.rankings.ranking_columns import RankColumns
 
-    if form.pairs is not None and form.columns is not None:
-        return _told_of_pairs(out, form.pairs, form.columns)
+    if form.columns is not None:
+        return _told_of_pairs(out, form.laws, form.columns, chosen=epsilons.value is None)
     if form.as_lists is not None:
         roles, layout = [("ranking", form.as_lists)], "list"
     elif isinstance(columns, RankColumns):
@@ -215,7 +220,7 @@ def _told(
         layout = "long"
     if columns.contest is not None and layout == "long":
         roles.append(("contest", columns.contest))
-    own = f"epsilon: {epsilons.value:g}"
+    own = f"epsilon: {epsilons.high:g}"
     if epsilons.value is None:
         roles.append(("epsilon", columns.epsilon or EPSILON))
         own = f"epsilon_range: [{epsilons.low:g}, {epsilons.high:g}]"
@@ -236,25 +241,39 @@ def _told(
     )
 
 
-def _told_of_pairs(out: Path, law: RandomPairs, columns: PairColumns) -> str:
+def _told_of_pairs(
+    out: Path, laws: tuple[RandomPairs, ...], columns: PairColumns, *, chosen: bool
+) -> str:
+    from hushrank.pipelines.privatize.rankings_file import EPSILON
     from hushrank.privacy.random_pairs import Hide
+
+    law, several = laws[-1], len({each.pairs for each in laws}) > 1
 
     items = law.hide is Hide.ITEMS
     roles = [("left", columns.left), ("right", columns.right), ("outcome", columns.outcome)]
     roles += [] if columns.length is None else [("length", columns.length)]
+    roles += [("epsilon", EPSILON)] if chosen else []
     named = ", ".join(f"{role}: {column}" for role, column in roles)
     other = "items and order" if items else "order of its items"
     shown = "" if items else "\nThe file does not hide which items a person ranked."
     hide = ", hide: items" if items else ""
     answers = "answer" if law.pairs == 1 else "answers"
+    number = f"at most {law.pairs}" if several else f"{law.pairs}"
+    pairs = "" if several else f" pairs: {law.pairs}{hide},"
+    pairs = hide.removeprefix(",") + "," * bool(hide) if several else pairs
+    own = f"epsilon: {law.epsilon:g}"
+    loss = f"epsilon = {law.epsilon:g}"
+    if chosen:
+        own = f"epsilon_range: [{laws[0].epsilon:g}, {law.epsilon:g}]"
+        loss = "the epsilon in its row: its own, rounded down to one of the levels of the range"
     return (
-        f"Wrote {out}: {law.pairs} private {answers} of each ranking, in random order and without"
+        f"Wrote {out}: {number} private {answers} of each ranking, in random order and without"
         f" names.\nAny other {other} would change the probability of no result by more than"
-        f" e^epsilon, epsilon = {law.epsilon:g}.{shown}\nPrivatising the same rankings again costs"
+        f" e^epsilon, {loss}.{shown}\nPrivatising the same rankings again costs"
         " their epsilon again: keep this file.\nIn the job that ranks it:"
         f"\n  input:   {{kind: rankings, layout: pairs, columns: {{{named}}}}}"
-        f"\n  privacy: {{unit: local, mechanism: random-pairs, pairs: {law.pairs}{hide},"
-        f" already_private: true, epsilon: {law.epsilon:g}}}"
+        f"\n  privacy: {{unit: local, mechanism: random-pairs,{pairs} already_private: true,"
+        f" {own}}}"
     )
 
 

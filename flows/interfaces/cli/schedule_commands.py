@@ -1,12 +1,13 @@
 """`hushrank serve` and `hushrank deploy`: nights on a Prefect server.
 
+The server is the one in Prefect's settings, or else one that is started for the command.
+
 The server schedules and shows runs; only the ledger decides what may be spent. So a server that is
 down, or has lost its database, costs only time: the ledger shows which nights were missed.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 
     from hushrank.flows.config.survey import SurveyConfig
 
-NO_SERVER = (
-    "Prefect: {problem}. Start a server with `prefect server start` and name it, for example export"
-    " PREFECT_API_URL=http://127.0.0.1:4200/api; or, without a server, let cron run hushrank"
-    " catch-up. Nothing was read or spent; nights that are missed are ranked later."
+STARTING = "Starting a Prefect server for this command, which takes some seconds."
+OWN_SERVER_ENDED = (
+    "Prefect: the server that this command started has ended. Start the command again; nights that"
+    " were missed are ranked then."
 )
-SETTINGS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+REGISTERED_HERE = (
+    "No server is configured, so it is in this machine's own database: `prefect server start` keeps"
+    " the schedule and shows the runs."
+)
 WAIT_SECONDS = 10.0  # wait before asking a silent server again
 
 CronText = Annotated[
@@ -46,26 +50,45 @@ def serve(config: ConfigPath, cron: CronText = None, anyway: Anyway = False) -> 
     """
     survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
-    _check_server()
+    from hushrank.flows.nights.server import server_configured, server_of_command
+
+    console = Console()
+    own = not server_configured()
+    with server_of_command(lambda: console.print(STARTING)) as page:
+        console.print(Text(f"Prefect shows the runs at {page}/runs."), soft_wrap=True)
+        _keep_serving(
+            console, survey.name, schedule, _parameters(str(config.resolve()), anyway), own
+        )
+
+
+def _keep_serving(
+    console: Console, name: str, schedule: Schedule, parameters: dict[str, Any], own: bool
+) -> None:
+    """Serve the flow of nights; wait for a server that somebody else starts again.
+
+    Raises:
+        HushrankError: serving failed, or the command's own server ended.
+    """
     from prefect.types.entrypoint import EntrypointType
 
     from hushrank.flows.nights.scheduled import nights
 
-    console = Console()
     while True:
         try:
             nights.serve(
-                name=survey.name,
+                name=name,
                 schedule=schedule,
-                parameters=_parameters(str(config.resolve()), anyway),
+                parameters=parameters,
                 tags=["hushrank"],
                 limit=1,  # without the server's limit: see `_one_at_a_time`
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
         # Prefect's client raises errors of many types when its server is gone
         except Exception as error:
-            if _problem_with_server() is None:
+            if _server_answers():
                 raise HushrankError(f"Prefect: {error}") from error
+            if own:
+                raise HushrankError(OWN_SERVER_ENDED) from None
             console.print(
                 Text("The Prefect server does not answer. Waiting for it.", style="yellow")
             )
@@ -92,7 +115,28 @@ def deploy(
     """Register the schedule with a Prefect server, so that workers of a pool run it."""
     survey = _scheduled_survey(config, anyway)
     schedule = _schedule(config, survey, cron)
-    _check_server()
+    from hushrank.flows.nights.server import server_configured, server_of_command
+
+    console = Console()
+    own = not server_configured()
+    with server_of_command(lambda: console.print(STARTING)) as page:
+        _register(survey, schedule, pool, image, _parameters(path or str(config.resolve()), anyway))
+    console.print(
+        Text(f"Deployed nights/{survey.name}: workers of pool {pool} run it."), soft_wrap=True
+    )
+    console.print(
+        Text(REGISTERED_HERE if own else f"Prefect shows it at {page}/deployments."), soft_wrap=True
+    )
+
+
+def _register(
+    survey: SurveyConfig,
+    schedule: Schedule,
+    pool: str,
+    image: str | None,
+    parameters: dict[str, Any],
+) -> None:
+    """Register the schedule of nights with the server that the settings name."""
     _check_pool(pool, image)
     from prefect.deployments.runner import RunnerDeployment
     from prefect.types.entrypoint import EntrypointType
@@ -103,28 +147,23 @@ def deploy(
         nights,
         name=survey.name,
         schedule=schedule,
-        parameters=_parameters(path or str(config.resolve()), anyway),
+        parameters=parameters,
         tags=["hushrank"],
         concurrency_limit=_one_at_a_time(),
         work_pool_name=pool,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     deployment.apply(work_pool_name=pool, image=image)
-    Console().print(
-        Text(f"Deployed {nights.name}/{survey.name}: workers of pool {pool} run it."),
-        soft_wrap=True,
-    )
 
 
 def _scheduled_survey(config: Path, anyway: bool) -> SurveyConfig:
+    from hushrank.flows.nights.server import set_defaults
     from hushrank.flows.run.job import check_places, read_survey
 
     survey = read_survey(config, anyway=anyway)
     _ = survey.mechanism  # refuse a mechanism that does not suit the method
     check_places(survey.config)
-    for name, value in SETTINGS.items():
-        # must be set before Prefect is imported, which reads them
-        os.environ.setdefault(name, value)
+    set_defaults()  # before Prefect is loaded, which reads them
     return survey.config
 
 
@@ -163,25 +202,18 @@ def _one_at_a_time() -> ConcurrencyLimitConfig:
     return ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
 
 
-def _problem_with_server() -> str | None:
-    from prefect.client.orchestration import get_client
-    from prefect.settings import PREFECT_API_URL
+def _server_answers() -> bool:
+    from hushrank.flows.nights.server import check_server
 
-    url = PREFECT_API_URL.value()
-    if url is None:
-        return "no server is configured"
-    with get_client(sync_client=True) as client:
-        return None if client.api_healthcheck() is None else f"the server at {url} does not answer"
-
-
-def _check_server() -> None:
-    problem = _problem_with_server()
-    if problem is not None:
-        raise HushrankError(NO_SERVER.format(problem=problem))
+    try:
+        check_server()
+    except HushrankError:
+        return False
+    return True
 
 
 def _wait_for_server() -> None:
-    while _problem_with_server() is not None:
+    while not _server_answers():
         time.sleep(WAIT_SECONDS)
 
 

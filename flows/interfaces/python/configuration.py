@@ -304,8 +304,10 @@ def asked_of(
     if open_questions:
         raise ConfigError("\n".join(open_questions))
     survey = Survey(LABEL, config, counted=counted, anyway=anyway)
-    if looks and _is_known_without_look(survey):
-        survey.settle(_without_look(config))
+    for earlier in _of_earlier_versions(config, looks=looks, usual="method" not in asked):
+        if _is_known_as(survey, earlier):
+            survey.settle(earlier)
+            break
     if not known and config.privacy.private:
         survey.settle(_with_total_of(survey.config, survey.calibrated.spend))
     return survey
@@ -393,11 +395,29 @@ def add_look(content: dict[str, Any]) -> bool:
     return True
 
 
-def _is_known_without_look(survey: Survey) -> bool:
-    """Whether the ledger knows this job from an earlier version that had no pilot query."""
+def _of_earlier_versions(
+    config: SurveyConfig, *, looks: bool, usual: bool
+) -> Iterator[SurveyConfig]:
+    """Yield what the same keywords meant in earlier versions, which a ledger may know the job as.
+
+    Args:
+        config: what they mean now.
+        looks: whether its pilot query was added; there was none.
+        usual: whether its method was added; that of test answers was `spectral`.
+    """
+    jobs = [config]
+    if usual and config.input.kind == "responses" and config.method == "auto":
+        jobs.append(config.model_copy(update={"method": "spectral"}))
+    yield from jobs[1:]
+    if looks:
+        yield from map(_without_look, jobs)
+
+
+def _is_known_as(survey: Survey, earlier: SurveyConfig) -> bool:
+    """Whether the ledger knows this job only as that of an earlier version."""
     known = {each.config_hash for each in survey.ledger.known().account.attempts}
     return known.isdisjoint(survey.config.job_hashes()) and not known.isdisjoint(
-        _without_look(survey.config).job_hashes()
+        earlier.job_hashes()
     )
 
 

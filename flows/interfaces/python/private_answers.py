@@ -23,7 +23,7 @@ from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from hushrank.flows.reading import read_apart
 from hushrank.pipelines.privatize.apart import write_private_answers, write_private_rankings
-from hushrank.privacy.random_pairs import Hide, best_pairs, law_of_epsilon
+from hushrank.privacy.random_pairs import RandomPairs, laws_of_levels
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
@@ -145,13 +145,12 @@ def _privatize_rankings(
 
     if mechanism not in list(RankingMechanism):
         raise ConfigError(f"mechanism: must be {', '.join(RankingMechanism)}, got {mechanism!r}")
-    chosen, law = RankingMechanism(mechanism), None
+    chosen = RankingMechanism(mechanism)
+    laws: tuple[RandomPairs, ...] = ()
     as_lists = columns.ranking if isinstance(columns, ListColumns) else None
     if chosen is RankingMechanism.RANDOM_PAIRS:
-        epsilon = source.value or 0.0
-        pairs = best_pairs(epsilon, MOST_ITEMS_RANKED, Hide.ORDER)
-        law, as_lists = law_of_epsilon(epsilon, pairs, Hide.ORDER), None
-    form = PrivateForm(mechanism=chosen, break_ties=break_ties, as_lists=as_lists, pairs=law)
+        laws, as_lists = laws_of_levels((source.high,), None, MOST_ITEMS_RANKED), None
+    form = PrivateForm(mechanism=chosen, break_ties=break_ties, as_lists=as_lists, laws=laws)
     read_apart(write_private_rankings, file, made, FileFormat.PARQUET, columns, source, form)
 
 

@@ -35,7 +35,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.config.method import MethodFacts, Problems
 from hushrank.flows.config.row_rules import (
     problems_of_asked,
     problems_of_ties,
@@ -54,11 +53,6 @@ NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may 
 PAIRS = NoisyPairs()
 CANDIDATES = (PAIRS, NoisyCounts(), WinLoss(), MLE)
 DOUBTED = " (and chance in how often an item was shown, which it does not see)"
-UNKNOWN_MEETINGS = (
-    "any leaves open which items met, and intervals need to know it: list the pairs that were asked"
-    " in input.pairs, or say in model.exposures how often items or pairs are compared, or write"
-    " design: random if chance decided who met whom"
-)
 BECAUSE = {
     Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
     Design.RANDOM: "chance decided which items met (input.design: random)",
@@ -109,7 +103,6 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
         *problems_of_weights(config, facts),
         *problems_of_ties(config, facts, known),
         *problems_of_asked(config, facts, known),
-        *_problems_of_chance(config, facts),
     )
     problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
@@ -120,13 +113,6 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
     counted = method.facts.design is Design.BALANCED
     return Candidate(method, mechanism, variance, _chance_in_totals(config) if counted else 0.0)
-
-
-def _problems_of_chance(config: SurveyConfig, facts: MethodFacts) -> Problems:
-    """Intervals that take partners to have met by chance, where nobody says that they did."""
-    unknown = config.comparisons.design is Design.ANY and config.model.exposures is None
-    if unknown and facts.name == MLE.facts.name:
-        yield "input.design", UNKNOWN_MEETINGS
 
 
 def _best(found: list[Candidate]) -> Candidate:

@@ -35,6 +35,7 @@ from hushrank.estimation.comparisons.planning import predicted_error, weight_und
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
@@ -57,6 +58,7 @@ from hushrank.flows.methods.counts.weighted_counts import (
     weighted_mechanism,
 )
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Restated
+from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
     Figure,
@@ -91,7 +93,6 @@ NOT_CONVEX = (
     "The fit ended where the likelihood is no maximum: with this much noise and this link several"
     " sets of scores fit almost equally well. Link logistic has one only."
 )
-
 
 OF_PAIRS = Restated(
     proof="privacy.sensitivity.pair_counts_sensitivity",
@@ -336,7 +337,14 @@ class NoisyPairs(GroupedMethod):
         entries = counts.n_items * (counts.n_items - 1)
         ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
         asked = mechanism.asked_matrix
-        ranked = rank_noisy_pairs(replace(counts, row_weight=ranked_by), cells.law, link, asked)
+        design = config.comparisons.design
+        ranked = rank_noisy_pairs(
+            replace(counts, row_weight=ranked_by),
+            cells.law,
+            link,
+            asked,
+            chance=design is not Design.ANY,
+        )
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
             "link": link.name,
@@ -367,7 +375,11 @@ class NoisyPairs(GroupedMethod):
         counts = PairCounts(without_diagonal(cells.counts), mechanism.row_weight, False)
         by_chance = bool(whole.privacy.parameters["design_of_chance_fits"])
         evidence = evidence_of_pairs(
-            counts, cells.law, link_named(config.model.link), by_chance=by_chance
+            counts,
+            cells.law,
+            link_named(config.model.link),
+            by_chance=by_chance,
+            clear=config.comparisons.design is Design.ANY,
         )
         return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
 
@@ -438,7 +450,9 @@ def _warnings(ranked: RankedPairs, informative: bool, private: bool) -> Iterator
             f"Answers on a pair agree more than scores explain, as where one opinion was asked"
             f" several times: about {ranked.as_one} answers count as one in scores and intervals."
         )
-    if not informative:
+    if ranked.hidden:
+        yield UNKNOWN_PAIRS
+    elif not informative:
         yield _nothing_learned(private)
     if ranked.n_left_out > 0 and informative:
         why = (

@@ -15,11 +15,13 @@ from hushrank.estimation.ties.tie_counts import (
     calibrate_tie_counts,
     release_tie_counts,
 )
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.methods.counts.groups import groups_of
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, Restated
+from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
     Figure,
@@ -110,7 +112,8 @@ def draw(exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
 def conclude(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> Conclusion:
     """Fit scores and ties to the noisy counts."""
     counts, model = TieCounts(drawn[CELLS], confidential=False), config.comparisons.tie_model
-    ranked = rank_noisy_ties(counts, mechanism.law, model)
+    chance = config.comparisons.design is not Design.ANY
+    ranked = rank_noisy_ties(counts, mechanism.law, model, chance=chance)
     parameters: dict[str, Parameter] = {
         "link": "logistic",
         "tie_model": model.value,
@@ -141,7 +144,9 @@ def board(
 
 
 def _warnings(ranked: RankedTies, private: bool) -> Iterator[str]:
-    if not ranked.estimate.informative:
+    if ranked.hidden:
+        yield UNKNOWN_PAIRS
+    elif not ranked.estimate.informative:
         yield NOT_INFORMATIVE if private else NO_COMPARISONS
     elif ranked.n_left_out > 0:
         yield (

@@ -37,7 +37,11 @@ from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, Terms
 from hushrank.flows.methods.draws import Draw
 from hushrank.flows.methods.likelihood import order_effects
 from hushrank.flows.methods.likelihood.draws import draws_of_effects, draws_of_scores
-from hushrank.flows.methods.reductions import CountedMethod, warnings_of
+from hushrank.flows.methods.reductions import (
+    CountedMethod,
+    problems_of_unknown_meetings,
+    warnings_of,
+)
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, Made, ReleasedRecord
 from hushrank.flows.release.scale import SCALE_OF_LINK
@@ -331,6 +335,7 @@ def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
 
 
 def _problems(config: Sections) -> Problems:
+    yield from problems_of_unknown_meetings(config)
     if config.comparisons.covariates:
         yield from order_effects.problems(config)
     link = config.model.link

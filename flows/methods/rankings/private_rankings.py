@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate, mean_ranks, nothing_learned
 from hushrank.estimation.common.links import Floats
@@ -34,6 +32,7 @@ from hushrank.flows.methods.draws import (
     Insertions,
     IntegerSensitivity,
     NoisyRanks,
+    PairLevel,
     RandomPairAnswers,
     SyntheticRankings,
     at_most,
@@ -43,15 +42,17 @@ from hushrank.flows.methods.draws import (
     exact,
     laplace_laws,
 )
+from hushrank.flows.methods.rankings.released_rankings import ReleasedPairAnswers, ReleasedRankings
 from hushrank.flows.methods.rankings.undone_rankings import (
     Counts,
+    LevelCounts,
     impossible,
     nets_of,
     no_law,
     pairs_of,
     publishes_plain_orders,
+    told_of_levels,
 )
-from hushrank.flows.release.released import Figure, ReleasedRecord, among_items
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.rankings import (
     RankingGuarantee,
@@ -70,6 +71,7 @@ from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.randomisation import (
     LocalLaw,
+    RankingLevels,
     RankingMechanism,
     law_of_pairs,
     law_of_rankings,
@@ -90,110 +92,6 @@ NO_ORDER = (
     " of private rankings may be another one than that of the true rankings, unless people rank by"
     " one common order. model.common_order: true states that they do."
 )
-
-
-class ReleasedRankings(ReleasedRecord):
-    """Counts of private rankings, from which all the rest is computed.
-
-    Attributes:
-        items: in catalogue order; rows and columns are in this order.
-        rankings: entry k is how many rankings had k items, which no mechanism hides.
-        wins: entry b of row a counts the private rankings with a above b.
-        places: entry p of row a counts the private rankings with a at place p, 0 = best.
-        moments: entry b of row a sums, over private rankings, the product of the two items' nets:
-            items below less items above.
-        by_place: a row for each pair of places of each length of list (`ranking_counts`), with the
-            matrix of the pairs of items that stood there, row by row; null: not kept.
-    """
-
-    shows = (
-        Figure.SCORES,
-        Figure.ABOVE,
-    )
-    ballots = "private rankings"
-    kind: Literal["private-rankings"] = "private-rankings"
-    items: tuple[str, ...]
-    rankings: tuple[int, ...]
-    wins: tuple[tuple[int, ...], ...]
-    places: tuple[tuple[int, ...], ...]
-    moments: tuple[tuple[int, ...], ...]
-    by_place: tuple[tuple[int, ...], ...] | None
-
-    @classmethod
-    def of(cls, counts: RankingCounts, items: Sequence[str]) -> Self:
-        """The record of `counts`, which are private since each ranking was.
-
-        Raises:
-            ValueError: they are of another number of items.
-        """
-        if len(items) != counts.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
-        by_place = counts.by_place
-        return cls.model_construct(  # checked above: millions of entries are not checked again
-            items=tuple(items),
-            rankings=tuple(counts.lengths.tolist()),
-            wins=tuple(map(tuple, counts.wins.tolist())),
-            places=tuple(map(tuple, counts.places.tolist())),
-            moments=tuple(map(tuple, counts.moments.tolist())),
-            by_place=None
-            if by_place is None
-            else tuple(map(tuple, by_place.reshape(len(by_place), -1).tolist())),
-        )
-
-    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
-        """Private rankings with the row's item above the column's, of some items."""
-        return among_items(self.wins, self.items, items)
-
-
-class ReleasedPairAnswers(ReleasedRecord):
-    """Sums of private answers to random pairs of rankings, from which all the rest is computed.
-
-    An answer counts as often as its list has pairs for each answer of it (`pair_answer_counts`).
-
-    Attributes:
-        items: in catalogue order; rows and columns are in this order.
-        rankings: entry k is how many rankings had k items; where that is hidden, entry 0 is all.
-        wins: entry b of row a counts the private answers that put a above b.
-        asked: entry b of row a counts the private answers about a and b, whatever they say.
-        squares: the same of squared counts of an answer.
-        moments: entry b of row a sums, over rankings, the product of the two items' nets: answers
-            for the item less answers against it.
-    """
-
-    shows = (
-        Figure.SCORES,
-        Figure.ABOVE,
-    )
-    ballots = "private answers"
-    kind: Literal["private-pairs"] = "private-pairs"
-    items: tuple[str, ...]
-    rankings: tuple[int, ...]
-    wins: tuple[tuple[int, ...], ...]
-    asked: tuple[tuple[int, ...], ...]
-    squares: tuple[tuple[int, ...], ...]
-    moments: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, counts: PairAnswerCounts, items: Sequence[str]) -> Self:
-        """The record of `counts`, which are private since each answer was.
-
-        Raises:
-            ValueError: they are of another number of items.
-        """
-        if len(items) != counts.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
-        return cls.model_construct(  # checked above: millions of entries are not checked again
-            items=tuple(items),
-            rankings=tuple(counts.lengths.tolist()),
-            wins=tuple(map(tuple, counts.wins.tolist())),
-            asked=tuple(map(tuple, counts.asked.tolist())),
-            squares=tuple(map(tuple, counts.squares.tolist())),
-            moments=tuple(map(tuple, counts.moments.tolist())),
-        )
-
-    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
-        """Private answers with the row's item above the column's, of some items."""
-        return among_items(self.wins, self.items, items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +129,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
     facts: MethodFacts
     plan_order: int | None
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
-    rank: Callable[[Counts, RankingGuarantee, SurveyConfig], _Ranked]
+    rank: Callable[[LevelCounts], _Ranked]
     bias: str = "scores are too near 0, and how far the true ones may lie from them is not known"
     by_pairs: bool = False
     needs_items: bool = False
@@ -252,7 +150,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         reason = impossible(config, guarantee, by_pairs=self.by_pairs)
         if config.model.debiased is True and reason:
             raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
-        never = reason if self.by_pairs else no_law(config, guarantee, by_pairs=False)
+        never = reason if self.by_pairs else no_law(guarantee, by_pairs=False)
         if never and not publishes_plain_orders(config):
             raise ConfigError(
                 f"model.common_order: missing, since the mechanism cannot be undone: {never}. The"
@@ -263,7 +161,8 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         ends = (guarantee.low, guarantee.high)
         try:
             if guarantee.pairs is not None:
-                law = law_of_pairs(guarantee.pairs)
+                levels = guarantee.levels
+                law = law_of_pairs((guarantee.pairs,) if levels is None else levels.pairs)
             else:
                 law = law_of_rankings(guarantee.mechanism, *ends, guarantee.max_length)
         except ValueError as error:
@@ -284,6 +183,8 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         noise = "each ranking replaced by a synthetic one, before counting"
         if (law := guarantee.pairs) is not None:
             pairs = "one random pair" if law.pairs == 1 else f"{law.pairs} random pairs"
+            if guarantee.levels is not None and guarantee.levels.pairs[0].pairs < law.pairs:
+                pairs = f"at most {pairs}, by their own epsilon"
             noise = f"each ranking replaced by private answers to {pairs}, before counting"
         if guarantee.already_private:
             noise = "none is added: the rankings were privatised where they were given"
@@ -327,6 +228,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
             law=None if guarantee.already_private else mechanism.law,
             pairs=guarantee.pairs,
+            levels=guarantee.levels,
         )
 
     def draw(self, exact: Arrays, mechanism: SyntheticMechanism, bits: RandomBits) -> Arrays:
@@ -337,16 +239,17 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         self, drawn: Arrays, mechanism: SyntheticMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the counts."""
-        answered = mechanism.guarantee.pairs is not None
-        counts = PairAnswerCounts(**drawn) if answered else RankingCounts(**drawn)
-        ranked = self.rank(counts, mechanism.guarantee, config)
+        counts = _counts_of(drawn, mechanism.guarantee)
+        found = LevelCounts(counts, mechanism.guarantee, config)
+        ranked = self.rank(found)
+        told, of_levels = told_of_levels(found, by_pairs=self.by_pairs, undone=ranked.debiased)
         no_order = bool(ranked.reason) and not publishes_plain_orders(config)
         if no_order:
             ranked = replace(
                 ranked, estimate=nothing_learned(np.zeros(len(config.items.catalogue())))
             )
-        parameters = {"debiased": ranked.debiased, **ranked.parameters}
-        warnings = (*self._doubt(ranked), *ranked.warnings)
+        parameters = {"debiased": ranked.debiased, **told, **ranked.parameters}
+        warnings = (*self._doubt(ranked), *of_levels, *ranked.warnings)
         if no_order:
             warnings = (NO_ORDER.format(ranked.reason),)
         elif not ranked.estimate.informative:
@@ -355,9 +258,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         return Conclusion(
             estimate=ranked.estimate,
             privacy=ranking_record(mechanism, parameters),
-            released=ReleasedPairAnswers.of(counts, names)
-            if isinstance(counts, PairAnswerCounts)
-            else ReleasedRankings.of(counts, names),
+            released=_record(counts, names, mechanism.guarantee.levels),
             scale=ranked.scale,
             warnings=warnings,
         )
@@ -409,6 +310,25 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         return (_certified(mechanism),)
 
 
+def _counts_of(drawn: Arrays, guarantee: RankingGuarantee) -> tuple[Counts, ...]:
+    """Counts of each level of epsilon, from arrays that have the levels along their first axis."""
+    kind = RankingCounts if guarantee.pairs is None else PairAnswerCounts
+    if guarantee.levels is None:
+        return (kind(**drawn),)
+    places = range(len(guarantee.levels.levels))
+    return tuple(kind(**{name: array[place] for name, array in drawn.items()}) for place in places)
+
+
+def _record(
+    counts: Sequence[Counts], names: Sequence[str], levels: RankingLevels | None
+) -> ReleasedRankings | ReleasedPairAnswers:
+    answers = [each for each in counts if isinstance(each, PairAnswerCounts)]
+    if answers:
+        return ReleasedPairAnswers.of(answers, names, levels)
+    rankings = [each for each in counts if isinstance(each, RankingCounts)]
+    return ReleasedRankings.of(rankings, names, levels)
+
+
 def consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
     """Places above the middle of the true order."""
     return np.asarray((survey.n_items + 1) / 2 - mean_ranks(truth))
@@ -424,8 +344,8 @@ def log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
     return truth
 
 
-def _kemeny(counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
-    evidence, reason = pairs_of(counts, guarantee, config)
+def _kemeny(drawn: LevelCounts) -> _Ranked:
+    evidence, reason = pairs_of(drawn)
     estimate, consensus = kemeny_estimate(evidence)
     parameters: dict[str, Parameter] = {
         "disagreements": consensus.disagreements,
@@ -457,19 +377,19 @@ def not_proven(consensus: Consensus) -> tuple[str, ...]:
     )
 
 
-def _borda(counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
-    evidence, reason = nets_of(counts, guarantee, config, fitted=False)
-    found = borda_estimate(evidence, drawn=config.model.debiased == "auto")
+def _borda(drawn: LevelCounts) -> _Ranked:
+    evidence, reason = nets_of(drawn, fitted=False)
+    found = borda_estimate(evidence, drawn=drawn.config.model.debiased == "auto")
     parameters: dict[str, Parameter] = {} if reason else {"drawn_to_zero_by": found.factor}
     warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
     return _Ranked(found.estimate, Scale.ABOVE_MIDDLE, not reason, reason, parameters, warnings)
 
 
-def _bradley_terry(counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
-    evidence, reason = nets_of(counts, guarantee, config, fitted=True)
-    found = bradley_terry_estimate(evidence, config.model.ridge)
-    drawn = not reason and found.factor < HARDLY_DRAWN
-    warnings = _drawn(f"fitted with a ridge of {found.ridge:.3g}") if drawn else ()
+def _bradley_terry(drawn: LevelCounts) -> _Ranked:
+    evidence, reason = nets_of(drawn, fitted=True)
+    found = bradley_terry_estimate(evidence, drawn.config.model.ridge)
+    to_zero = not reason and found.factor < HARDLY_DRAWN
+    warnings = _drawn(f"fitted with a ridge of {found.ridge:.3g}") if to_zero else ()
     parameters: dict[str, Parameter] = {"ridge": found.ridge}
     return _Ranked(found.estimate, Scale.LOG_ODDS, not reason, reason, parameters, warnings)
 
@@ -487,12 +407,22 @@ def _certified(mechanism: SyntheticMechanism) -> Draw:
             pairs=law.pairs,
             epsilon=at_most(law.epsilon),
             threshold=law.threshold,
+            levels=_levels(mechanism.guarantee.levels),
             most_rankings=mechanism.guarantee.max_rankings,
             cost=cost_of(mechanism.spend),
         )
     if mechanism.guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
         return _noisy_ranks(mechanism)
     return _synthetic(mechanism)
+
+
+def _levels(levels: RankingLevels | None) -> tuple[PairLevel, ...] | None:
+    if levels is None:
+        return None
+    return tuple(
+        PairLevel(epsilon=at_most(law.epsilon), pairs=law.pairs, threshold=law.threshold)
+        for law in levels.pairs
+    )
 
 
 def _noisy_ranks(mechanism: SyntheticMechanism) -> NoisyRanks:
@@ -552,7 +482,7 @@ _BORDA = MethodFacts(
     summary="places above the middle, on average of private rankings",
     kind="rankings",
     units=(Unit.LOCAL,),
-    reads=("model.debiased", "model.common_order"),
+    reads=("model.debiased", "model.common_order", "model.weights"),
 )
 _KEMENY = replace(
     _BORDA, name="kemeny", summary="the order that contradicts private rankings least"
@@ -562,7 +492,7 @@ _BRADLEY_TERRY = replace(
     name="bradley-terry",
     logistic=True,
     summary="scores by maximum likelihood, from private rankings",
-    reads=("model.debiased", "model.common_order", "model.ridge"),
+    reads=("model.debiased", "model.common_order", "model.weights", "model.ridge"),
 )
 KEMENY = PrivateRankings(
     facts=_KEMENY,

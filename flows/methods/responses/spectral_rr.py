@@ -7,7 +7,8 @@ is private already and waits in the confidential area until the ledger has recor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, es
 from hushrank.flows.config.method import MethodFacts, Problems, Sections, SpectralConfig
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.rules import ONE_EPSILON
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
@@ -32,7 +34,7 @@ from hushrank.flows.methods.responses.spectral import GraphChoice, graph_choice
 from hushrank.flows.release.released import Figure, ReleasedRecord
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.local import SHUFFLE_DELTA, WARNER
-from hushrank.flows.statement.record import Parameter, PrivacyRecord
+from hushrank.flows.statement.record import Parameter, PrivacyRecord, Record
 from hushrank.flows.statement.sentences import (
     REACH,
     large_loss,
@@ -46,6 +48,7 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import (
+    PersonalResponse,
     SplitResponse,
     attenuation,
     epsilon_of_answer,
@@ -58,6 +61,17 @@ from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
+OWN_EPSILON = {
+    False: (
+        "The epsilon of each person came with their answers, and was rounded down to one of the"
+        " public levels before anything was drawn; it is the largest that is stated, or less."
+    ),
+    True: (
+        "The epsilon of each person came with their answers, and is one of the public levels;"
+        " answers with another one do not count. It is the largest that is stated, or less."
+    ),
+}
+CHOICE_SHOWS = "Which epsilon a person chose: how many chose each is published."
 PARTS = 16  # of the people of a simulated test
 MOST_ITEMS = 500  # a matrix for each part of the people is kept
 NOT_INFORMATIVE = (
@@ -84,8 +98,27 @@ def _problems_of_sections(config: Sections) -> Problems:
         return
     if privacy.budget is not Budget.PER_USER and not privacy.already_private:
         yield "privacy.budget", "must be per_user with method: spectral-rr, which splits epsilon"
-    if privacy.epsilon_table or privacy.epsilon_range:
-        yield "privacy", "method: spectral-rr takes one epsilon for all"
+    column = rows.columns.epsilon if isinstance(rows, ResponsesConfig) else None
+    if sum(each is not None for each in (privacy.epsilon, privacy.epsilon_table, column)) != 1:
+        yield "privacy", ONE_EPSILON.format("answers")
+    if privacy.epsilon is None and config.spectral is not None and not config.spectral.debiased:
+        yield (
+            "spectral.debiased",
+            "false is the paper's baseline, with one epsilon for all; write true, or give"
+            " privacy.epsilon",
+        )
+
+
+class PeopleOfLevel(Record):
+    """How many people have one level of epsilon.
+
+    Attributes:
+        epsilon: the level, of a person; split over their answers.
+        people: entry k counts the people with k answers.
+    """
+
+    epsilon: float
+    people: tuple[int, ...]
 
 
 class ReleasedRandomized(ReleasedRecord):
@@ -93,9 +126,11 @@ class ReleasedRandomized(ReleasedRecord):
 
     Attributes:
         items: in catalogue order; rows and columns are in this order.
-        epsilon: of a person, split over their answers.
+        epsilon: of a person, split over their answers; where people have their own, the largest.
         people: entry k counts the people with k answers, which randomised response does not hide.
         sums: entry j of row i estimates who was right on i and wrong on j, in units of 2^-30.
+        by_epsilon: people of each level of epsilon that somebody chose; null: all have one. In the
+            sums people then have the weight 0.2 / (v^2 + v + 0.2), v the variance of an answer.
     """
 
     shows = (Figure.ITEM_MAP,)
@@ -104,6 +139,7 @@ class ReleasedRandomized(ReleasedRecord):
     epsilon: float
     people: tuple[int, ...]
     sums: tuple[tuple[int, ...], ...]
+    by_epsilon: tuple[PeopleOfLevel, ...] | None = None
 
     @classmethod
     def of(cls, measurements: RandomizedMeasurements, items: Sequence[str]) -> Self:
@@ -114,11 +150,20 @@ class ReleasedRandomized(ReleasedRecord):
         """
         if len(items) != measurements.n_items:
             raise ValueError(f"got {len(items)} items, but sums of {measurements.n_items}")
+        response, levels = measurements.response, None
+        people = np.atleast_2d(measurements.people)
+        if isinstance(response, PersonalResponse):
+            levels = tuple(
+                PeopleOfLevel(epsilon=level.epsilon, people=tuple(own.tolist()))
+                for level, own in zip(response.levels, people, strict=True)
+                if own.any()
+            )
         return cls(
             items=tuple(items),
-            epsilon=measurements.response.epsilon,
-            people=tuple(measurements.people.tolist()),
+            epsilon=response.epsilon,
+            people=tuple(people.sum(axis=0).tolist()),
             sums=tuple(map(tuple, measurements.sums.tolist())),
+            by_epsilon=levels,
         )
 
 
@@ -127,9 +172,11 @@ class ResponseMechanism:
     """Randomised response on all answers of a person together.
 
     Attributes:
-        response: the probabilities of a flip, which the workers draw by.
+        response: the probabilities of a flip, which the workers draw by; where people have their
+            own epsilon, those of the largest.
         debiased: whether the sums undo the flips.
         already_private: whether answers were flipped at the source.
+        personal: the probabilities of each level of epsilon; None: all people have one.
         graph: the public graph on which the difficulties are estimated.
         spend: what drawing by it costs.
     """
@@ -139,6 +186,12 @@ class ResponseMechanism:
     graph: GraphChoice
     spend: Spend
     already_private: bool = False
+    personal: PersonalResponse | None = None
+
+    @property
+    def drawn_by(self) -> SplitResponse | PersonalResponse:
+        """The probabilities of all people."""
+        return self.response if self.personal is None else self.personal
 
 
 class SpectralRandomized(PlannedMethod[ResponseMechanism]):
@@ -161,13 +214,14 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
         problems = list(_problems(config))
         if problems:
             raise ConfigError("\n".join(problems))
-        epsilon = _epsilon(config)
+        levels = tuple(split_response(each, _answers(config)) for each in config.privacy.levels())
         return ResponseMechanism(
-            response=split_response(epsilon, _answers(config)),
+            response=levels[-1],
             debiased=_settings(config).debiased,
             graph=graph_choice(config),  # refuses a graph that does not connect all items
-            spend=Spend(epsilon=epsilon),
+            spend=Spend(epsilon=levels[-1].epsilon),
             already_private=config.privacy.already_private,
+            personal=PersonalResponse(levels) if config.privacy.epsilon is None else None,
         )
 
     def terms(self, mechanism: ResponseMechanism) -> Terms:
@@ -176,7 +230,9 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
         noise = f"each answer flipped at random, before {pairs}"
         if mechanism.already_private:
             noise = f"none is added: answers were privatised where they were given; {pairs}"
-        noise += f" (protects all answers of one person at epsilon {mechanism.response.epsilon:g})"
+        at_most = "" if mechanism.personal is None else ", or less"
+        epsilon = f"{mechanism.response.epsilon:g}{at_most}"
+        noise += f" (protects all answers of one person at epsilon {epsilon})"
         return Terms(spend=mechanism.spend, noise=noise)
 
     def reduction(
@@ -188,11 +244,16 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
         folder: str,
     ) -> ReduceResponses:
         """Randomise answers and sum what they say of each pair."""
-        local = LocalAnswers(
-            mechanism.response, mechanism.debiased, already_private=mechanism.already_private
+        already = mechanism.already_private
+        local = LocalAnswers(mechanism.drawn_by, mechanism.debiased, already_private=already)
+        most, epsilons = mechanism.response.max_answers, None
+        if mechanism.personal is not None:
+            levels = tuple(each.epsilon for each in mechanism.personal.levels)
+            source = config.privacy.local_epsilons()
+            epsilons = replace(source, levels=levels, drawn_before=already)
+        return reduce_test(
+            config, files, key, folder, max_answers=most, local=local, epsilons=epsilons
         )
-        most = mechanism.response.max_answers
-        return reduce_test(config, files, key, folder, max_answers=most, local=local)
 
     def draw(self, exact: Arrays, mechanism: ResponseMechanism, bits: RandomBits) -> Arrays:
         """Let out what is private already: see the module's text."""
@@ -204,12 +265,14 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
         """Difficulties from the sums."""
         debiased = mechanism.debiased
         parts = [
-            RandomizedMeasurements(sums, people, mechanism.response, debiased)
+            RandomizedMeasurements(sums, people, mechanism.drawn_by, debiased)
             for sums, people in zip(drawn["sums"], drawn["people"], strict=True)
         ]
         merged = merge_measurements(parts)
         found = estimate_randomized(parts, mechanism.graph.stored(drawn))
-        shuffled = _after_shuffling(mechanism, merged, config.ledger.delta)
+        shuffled = {}
+        if mechanism.personal is None:
+            shuffled = _after_shuffling(mechanism, merged, config.ledger.delta)
         return Conclusion(
             estimate=found.estimate,
             privacy=_record(mechanism, shuffled),
@@ -247,11 +310,8 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
     def certified(self, mechanism: ResponseMechanism, drawn: Arrays) -> tuple[FlippedAnswers]:
         """Each answer of a person, before it is counted."""
         response = mechanism.response
-        most = min(response.max_answers, MOST_LISTED)
-        answers = np.arange(1, most + 1)
-        epsilons = epsilon_of_answer(np.full(most, response.epsilon), answers)
-        shares = [exact(each) for each in epsilons.tolist()]
-        listed = zip(shares, answers.tolist(), response.thresholds[1:], strict=False)
+        low = response if mechanism.personal is None else mechanism.personal.levels[0]
+        both = (low,) if low.epsilon == response.epsilon else (low, response)
         return (
             FlippedAnswers(
                 mechanism="randomised-response",
@@ -259,29 +319,33 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
                 derivation="hushrank.privacy.randomized_response.split_response",
                 budget="per_user",
                 at_source=mechanism.already_private,
-                thresholds=tuple(
-                    Threshold(epsilon=share, answers=answers, threshold=threshold)
-                    for share, answers, threshold in listed
-                ),
+                thresholds=tuple(chain.from_iterable(map(_thresholds, both))),
                 most_answers=response.max_answers,
                 cost=cost_of(mechanism.spend),
             ),
         )
 
 
+def _thresholds(response: SplitResponse) -> Iterator[Threshold]:
+    """Thresholds of somebody with 1, 2, ... answers, among which their epsilon is split."""
+    most = min(response.max_answers, MOST_LISTED)
+    answers = np.arange(1, most + 1)
+    shares = epsilon_of_answer(np.full(most, response.epsilon), answers).tolist()
+    for share, k, threshold in zip(shares, answers, response.thresholds[1:], strict=False):
+        yield Threshold(epsilon=exact(share), answers=int(k), threshold=threshold)
+
+
 def _problems(config: SurveyConfig) -> Iterator[str]:
     privacy, n_items = config.privacy, len(config.items.catalogue())
-    if privacy.epsilon is None:
-        yield "privacy.epsilon: missing; method: spectral-rr needs one number for all"
-        return
     if (privacy.max_contributions or 0) < 2:
         yield "privacy.max_contributions: must be at least 2 with method: spectral-rr"
         return
     if n_items > MOST_ITEMS:
         yield f"items: must be at most {MOST_ITEMS} for method: spectral-rr, got {n_items}"
-    share = np.array([privacy.epsilon / _answers(config)])
+    share = np.array([privacy.levels()[0] / _answers(config)])
     if attenuation(flip_thresholds(share))[0] == 0:
-        yield "privacy.epsilon: too small: split over a person's answers it says nothing; raise it"
+        key = "epsilon" if privacy.epsilon is not None else "epsilon_range"
+        yield f"privacy.{key}: too small: split over a person's answers it says nothing; raise it"
 
 
 def _settings(config: SurveyConfig) -> SpectralConfig:
@@ -312,6 +376,8 @@ def _record(mechanism: ResponseMechanism, shuffled: dict[str, Parameter]) -> Pri
         "pairs": mechanism.graph.n_edges,
     }
     facts |= shuffled
+    personal = mechanism.personal
+    facts |= {} if personal is None else _facts_of_levels(personal)
     return PrivacyRecord(
         unit=Unit.LOCAL,
         adjacency=Adjacency.REPLACE_ONE,
@@ -331,14 +397,25 @@ def _record(mechanism: ResponseMechanism, shuffled: dict[str, Parameter]) -> Pri
             " answers of its person, by secret bits; difficulties and intervals are computed from"
             " the sums of flipped answers alone.",
             f"At most {answers} answers of each person count, chosen at random.",
+            *((OWN_EPSILON[mechanism.already_private],) if personal is not None else ()),
         ),
         not_protected=(
             "Which items a person answered, and that they took part.",
+            *((CHOICE_SHOWS,) if personal is not None else ()),
             *never_protected(),
             *large_loss(epsilon),
         ),
         theorem=f"{WARNER}; {NZ}, Section 5 (its baseline).",
     )
+
+
+def _facts_of_levels(personal: PersonalResponse) -> dict[str, Parameter]:
+    low, high = personal.levels[0].epsilon, personal.epsilon
+    interval = number(low) if low == high else f"{number(low)} to {number(high)}"
+    return {
+        "epsilon_of_an_answer": f"{interval}, divided by the person's answers",
+        "levels_of_epsilon": ", ".join(number(each.epsilon) for each in personal.levels),
+    }
 
 
 def _after_shuffling(

@@ -27,7 +27,7 @@ from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
-TRUSTED = {"comparisons": "auto", "responses": "spectral"}
+TRUSTED = {"comparisons": "auto", "responses": "auto"}
 BY_PAIRS = "kemeny"  # replaces ranking methods that have no local form
 
 

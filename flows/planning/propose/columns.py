@@ -28,6 +28,9 @@ from hushrank.transforms.common.encode import OUTCOME_TEXTS
 MOST_OF_A_CODE = 20  # longest code, in characters
 
 _EVENT = re.compile("event")
+_OF_TIES = frozenset(
+    {"tie", "ties", "tied", "draw", "draws", "equal", "both", "neither", "undecided", "indifferent"}
+)
 _WON = frozenset({"win", "wins", "won", "better", "preferred", "chosen"})
 
 _OF_A_SET = (
@@ -58,7 +61,7 @@ class ColumnGuess:
         words: what the words of the result stand for; None: no words are needed.
         readings: what codes in column `outcome` may stand for; empty: codes that this room does not
             know; None: the column holds words, or numbers whose meaning is plain.
-        empty_winner: whether a row that was read has no winner.
+        empty_winner: why a row may have no winner; empty: nothing suggests that.
         numbered: the column of items whose values that were read are whole numbers; None: none is.
         otherwise: what else the person has to know of the result; None: nothing.
     """
@@ -72,7 +75,7 @@ class ColumnGuess:
     event: str | None = None
     words: ResultWords | None = None
     readings: tuple[Reading, ...] | None = None
-    empty_winner: bool = False
+    empty_winner: str = ""
     numbered: str | None = None
     otherwise: str | None = None
 
@@ -148,9 +151,20 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
         event=event,
         words=result.words,
         readings=result.readings,
-        empty_winner=result.empty_winner,
+        empty_winner=_why_no_winner(columns, taken, result),
         numbered=numbered_column(rows, sides or ()),
     )
+
+
+def _why_no_winner(columns: Sequence[str], taken: Sequence[str], result: _Result) -> str:
+    """Say why a row may name no winner: one that was read names none, or a column is of ties."""
+    if result.winner is None:
+        return ""
+    if result.empty_winner:
+        return "some of the rows that were read have an empty one"
+    of_ties = (name for name in columns if name not in taken and _OF_TIES & {*words_of(name)})
+    named = next(of_ties, None)
+    return "" if named is None else f"column {named} seems to say where nobody won"
 
 
 def _name_what_are_ids(won_and_lost: Sides | None, sides: Sides | None) -> bool:

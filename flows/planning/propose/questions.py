@@ -447,12 +447,13 @@ def _reading(words: Reading, left: str, right: str) -> Choice:
     )
 
 
-def empty_winner_question(column: str, ties: Sequence[str]) -> Question:
+def empty_winner_question(column: str, ties: Sequence[str], because: str) -> Question:
     """Ask what an empty cell in the column of the winner means.
 
     Args:
         column: of the winner.
         ties: words for a tie.
+        because: why a cell may be empty.
     """
     return Question(
         key="input.words",
@@ -462,7 +463,7 @@ def empty_winner_question(column: str, ties: Sequence[str]) -> Question:
             Choice("tie", "if it is a tie", f"{{tie: {flow((*ties, ''))}}}"),
             Choice("nothing", "if there was no answer", f"{{tie: {flow(ties)}}}"),
         ),
-        because="some of the rows that were read have an empty one",
+        because=because,
     )
 
 

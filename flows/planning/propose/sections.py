@@ -37,7 +37,7 @@ from hushrank.flows.planning.propose.responses import ResponseGuess
 from hushrank.flows.planning.propose.texts import flow, line, scalar
 
 # The proposed method for each kind of input.
-DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
+DEFAULT_METHODS = {"comparisons": "auto", "responses": "auto", "rankings": "borda"}
 
 LOOK = 0.02  # share of epsilon for the pilot query (`privacy.look`)
 
@@ -313,7 +313,7 @@ def _words_question(guess: ColumnGuess) -> Question | None:
     if guess.readings is not None and guess.outcome is not None and guess.sides is not None:
         return codes_of_result_question(guess.outcome, guess.sides, guess.readings)
     if guess.empty_winner and guess.winner is not None:
-        return empty_winner_question(guess.winner, TIES)
+        return empty_winner_question(guess.winner, TIES, guess.empty_winner)
     return None
 
 

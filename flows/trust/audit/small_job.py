@@ -51,6 +51,8 @@ def small_job(
     }
     if config.privacy.unit is Unit.LOCAL:
         content["privacy"] = _at_the_largest_epsilon(config, content["privacy"])
+        model: dict[str, Any] = dict(content.get("model") or {})
+        content["model"] = {key: each for key, each in model.items() if key != "weights"}
     if "groups" in content:
         content["groups"] |= {"column": GROUP, "values": content["groups"]["values"][:MOST_GROUPS]}
     if config.model.design() is not None:

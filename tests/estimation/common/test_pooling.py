@@ -201,10 +201,10 @@ def test_scores_without_ranks_are_those_with_them() -> None:
     )
 
 
-def assert_at_least(held, least: float) -> None:
+def assert_at_least(held, least: float, by_chance: float = FALSE_POSITIVE_RATE) -> None:
     """Not significantly below; items of one release are taken as so many trials."""
     values = np.ravel(held)
-    assert binom.cdf(round(values.sum()), len(values), least) > FALSE_POSITIVE_RATE, values.mean()
+    assert binom.cdf(round(values.sum()), len(values), least) > by_chance, values.mean()
 
 
 SAMPLED = [pytest.param(spread, marks=pytest.mark.soak) for spread in (0.0, 0.8)]
@@ -247,17 +247,17 @@ def test_the_best_and_the_worst_item_of_the_smallest_group_are_held() -> None:
 
     Over the grid, in the smallest group: 92 to 98 % of its best items, of its worst and of all.
     Intervals of a posterior from evidence at one value held 62 to 87 % of the best and worst; 80 %
-    of the 160 best or worst is too few.
+    of the 96 best or worst is too few. (92 % would give so few with a chance of 1e-4 in new draws.)
     """
     ends, held = [], []
     for setting in GRID:
-        seen = tried(WinLoss(), replicates=20, alone=False, **setting)
+        seen = tried(WinLoss(), replicates=12, alone=False, **setting)
         of_best, of_worst = np.array([each[-1] for each in seen.ends]).T
-        assert min(of_best.mean(), of_worst.mean()) >= 0.6, setting  # of 20: by chance 1e-6
+        assert np.mean([of_best, of_worst]) >= 0.6, setting  # of 24: by chance 1e-5
         ends.append([of_best, of_worst])
         held.append([each[-1] for each in seen.held])
     for each in np.concatenate(ends, axis=1):
-        assert_at_least(each, 0.92)
+        assert_at_least(each, 0.92, by_chance=1e-4)
         assert binom.sf(each.sum() - 1, each.size, 0.98) > FALSE_POSITIVE_RATE
     assert 0.92 < np.mean(held) < 0.98
 

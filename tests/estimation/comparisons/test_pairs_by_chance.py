@@ -43,7 +43,7 @@ calibrated = cache(calibrate_pair_counts)  # a law takes longer to find than a r
 def ranked(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
     calibration = calibrated(params, counts.n_items)
     noisy = release_pair_counts(counts, calibration, bits)
-    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True).estimate
 
 
 def naive(counts: PairCounts) -> Floats:
@@ -64,7 +64,7 @@ def errors(
         counts = arena.answers(truth, arena.design(truth, generator), generator)
         calibration = calibrate_pair_counts(params, arena.n_items)
         noisy = release_pair_counts(counts, calibration, seeded_bits(log))
-        found = rank_noisy_pairs(noisy, calibration.law, link)
+        found = rank_noisy_pairs(noisy, calibration.law, link, chance=True)
         by_chance.append(found.by_chance)
         ours.append(np.square(found.estimate.scores - truth).mean())
         theirs.append(np.square(naive(noisy) - truth).mean())
@@ -111,7 +111,7 @@ def test_unequal_pairs_are_left_to_chance_unless_they_go_together(epsilon, group
     counts = arena.answers(truth, arena.design(truth, generator), generator)
     calibration = calibrate_pair_counts(by_comparison(epsilon), arena.n_items)
     noisy = release_pair_counts(counts, calibration, seeded_bits(1))
-    found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC)
+    found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True)
     assert found.by_chance is not groups
     single = fit_noisy_pairs(noisy, calibration.law, LOGISTIC).fit.scores
     by_chance = fit_pairs_by_chance(noisy, calibration.law, LOGISTIC).scores
@@ -137,7 +137,7 @@ def test_real_battles_of_models_beat_the_naive_way_with_intervals_that_hold(
         won = generator.binomial(asked, chance)
         counts = PairCounts(won + (asked - won).T)
         noisy = release_pair_counts(counts, calibration, seeded_bits(log))
-        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True).estimate
         ours.append(np.square(found.scores - truth).mean())
         theirs.append(np.square(naive(noisy) - truth).mean())
         held.append(((found.low <= truth) & (truth <= found.high)).mean())
@@ -198,7 +198,7 @@ def test_where_few_pairs_meet_they_are_better_than_the_naive_way_and_intervals_h
         truth, counts = log(generator)
         calibration = calibrate_pair_counts(by_comparison(epsilon), counts.n_items)
         noisy = release_pair_counts(counts, calibration, seeded_bits(seed))
-        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC)
+        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True)
         assert not found.by_chance
         estimate = found.estimate
         ours.append(np.square(estimate.scores - truth).mean())
@@ -258,7 +258,7 @@ def test_nothing_but_noise_says_nothing() -> None:
     informative = 0
     for seed in range(40):
         noisy = release_pair_counts(zeros, calibration, seeded_bits(seed))
-        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True).estimate
         informative += found.informative
         assert found.informative or np.isinf(found.high).all()
     assert informative <= 9

@@ -21,6 +21,7 @@ from hushrank.estimation.rankings.pair_answer_counts import (
     weights_of,
 )
 from hushrank.estimation.rankings.pair_answer_evidence import (
+    AnswerSums,
     answered_nets,
     answered_pairs,
     fitted_nets,
@@ -127,14 +128,14 @@ def test_sums_over_true_rankings_are_met_on_average(hide: Hide, longest: int, d:
     law = law_of_epsilon(2.0, d, hide)
     exact = (wins - wins.T).sum(axis=1) / 2
     drawn = [counts_of(lists, m, law, seed) for seed in range(300)]
-    found = [answered_nets(counts, law).sums for counts in drawn]
+    found = [answered_nets(AnswerSums.of([(counts, law)])).sums for counts in drawn]
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     assert (np.abs(np.mean(found, axis=0) - exact) < 4.5 * error).all()
-    margins = [answered_pairs(counts, law).margins for counts in drawn]
+    margins = [answered_pairs(AnswerSums.of([(counts, law)])).margins for counts in drawn]
     error = np.std(margins, axis=0, ddof=1) / np.sqrt(300) + np.eye(m)
     assert (np.abs(np.mean(margins, axis=0) - (wins - wins.T)) < 4.5 * error).all()
     undivided = law_of_epsilon(4.0, d, hide)  # undone by another law: seen
-    wrong = [answered_nets(counts, undivided).sums for counts in drawn]
+    wrong = [answered_nets(AnswerSums.of([(counts, undivided)])).sums for counts in drawn]
     assert not (np.abs(np.mean(wrong, axis=0) - exact) < 4.5 * error[0, 1]).all()
 
 
@@ -158,9 +159,9 @@ def test_intervals_hold_the_truth(m, people, epsilon, d, spread, longest, hide) 
     held, ranked = [], []
     for seed in range(130):
         counts = counts_of(lists_of(m, people, spread, seed, longest), m, law, seed)
-        borda = borda_estimate(answered_nets(counts, law)).estimate
+        borda = borda_estimate(answered_nets(AnswerSums.of([(counts, law)]))).estimate
         held.append((borda.low <= truth) & (truth <= borda.high))
-        kemeny, _ = kemeny_estimate(answered_pairs(counts, law))
+        kemeny, _ = kemeny_estimate(answered_pairs(AnswerSums.of([(counts, law)])))
         ranked.append((kemeny.rank_low <= rank) & (rank <= kemeny.rank_high))
     share = np.mean(held, axis=0)
     assert 0.92 < share.mean() < 0.98
@@ -182,7 +183,8 @@ def test_intervals_of_a_likelihood_hold_the_truth(m, people, epsilon, spread, lo
     truth, held, narrower = truth_of(m, spread), [], []
     for seed in range(50):
         counts = counts_of(lists_of(m, people, spread, seed, longest), m, law, seed)
-        found = bradley_terry_estimate(fitted_nets(counts, law, 1.0), 1.0).estimate
+        evidence = fitted_nets(AnswerSums.of([(counts, law)]), 1.0)
+        found = bradley_terry_estimate(evidence, 1.0).estimate
         held.append((found.low <= truth) & (truth <= found.high))
         low, high = (0.7 * end + 0.3 * found.scores for end in (found.low, found.high))
         narrower.append((low <= truth) & (truth <= high))
@@ -195,24 +197,24 @@ def test_intervals_of_a_likelihood_hold_the_truth(m, people, epsilon, spread, lo
 def test_answers_as_they_are_have_no_interval_and_smaller_scores() -> None:
     law = law_of_epsilon(1.0, 1)
     counts = counts_of(lists_of(5, 4000, 1.8, 1), 5, law, 1)
-    plain, undone = answered_nets(counts, law, undone=False), answered_nets(counts, law)
+    as_they_are = AnswerSums.of([(counts, law)], undone=False)
+    plain, undone = answered_nets(as_they_are), answered_nets(AnswerSums.of([(counts, law)]))
     np.testing.assert_allclose(plain.sums, law.attenuation * undone.sums)
     estimate = borda_estimate(plain).estimate
     assert np.isinf(estimate.high).all()
-    assert np.isinf(
-        bradley_terry_estimate(fitted_nets(counts, law, 1.0, undone=False)).estimate.high
-    ).all()
+    assert np.isinf(bradley_terry_estimate(fitted_nets(as_they_are, 1.0)).estimate.high).all()
 
 
 def test_nobody_and_nothing_that_is_answered_is_no_error() -> None:
     law = law_of_epsilon(1.0, 1)
     none = counts_of((np.zeros(0, np.int64), np.zeros(4, np.int64)), 5, law, 1)
     assert none.rankings == 4
-    assert not borda_estimate(answered_nets(none, law)).estimate.informative
-    assert not kemeny_estimate(answered_pairs(none, law))[0].informative
-    assert not bradley_terry_estimate(fitted_nets(none, law, 1.0)).estimate.informative
+    answers = AnswerSums.of([(none, law)])
+    assert not borda_estimate(answered_nets(answers)).estimate.informative
+    assert not kemeny_estimate(answered_pairs(answers))[0].informative
+    assert not bradley_terry_estimate(fitted_nets(answers, 1.0)).estimate.informative
     with pytest.raises(ValueError, match="hide which items"):
-        fitted_nets(none, law_of_epsilon(1.0, 1, Hide.ITEMS), 1.0)
+        fitted_nets(AnswerSums.of([(none, law_of_epsilon(1.0, 1, Hide.ITEMS))]), 1.0)
     with pytest.raises(ValueError, match="more than 5 items"):
         count_answers(answer_pairs(*lists_of(6, 3, 1, 1), 6, law, seeded_bits(1)), 6, 5, law)
 
@@ -242,7 +244,7 @@ def test_the_predicted_errors_are_those_measured(m: int, whole: float) -> None:
         answered = counts_of((items, lengths), m, law, seed)
         nets = (
             undone_nets(synthetic, lambda k: mallows_places(k, epsilon)),
-            answered_nets(answered, law),
+            answered_nets(AnswerSums.of([(answered, law)])),
         )
         errors.append([np.square(each.sums / people).mean() for each in nets])
     measured = np.sqrt(np.mean(errors, axis=0) * people)
@@ -277,7 +279,7 @@ def test_an_item_that_nobody_ranked_has_no_place_where_lists_are_hidden() -> Non
     law = law_of_epsilon(6.0, 2, Hide.ITEMS)
     items, lengths = np.tile([0, 1, 3, 4], 2_000), np.full(2_000, 4)
     counts = count_answers(answer_pairs(items, lengths, 5, law, seeded_bits(3)), 5, 5, law)
-    found = borda_estimate(answered_nets(counts, law)).estimate
+    found = borda_estimate(answered_nets(AnswerSums.of([(counts, law)]))).estimate
     assert (found.rank_low[2], found.rank_high[2]) == (1, 5)
     assert np.isinf([found.low[2], found.high[2]]).all()
     assert found.rank_high[0] < 5

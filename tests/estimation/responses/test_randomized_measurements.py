@@ -189,7 +189,7 @@ def test_an_overflow_is_an_error() -> None:
         (np.zeros((2, 3), np.int64), np.zeros(3, np.int64), "square"),
         (np.eye(2, dtype=np.int64), np.zeros(3, np.int64), "diagonal"),
         (np.zeros((2, 2), np.int64), np.array([0, -1, 0]), "counts"),
-        (np.zeros((2, 2), np.int64), np.zeros(4, np.int64), "3 entries, got 4"),
+        (np.zeros((2, 2), np.int64), np.zeros(4, np.int64), r"the shape \(3,\), got \(4,\)"),
     ],
 )
 def test_malformed_measurements_are_refused(

@@ -95,7 +95,7 @@ class TestAuto:
 
     def test_where_nobody_says_who_met_whom_none_is_taken_that_supposes_chance(self, survey):
         survey.set(method="auto", items={"count": 5_000}, input__design="any")
-        with pytest.raises(ConfigError, match=r"input\.pairs, or say in model\.exposures"):
+        with pytest.raises(ConfigError, match=r"say in model\.exposures how often"):
             METHODS["auto"].resolve(load_config(survey.config))
 
     def test_the_noise_that_it_compares_is_the_noise_that_is_drawn(self, survey):
@@ -220,7 +220,7 @@ class TestExposures:
     """`method: perturbed-mle` without `model.expected_comparisons`."""
 
     def test_a_share_of_epsilon_pays_for_them(self, survey, command):
-        survey.set(method="perturbed-mle", input__design="any", privacy=PERSON)
+        survey.set(method="perturbed-mle", input__design="random", privacy=PERSON)
         code, printed = command("run", survey.config)
         assert code == 0, printed
         release = released(survey)
@@ -239,6 +239,16 @@ class TestExposures:
         assert "The scores' epsilon of 1.75 has three parts" in said
         assert f"{2.0:.2f}" in printed
 
+    @pytest.mark.parametrize("method", ["perturbed-mle", "noisy-objective"])
+    def test_where_nobody_says_who_met_whom_they_are_asked_for(self, survey, command, method):
+        gaussian = PERSON | {"noise": "gaussian", "delta": 1e-6}
+        survey.set(method=method, input__design="any", privacy=gaussian)
+        survey.set(ledger__delta=1e-5)
+        code, printed = command("run", survey.config)
+        assert code == 2
+        assert "input.design: any leaves open which items met" in printed
+        assert not (survey.folder / "ledger.jsonl").exists()
+
     def test_on_a_public_graph_they_are_public(self, survey, command):
         privacy = PERSON | {"public_graph": True, "public_graph_statement": "all saw all pairs"}
         survey.set(method="perturbed-mle", input__ties="random", privacy=privacy)
@@ -252,7 +262,7 @@ class TestExposures:
 
     def test_intervals_follow_the_exposure(self, survey, command):
         pq.write_table(unequal_answers(3_000), survey.folder / "answers.parquet")
-        survey.set(method="perturbed-mle", input__design="any", privacy=PERSON)
+        survey.set(method="perturbed-mle", input__design="random", privacy=PERSON)
         command("run", survey.config)
         width = {line["item"]: line["high"] - line["low"] for line in released(survey)["ranking"]}
         assert width["ants"] < min(width[item] for item in ITEMS if item != "ants")

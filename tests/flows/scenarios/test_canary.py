@@ -299,7 +299,10 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries, prefect_home):
-    """Of the real command: its child process, an ephemeral server, artifacts, events and logs."""
+    """The real command: its child process, the server that it starts, artifacts, events and logs.
+
+    The database holds parameters, states and what Prefect knows of results, too.
+    """
     put(canaries.set(observability=None, ledger__alerts=[1e-12]), "csv")
     home = shutil.copytree(prefect_home, canaries.folder / "prefect")
     done = subprocess.run(
@@ -307,11 +310,9 @@ def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries, 
             sys.executable,
             "-c",
             PLANTED_RUN,
-            "run",
+            "backfill",
             str(canaries.config),
-            "--date",
-            NIGHT,
-            "--prefect",
+            *("--from", NIGHT, "--to", NIGHT),
             "--anyway",
         ],
         cwd=os.getcwd(),
@@ -321,9 +322,21 @@ def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries, 
         timeout=840,
     )
     assert done.returncode == 0, done.stderr
+    assert re.search(r"shows each run at http://127\.0\.0\.1:\d+/runs", done.stdout)
     with sqlite3.connect(home / "prefect.db") as database:
         (artifacts,) = database.execute("select count(*) from artifact").fetchone()
+        (flow,) = database.execute("select state_type, parameters from flow_run")
+        tasks = [name for (name,) in database.execute("select name from task_run")]
+        results = database.execute("select count(*) from task_run_state where data is not null")
+        assert results.fetchone() == (0,)
+        (alerts,) = database.execute(
+            "select count(*) from events where event = 'hushrank.budget.alert'"
+        ).fetchone()
     assert artifacts >= 4
+    assert flow == ("COMPLETED", "{}")
+    assert sorted(tasks) == ["commit", "draw", "estimate", "publish", "reduce", "reserve"]
+    assert alerts == 1
+    assert not [path for path in (home / "storage").rglob("*") if path.is_file()]
     assert_all_were_there(canaries, "csv")
     assert not holds_planted(done.stdout + done.stderr, numbers_in(canaries))
     assert leaks(canaries) == []

@@ -32,6 +32,7 @@ SETTINGS = {
     "name": "arena",
     "input": {
         "kind": "comparisons",
+        "design": "random",
         "paths": ["battles.parquet"],
         "columns": {
             "user": "judge", "left": "model_a", "right": "model_b", "winner": "winner",
@@ -262,6 +263,7 @@ def test_real_judges_of_language_models(tmp_path, command, real_data):
         tmp_path,
         input={
             "kind": "comparisons", "paths": [str(data)], "columns": columns, "ties": "split",
+            "design": "random",
         },
         items={"count": 59},
         privacy={"unit": "comparison", "epsilon": 4.0},

@@ -175,9 +175,8 @@ MISTAKES = [
     ({"privacy__hide": "items"}, "privacy.hide: is for mechanism: random-pairs; remove it"),
     ({**PAIRS, "privacy__hide": "all"}, "privacy.hide: must be order or items, got 'all'"),
     (
-        {"privacy": {"unit": "local", "mechanism": "auto", "epsilon_range": [1, 2]},
-         "input__columns": {"epsilon": "e"}},
-        "privacy.epsilon: missing; mechanism: auto takes one number for all",
+        {**PAIRS, "model": {"weights": "equal"}},
+        "model.weights: is for rankings whose epsilons differ; remove it",
     ),
     (
         {**PAIRS, "privacy__mechanism": "auto", "privacy__already_private": True},

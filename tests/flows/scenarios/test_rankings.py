@@ -197,13 +197,16 @@ def test_an_epsilon_of_each_person_comes_from_a_table_or_a_column(ballots, comma
             "unit": "local", "mechanism": "mallows", "epsilon_table": "epsilons.csv",
             "epsilon_range": [1.0, 4.0],
         },
-        model={"common_order": True},
+        method="borda",
     )  # fmt: skip
     release, _ = run(ballots, command)
     assert release["privacy"]["epsilon"] == 10.0
-    assert release["privacy"]["parameters"]["epsilon_of_a_ranking"] == "1 to 4"
+    parameters = release["privacy"]["parameters"]
+    assert (parameters["epsilon_of_a_ranking"], parameters["debiased"]) == ("1 to 4", True)
     assert [line["item"] for line in release["ranking"]] == BEST_FIRST
-    assert "rankings have different epsilons" in release["warnings"][0]
+    (level,) = release["released"]["by_epsilon"]
+    assert level["epsilon"] == 3.175  # the largest of the 13 levels up to 3.5
+    assert level["wins"] == release["released"]["wins"]
 
 
 def test_rankings_privatised_at_the_source_pass_as_they_are(ballots, command):
@@ -324,14 +327,6 @@ MISTAKES = [
     (
         {"privacy__mechanism": "laplace-ranks"},
         "model.common_order: missing, since the mechanism cannot be undone: for pairs under",
-    ),
-    (
-        {
-            "privacy": {"unit": "local", "mechanism": "mallows", "epsilon_range": [1.0, 4.0]},
-            "input__columns__epsilon": "own",
-            "method": "borda",
-        },
-        "model.common_order: missing, since the mechanism cannot be undone: rankings have",
     ),
     (
         {"items": {"count": 100}, "method": "borda", "model": {"debiased": True}},

@@ -227,11 +227,13 @@ def test_ledger_show_lists_what_was_spent(survey, command):
     assert "zoo has epsilon 3.00 left of 5.00" in printed
 
 
-def hushrank(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def hushrank(
+    *arguments: object, cwd: Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "hushrank.flows.interfaces.cli.main", *map(str, arguments)],
         cwd=cwd,
-        env={**os.environ, "PREFECT_HOME": str(cwd / "prefect")},
+        env={**os.environ, **(environment or {"PREFECT_HOME": str(cwd / "prefect")})},
         capture_output=True,
         text=True,
         timeout=840,
@@ -261,34 +263,33 @@ def test_the_real_command_releases_directly_where_no_server_is_configured(survey
 def artifacts_of(prefect_home: Path) -> dict[str, str]:
     """What the server keeps for people, by key."""
     with sqlite3.connect(prefect_home / "prefect.db") as database:
-        return dict(database.execute("select key, data from artifact where key is not null"))
+        wanted = "select key, data from artifact where key like 'hushrank-aviary-%'"
+        return dict(database.execute(wanted))
 
 
 @pytest.mark.slow
-def test_the_real_command_releases_through_prefects_ephemeral_server(survey, prefect_home):
-    shutil.copytree(prefect_home, survey.folder / "prefect")
-    survey.set(observability={"log": "log.jsonl"})
-    done = hushrank("run", "survey.yaml", "--prefect", cwd=survey.folder)
+def test_the_real_command_releases_through_a_configured_server(survey, prefect_server):
+    survey.set(name="aviary", observability={"log": "log.jsonl"})
+    there = {"cwd": survey.folder, "environment": prefect_server.environment}
+    done = hushrank("run", "survey.yaml", **there)
     assert done.returncode == 0, done.stderr
     assert survey.published() == FILES
     assert told_in(survey.folder / "log.jsonl") == TOLD
-    assert "starts a server for this run" in done.stdout
+    assert f"shows each run at {prefect_server.url.removesuffix('/api')}/runs" in done.stdout
     assert "Spent epsilon 2" in done.stdout
-    kept = artifacts_of(survey.folder / "prefect")
+    kept = artifacts_of(prefect_server.home)
     assert sorted(kept) == [
-        f"hushrank-zoo-{what}" for what in ("plot", "ranking", "report", "summary")
+        f"hushrank-aviary-{what}" for what in ("plot", "ranking", "report", "summary")
     ]
-    assert "ants" in kept["hushrank-zoo-ranking"]
-    assert "Budget left" in kept["hushrank-zoo-summary"]
-    assert (survey.output / "report.html").as_uri() in kept["hushrank-zoo-report"]
+    assert "ants" in kept["hushrank-aviary-ranking"]
+    assert "Budget left" in kept["hushrank-aviary-summary"]
+    assert (survey.output / "report.html").as_uri() in kept["hushrank-aviary-report"]
     again = hushrank(
         "run", "survey.yaml", "--direct", cwd=survey.folder
     )  # another way, one release
     assert "nothing was spent now" in again.stdout
-    refused = hushrank(
-        "run", survey.set(privacy__epsilon=4.0, output="b").config, "--prefect", cwd=survey.folder
-    )
+    refused = hushrank("run", survey.set(privacy__epsilon=4.0, output="b").config, **there)
     assert refused.returncode == 3
     assert "Traceback" not in refused.stdout + refused.stderr
-    storage = survey.folder / "prefect" / "storage"  # where Prefect pickles what a flow raises
+    storage = prefect_server.home / "storage"  # where Prefect pickles what a flow raises
     assert not [path for path in storage.rglob("*") if path.is_file()]

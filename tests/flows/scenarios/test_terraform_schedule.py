@@ -34,7 +34,7 @@ def scheduled(checkout, survey) -> list[str]:
 
 def test_the_trigger_starts_the_job_as_it_is(checkout):
     text = (checkout / "infra" / "terraform" / "schedule.tf").read_text()
-    assert re.search(r'uri += ".*\$\{google_cloud_run_v2_job\.launcher\.id\}:run"', text)
+    assert re.search(r'uri += ".*\$\{google_cloud_run_v2_job\.launcher\[0\]\.id\}:run"', text)
     assert "overrides" not in text
 
 

@@ -11,6 +11,7 @@ import pytest
 from hushrank.privacy.random_pairs import Hide, RandomPairs, law_of_epsilon
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.rankings.pair_answers import (
     HALF_AN_ANSWER,
     ITSELF,
@@ -35,6 +36,11 @@ def columns_of(law: RandomPairs) -> PairColumns:
     )
 
 
+def same(law: RandomPairs) -> EpsilonSource:
+    """One epsilon for all rows."""
+    return EpsilonSource(low=law.epsilon, high=law.epsilon, value=law.epsilon)
+
+
 def answered(law: RandomPairs) -> tuple[Rankings, Any]:
     items = np.array([2, 0, 1, 3, 1, 3, 0, 3, 2])
     rankings = Rankings(items, np.array([4, 2, 1, 2, 0]), np.full(5, law.epsilon))
@@ -53,17 +59,17 @@ def test_rows_are_read_as_they_were_written(pairs: int, hide: Hide, as_text: boo
         columns_of(law).names()
     )
     (batch,) = table.to_batches()
-    found = encode_pair_answers(batch, columns_of(law), catalogue, law, 4)
+    found = encode_pair_answers(batch, columns_of(law), catalogue, [law], 4, same(law))
     assert found.rejects is None
     answering = np.bincount(answers.ranking, minlength=5) > 0  # the others have no row
     assert answering.tolist() == (
         [True] * 5 if hide is Hide.ITEMS else [True, True, False, True, False]
     )
-    np.testing.assert_array_equal(found.rows.lengths, answers.lengths[answering])
+    np.testing.assert_array_equal(found.rows[0].lengths, answers.lengths[answering])
     numbers = np.cumsum(answering) - 1
-    np.testing.assert_array_equal(found.rows.ranking, numbers[answers.ranking])
+    np.testing.assert_array_equal(found.rows[0].ranking, numbers[answers.ranking])
     for name in ("first", "second", "outcome"):
-        np.testing.assert_array_equal(getattr(found.rows, name), getattr(answers, name))
+        np.testing.assert_array_equal(getattr(found.rows[0], name), getattr(answers, name))
 
 
 def test_left_and_right_may_be_in_either_order() -> None:
@@ -74,9 +80,9 @@ def test_left_and_right_may_be_in_either_order() -> None:
         "outcome": [1, -1],
         "length": [4, 4],
     }
-    found = encode_pair_answers(pa.record_batch(rows), columns_of(law), NAMES, law, 4)
-    assert found.rows.first.tolist() == [0, 0]
-    assert found.rows.outcome.tolist() == [-1, -1]
+    found = encode_pair_answers(pa.record_batch(rows), columns_of(law), NAMES, [law], 4, same(law))
+    assert found.rows[0].first.tolist() == [0, 0]
+    assert found.rows[0].outcome.tolist() == [-1, -1]
 
 
 GOOD = {"left_1": "ants", "right_1": "bees", "outcome_1": 1, "left_2": "cats", "right_2": "ants",
@@ -103,18 +109,18 @@ def test_a_row_that_breaks_a_rule_is_set_aside_whole(change: dict[str, Any], rea
     law = law_of_epsilon(1.0, 2)
     rows = [GOOD, GOOD | change, GOOD | {"length": 4}]
     batch = pa.RecordBatch.from_pylist(rows)
-    found = encode_pair_answers(batch, columns_of(law), NAMES, law, 4)
+    found = encode_pair_answers(batch, columns_of(law), NAMES, [law], 4, same(law))
     assert found.rejects is not None
     assert found.rejects["reason"].to_pylist() == [reason]
-    assert found.rows.ranking.tolist() == [0, 0, 1, 1]
-    assert found.rows.lengths.tolist() == [3, 4]
+    assert found.rows[0].ranking.tolist() == [0, 0, 1, 1]
+    assert found.rows[0].lengths.tolist() == [3, 4]
 
 
 def test_hidden_items_may_answer_zero_and_have_no_length() -> None:
     law = law_of_epsilon(1.0, 1, Hide.ITEMS)
     rows = {"left": ["ants"] * 3, "right": ["bees"] * 3, "outcome": ["0", "+1", "2"]}
-    found = encode_pair_answers(pa.record_batch(rows), columns_of(law), NAMES, law, 4)
-    assert found.rows.outcome.tolist() == [0, 1]
+    found = encode_pair_answers(pa.record_batch(rows), columns_of(law), NAMES, [law], 4, same(law))
+    assert found.rows[0].outcome.tolist() == [0, 1]
     assert found.rejects is not None
 
 

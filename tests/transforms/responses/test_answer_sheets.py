@@ -202,3 +202,23 @@ def test_a_crowd_that_is_bounded_in_shares_keeps_and_refuses_the_same(
     kept_in_shares, *found = bounded(blobs, max_answers, duplicates, n_slices=n_slices, blind=blind)
     assert found == whole
     assert _as_set(kept_in_shares) == _as_set(kept)
+
+
+def test_the_smallest_epsilon_of_a_person_counts():
+    owner = np.array([[5, 5], [1, 1], [5, 5]], np.uint64)
+    answers = Responses(
+        owner,
+        np.array([0, 1, 2]),
+        np.array([0, 0, 1]),
+        np.ones(3, np.uint8),
+        level=np.array([3, 2, 1]),
+    )
+    whole = {
+        int(word): level
+        for _, blob in blobs_by_person(answers, 2, 1)
+        for word, level in zip(
+            responses_of_blob(blob).owner[:, 0], responses_of_blob(blob).level, strict=True
+        )
+    }
+    assert whole == {1: 2, 5: 1}
+    assert Responses.concatenated([answers, answers]).level.tolist() == [3, 2, 1] * 2

@@ -74,7 +74,8 @@ def test_content_is_read_again_from_any_place_twice(ending, length):
             assert stream.read() == content[place:]
             assert stream.read() == b""
             stream.seek(0)
-            gc.collect()  # what unpacked before must not close the file when it goes
+            # What unpacked before must not close the file when it goes; it is not old.
+            gc.collect(2 if place == length else 1)
             assert stream.read(place) == content[:place]
             assert stream.tell() == place
         stream.seek(0)

@@ -115,6 +115,30 @@ def test_a_job_that_the_ledger_knows_goes_on_without_a_pilot_query(here: None, j
     assert (again.id, again.spent) == (before.id, None)
 
 
+def test_a_test_that_the_ledger_knows_keeps_the_method_of_earlier_versions(
+    here: None, tmp_path: Path
+):
+    """Without a method, test answers were ranked by `spectral`; now `auto` chooses."""
+    sheets = pa.table({"user": range(300), **{name: [0, 1, 1] * 100 for name in "abcd"}})
+    asked = {
+        "kind": "responses",
+        "layout": "wide",
+        "user": "user",
+        "items": [*"abcd"],
+        "missing": "wrong",
+        "epsilon": 4.0,
+        "max_contributions": 4,
+        "ledger": tmp_path / "test.jsonl",
+        "look": None,
+    }
+    before = hr.rank(sheets, **asked, name="old", method="spectral", total_epsilon=20.0)
+    again = hr.rank(sheets, **asked, name="old")
+    assert (again.id, again.spent) == (before.id, None)
+    asked["ledger"] = tmp_path / "other.jsonl"
+    new = hr.rank(sheets, **asked, name="new", total_epsilon=20.0)
+    assert new.method == "totals"
+
+
 def test_rows_that_are_not_read_as_meant_stop_it(here: None, job: dict[str, Any]):
     strange = TABLE.set_column(1, "item_i", pa.array([99] * len(TABLE)))
     job["epsilon"] = 20.0  # the noise of the pilot query has scale 5, for 200 people

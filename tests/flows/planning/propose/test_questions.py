@@ -246,6 +246,14 @@ def test_an_empty_winner_is_asked_for_and_may_be_a_tie():
     assert "what an empty winner means" in shorts(VOTES)
     write_csv(VOTES, [row])
     assert "what an empty winner means" not in shorts(VOTES)
+    for of_ties in ("both_equal", "Tie", "isDraw", "is_tied"):
+        write_csv(VOTES, [row | {of_ties: "false"}])
+        (asked,) = (
+            each
+            for each in propose_config(VOTES, Path("survey.yaml")).questions
+            if each.key == "input.words"
+        )
+        assert asked.because == f"column {of_ties} seems to say where nobody won"
 
 
 RANKED = ("which rank is the best", "which rank means not ranked", "unlisted")

@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, Link
+from hushrank.estimation.comparisons.mixed_effects import (
+    PersonAnswers,
+    fit_mixed,
+    presentation_effect,
+)
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.experiments.xsc.mixed_effects import PersonAnswers, fit_mixed
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds, randomize
 from hushrank.privacy.randomness import seeded_bits
 
@@ -91,7 +95,7 @@ def test_unanswered_people_and_items_stay_at_zero() -> None:
 
 def test_a_fit_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     answers, _ = survey(6, np.array([0.8, 0.0, -0.8]), 1.0, seed=6)
-    monkeypatch.setattr("hushrank.experiments.xsc.mixed_effects.STEPS", 2)
+    monkeypatch.setattr("hushrank.estimation.comparisons.mixed_effects.STEPS", 2)
     with pytest.raises(ConvergenceError, match="after 2 steps"):
         fit_mixed(answers, LOGISTIC)
 
@@ -115,3 +119,60 @@ def test_wrong_arguments_are_refused() -> None:
     alone, _ = survey(1, np.array([0.5, -0.5]), 1.0, seed=8)
     with pytest.raises(ValueError, match="2 people"):
         fit_mixed(alone, LOGISTIC)
+
+
+ITEM_SCORES = np.linspace(-1, 1, 8)
+
+
+def few_answers(epsilon: float | None, seed: int, *, sigma: float = 1.0) -> PersonAnswers:
+    """12 answers of each of 1500 people, to random pairs in random order."""
+    rng = np.random.default_rng(seed)
+    people, each, n = 1500, 12, len(ITEM_SCORES)
+    person = np.repeat(np.arange(people), each)
+    first = rng.integers(0, n, people * each)
+    second = (first + rng.integers(1, n, people * each)) % n
+    gamma = 0.3 + sigma * rng.standard_normal(people)
+    x = gamma[person] + ITEM_SCORES[first] - ITEM_SCORES[second]
+    y = (rng.random(len(x)) < LOGISTIC.cdf(x)).astype(np.uint8)
+    if epsilon is None:
+        s, w = y.astype(float), np.ones(len(y))
+    else:
+        t = float(attenuation(flip_thresholds(np.array([epsilon])))[0])
+        noisy = randomize(y, epsilon, seeded_bits(seed))
+        s, w = t * (noisy - (1 - t) / 2), np.full(len(y), t**2)
+    return PersonAnswers(person, first, second, s, w, people, n)
+
+
+@pytest.mark.parametrize(("epsilon", "deviation"), [(None, 0.06), (2.0, 0.08), (1.0, 0.16)])
+def test_the_preference_for_the_first_item_and_its_spread_are_found(epsilon, deviation):
+    found = [presentation_effect(few_answers(epsilon, seed)) for seed in range(12)]
+    variances = np.array([each.variance for each in found])
+    error = 2 / math.sqrt(len(found))
+    assert variances.mean() == pytest.approx(0.94, abs=0.05 * 0.94 + error * deviation)
+    assert np.mean([each.variance_error for each in found]) == pytest.approx(deviation, rel=0.3)
+    assert np.mean([each.first for each in found]) == pytest.approx(0.285, abs=0.014 + error * 0.04)
+    first_error = np.mean([each.first_error for each in found])
+    assert 0.02 < first_error < 0.06
+    rms = math.sqrt(np.mean([np.square(each.scores - ITEM_SCORES).mean() for each in found]))
+    assert rms < {None: 0.05, 2.0: 0.06, 1.0: 0.1}[epsilon]
+    assert all(each.unbalanced == 0 for each in found)
+
+
+def test_people_who_are_alike_have_no_spread_and_an_order_that_is_fixed_is_noticed():
+    alike = presentation_effect(few_answers(None, 1, sigma=0.0))
+    assert abs(alike.variance) < 4 * alike.variance_error
+    assert alike.spread == pytest.approx(math.sqrt(max(alike.variance, 0)))
+    answers = few_answers(None, 1)
+    low = np.minimum(answers.first, answers.second)
+    fixed = dataclasses.replace(answers, first=low, second=answers.first + answers.second - low)
+    assert presentation_effect(fixed).unbalanced == 28
+
+
+def test_a_spread_needs_two_answers_of_a_person():
+    one = PersonAnswers(
+        np.arange(2), np.zeros(2, int), np.ones(2, int), np.ones(2), np.ones(2), 2, 2
+    )
+    with pytest.raises(ValueError, match="needs 2 people, and 2 answers"):
+        presentation_effect(one)
+    with pytest.raises(ValueError, match="ridge must be"):
+        presentation_effect(one, ridge=0.0)

@@ -10,7 +10,20 @@ x = gamma_l + score_i - score_j. b > 0 is not in the paper. Without it the effec
 always chose the same side is infinite, and so is that of most people once answers are randomised;
 a small b keeps those finite and moves the others little.
 
+From a few noisy answers of a person nobody can tell gamma_l, but scores, the mean and the spread of
+all gammas need none of them (`presentation_effect`). Averaged over gammas of mean g and standard
+deviation s, P(first wins) = F((g + score_i - score_j) / k) for the logistic F but for a small
+error, with k = sqrt(1 + 0.346 s^2) ([ZLA]). So a fit with one intercept for all gives g / k and the
+scores over k. With F^ the fitted probability, r = s - w F^ and q = w F^ (1 - F^) of an answer,
+products of two answers of one person have independent flips, and
+
+    c = sum over people of [(sum r)^2 - sum r^2] / sum over people of [(sum q)^2 - sum q^2]
+
+estimates s^2 / k^2, so s^2 = c / (1 - 0.346 c).
+
 References:
+    [ZLA] Zeger, Liang, Albert. Models for longitudinal data: a generalized estimating equation
+        approach. Biometrics 44, 1988.
     [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings.
 """
 
@@ -23,11 +36,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.fit.solve import ConvergenceError
 
 Codes = NDArray[np.int64]
 
+NORMAL_LOGISTIC = 0.346  # (16 sqrt(3) / (15 pi))^2: a logistic law over that of a normal mixture
+FAR = 4.0  # standard deviations
 STEPS = 200
 HALVINGS = 40  # of one step
 ACCURACY = 1e-9  # gradient per unit of the largest weight of a person or item
@@ -69,6 +84,33 @@ class PersonAnswers:
             raise ValueError("first and second must differ: no item meets itself")
         if not (np.isfinite(self.s).all() and (self.w >= 0).all()):
             raise ValueError("s must be finite and w at least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class PresentationEffect:
+    """How readily people take the item that they see first.
+
+    Attributes:
+        scores: shape (n_items,), sum to zero; of a person who prefers neither place.
+        first: g, mean over people of the log odds that the first of two equal items wins.
+        first_error: its standard error, over people.
+        variance: s^2 of those log odds between people; below 0 where chance makes it so.
+        variance_error: its standard error, over people.
+        unbalanced: pairs of which one item was shown first more often than chance explains, by more
+            than 4 standard deviations: a fit without the intercept would favour that item.
+    """
+
+    scores: Floats
+    first: float
+    first_error: float
+    variance: float
+    variance_error: float
+    unbalanced: int
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation s between people; 0 where no spread is seen."""
+        return math.sqrt(max(self.variance, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +174,92 @@ def fit_mixed(
     raise ConvergenceError(
         f"mixed effects: gradient norm {norm:.3g} after {STEPS} steps, wanted {tolerance:.3g}"
     )
+
+
+def presentation_effect(answers: PersonAnswers, ridge: float = 1.0) -> PresentationEffect:
+    """Estimate the mean and the spread of people's preference for the first item, and the scores.
+
+    For the logistic link, from answers as they are or randomised. Randomised ones are private
+    already, so whatever follows from them is; from true ones nothing here is private.
+
+    Args:
+        answers: at least 2 people, one of whom has 2 answers.
+        ridge: c, finite and > 0.
+
+    Raises:
+        ValueError: an argument is out of range, or people differ so much that all of them always
+            take one side.
+        ConvergenceError: the gradient did not vanish.
+    """
+    if not (math.isfinite(ridge) and ridge > 0):
+        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+    if answers.n_people < 2 or np.bincount(answers.person).max(initial=0) < 2:
+        raise ValueError("the spread between people needs 2 people, and 2 answers of one of them")
+    design = _signed_pairs(answers)
+    found, curvature = _fit_first(answers, design, ridge)
+    probability = LOGISTIC.cdf(design @ found)
+    people, n = answers.person, answers.n_people
+    residual, slope = (answers.s - answers.w * probability), answers.w * probability
+    slope = slope * (1 - probability)
+    pulls = scipy.sparse.csr_array((residual, (people, np.arange(len(people)))), (n, len(people)))
+    own = (pulls @ design).toarray()
+    inverse = np.linalg.inv(curvature)
+    intercept_error = math.sqrt(float((inverse @ (own.T @ own) @ inverse)[0, 0]))
+    products, weights = (
+        np.bincount(people, each, n) ** 2 - np.bincount(people, each**2, n)
+        for each in (residual, slope)
+    )
+    ratio = float(products.sum() / weights.sum())
+    ratio_error = math.sqrt(float(np.square(products - ratio * weights).sum())) / weights.sum()
+    left = 1 - NORMAL_LOGISTIC * ratio
+    if left <= 0:
+        raise ValueError("people differ too much: all of them seem to take one side always")
+    variance = ratio / left
+    k = math.sqrt(1 + NORMAL_LOGISTIC * max(variance, 0.0))
+    return PresentationEffect(
+        scores=k * found[1:],
+        first=float(k * found[0]),
+        first_error=k * intercept_error,
+        variance=variance,
+        variance_error=float(ratio_error) / left**2,
+        unbalanced=_unbalanced(answers),
+    )
+
+
+def _fit_first(
+    answers: PersonAnswers, design: scipy.sparse.csr_array, ridge: float
+) -> tuple[Floats, Floats]:
+    """Intercept and scores by Newton's method on a convex objective; and its second derivative."""
+    penalty = np.full(answers.n_items + 1, 2 * ridge)
+    penalty[0] = 0.0
+    found, tolerance = np.zeros(len(penalty)), ACCURACY * max(1.0, float(answers.w.sum()))
+    for _ in range(STEPS):
+        probability = LOGISTIC.cdf(design @ found)
+        slope = answers.w * probability * (1 - probability)
+        gradient = design.T @ (answers.w * probability - answers.s) + penalty * found
+        curvature = (design.T @ design.multiply(slope[:, np.newaxis])).toarray() + np.diag(penalty)
+        if float(np.linalg.norm(gradient)) <= tolerance:
+            return found, curvature
+        step = scipy.linalg.solve(curvature, gradient, assume_a="pos")
+        found = found - step / max(1.0, float(np.abs(step).max()))
+    raise ConvergenceError("presentation effect: the gradient did not vanish")
+
+
+def _signed_pairs(answers: PersonAnswers) -> scipy.sparse.csr_array:
+    """1, and the first item less the second one, of each answer; shape (m, 1 + n_items)."""
+    m = len(answers.person)
+    rows, one = np.arange(m), np.ones(m)
+    columns = np.concatenate([np.zeros(m, np.int64), 1 + answers.first, 1 + answers.second])
+    cells = (np.concatenate([one, one, -one]), (np.tile(rows, 3), columns))
+    return scipy.sparse.csr_array(cells, (m, 1 + answers.n_items))
+
+
+def _unbalanced(answers: PersonAnswers) -> int:
+    n_items = answers.n_items
+    shown = np.bincount(answers.first * n_items + answers.second, minlength=n_items**2)
+    shown = shown.reshape(n_items, n_items)
+    apart = np.abs(shown - shown.T) > FAR * np.sqrt(shown + shown.T)
+    return int(np.triu(apart, 1).sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,146 @@
+"""One Prefect server for all tests of a run, whichever worker they are in.
+
+To start one takes ten seconds of processor time. The server asks for a key, and stays until the
+last worker that uses it has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+from filelock import FileLock
+
+from tests.ports import free_port
+
+PATIENCE = 800.0  # seconds; a server starts in 10, but in minutes on a very busy machine
+KEY = "anna:secret-of-the-server"
+
+
+@dataclass(frozen=True)
+class PrefectServer:
+    """A running server.
+
+    Attributes:
+        url: of its API.
+        home: the folder with its database, `prefect.db`.
+    """
+
+    url: str
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that name it to a command; its own home keeps no settings."""
+        return {
+            "PREFECT_HOME": str(self.home),
+            "PREFECT_API_URL": self.url,
+            "PREFECT_API_AUTH_STRING": KEY,
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DO_NOT_TRACK": "1",
+            "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+        }
+
+    def post(self, path: str, content: Any) -> httpx.Response:
+        """Answer to a request with `content`; a server whose database is busy is asked again."""
+
+        def ask() -> httpx.Response | None:
+            answer = httpx.post(f"{self.url}{path}", json=content, timeout=PATIENCE, auth=_key())
+            return None if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE else answer
+
+        answer: httpx.Response = wait_for("answer", ask)
+        return answer
+
+    def get(self, path: str) -> Any:
+        """Content of an answer."""
+        return httpx.get(f"{self.url}{path}", timeout=PATIENCE, auth=_key()).json()
+
+    def flow_runs(self, **filters: Any) -> list[dict[str, Any]]:
+        """Flow runs that pass the filters of Prefect's API, such as `deployments`."""
+        found: list[dict[str, Any]] = self.post("/flow_runs/filter", filters).json()
+        return found
+
+
+def wait_for(what: str, condition: Any) -> Any:
+    """Return what `condition` returns once that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if (found := condition()) not in (None, False, []):
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"no {what} within {PATIENCE:g} s")
+
+
+@contextmanager
+def shared_server(folder: Path, empty_home: Path) -> Iterator[PrefectServer]:
+    """The server of all processes that name this folder; the last of them ends it."""
+    state = folder / "prefect-server.json"
+    with FileLock(f"{state}.lock"):
+        found = json.loads(state.read_text()) if state.exists() else {"users": 0}
+        if not found["users"]:
+            found = _start(folder, empty_home)
+        found["users"] += 1
+        state.write_text(json.dumps(found))
+    try:
+        yield PrefectServer(found["url"], Path(found["home"]))
+    finally:
+        with FileLock(f"{state}.lock"):
+            found = json.loads(state.read_text())
+            found["users"] -= 1
+            state.write_text(json.dumps(found))
+            if not found["users"]:
+                os.killpg(found["process"], signal.SIGKILL)
+
+
+def _start(folder: Path, empty_home: Path) -> dict[str, Any]:
+    port = free_port()
+    home = folder / f"prefect-home-{port}"
+    shutil.copytree(empty_home, home)
+    url = f"http://127.0.0.1:{port}/api"
+    own = {name: text for name, text in os.environ.items() if not name.startswith("PREFECT_")}
+    settings = {
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_API_AUTH_STRING": KEY,
+        # The shortest that Prefect allows, for tests of runs that are killed.
+        "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "30",
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (
+            "prefect.server.concurrency.lease_storage.filesystem"
+        ),
+    }
+    words = ["-m", "prefect", "server", "start", "--port", str(port), "--no-ui"]
+    with (home / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            stdout=log,
+            stderr=log,
+            env=own | settings,
+            start_new_session=True,
+        )
+    wait_for("Prefect server", lambda: _answers(url))
+    return {"url": url, "home": str(home), "process": process.pid, "users": 0}
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _key() -> tuple[str, str]:
+    user, password = KEY.split(":")
+    return user, password
