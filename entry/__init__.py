@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.run import rank as rank
     from hushrank.flows.interfaces.python.run import run as run
     from hushrank.flows.interfaces.python.table import Table as Table
+    from hushrank.flows.refit.fitted import Fitted as Fitted
+    from hushrank.flows.refit.fitted import estimate as estimate
 
     __version__: str
 
@@ -60,6 +62,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
     ),
     "hushrank.flows.interfaces.python.run": ("rank", "run"),
     "hushrank.flows.interfaces.python.table": ("Table",),
+    "hushrank.flows.refit.fitted": ("Fitted", "estimate"),
 }
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = ("estimation", "privacy")
@@ -68,6 +71,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "ArchiveError",
     "BudgetRefused",
     "ConfigError",
+    "Fitted",
     "History",
     "HushrankError",
     "Inspection",
@@ -79,6 +83,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "RunInProgress",
     "Table",
     "__version__",
+    "estimate",
     "estimation",
     "history",
     "inspect",

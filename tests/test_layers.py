@@ -48,6 +48,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("planning",),
         ("run",),
         ("display", "trust", "watching"),
+        ("refit",),
         ("assembly",),
         ("nights",),
         ("backup",),

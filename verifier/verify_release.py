@@ -644,31 +644,22 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
     for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
         pairs |= numbers_of(draw, release)
-    pairs |= source_of_rows(certificate, release)
+    settings, source = certificate["rows"]["settings"], release.get("source") or {}
+    if "version" in settings or source:
+        read = settings.get("source", {}).get("type", "PTransform")
+        version = str(settings.get("version")).replace("{date}", str(release.get("night")))
+        said = source.get("type"), source.get("version")
+        pairs["source and version of the rows"] = (read, version), said
     wrong = {name: each for name, each in pairs.items() if each[0] != each[1]}
     for name, (claimed, found) in wrong.items():
         text = f"{name}: the certificate says {short(claimed)}, release.json {short(found)}"
         say.check(False, wrong=text)
     if not wrong:
         say.check(True, f"release.json agrees with the certificate in {', '.join(pairs)}")
-    if (source := release.get("source")) is not None:
+    if source:
         read = f"version {source['version']}, read by Beam's {source['type']}"
         say.check(True, f"the rows are {read}: so the operator names them, and nobody proved it")
     check_facts(certificate, release, say)
-
-
-def source_of_rows(certificate: Document, release: Document) -> dict[str, tuple[Any, Any]]:
-    """What the settings and release.json say of rows that no file held, by name."""
-    settings, source = certificate["rows"]["settings"], release.get("source") or {}
-    version = settings.get("version")
-    if version is None and not source:
-        return {}
-    named = (settings.get("source") or {"type": "PTransform"})["type"]
-    night = (version or "").replace("{date}", str(release.get("night")))
-    told = {"source of the rows": (named, source.get("type"))}
-    if "{date" not in night:  # else the date has a form of its own
-        told["version of the rows"] = (night, source.get("version"))
-    return told
 
 
 def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:

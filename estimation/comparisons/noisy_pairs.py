@@ -272,6 +272,7 @@ def rank_noisy_pairs(
     asked: Mask | None = None,
     *,
     chance: bool = False,
+    ridge: float | None = None,
 ) -> RankedPairs:
     """Rank items by noisy counts, in the way that suits their design.
 
@@ -283,12 +284,14 @@ def rank_noisy_pairs(
             the others have no count, and no noise. None: it is not known which.
         chance: whether the operator states that chance decided which items met; otherwise the
             counts must show it.
+        ridge: c, finite and > 0, in a fit that takes no design for granted. None: by the noise, in
+            the fit that suits the design.
 
     Raises:
         ValueError: the counts are confidential, or of fewer than 2 items.
         ConvergenceError: no fit was found.
     """
-    ranked = _ranked(counts, law, link, asked, chance)
+    ranked = _ranked(counts, law, link, asked, chance, ridge)
     if law.scale == 0:
         return ranked
     wins = counts.dense() / counts.row_weight
@@ -301,18 +304,24 @@ def rank_noisy_pairs(
     if as_one == 1:
         return ranked
     fewer = replace(counts, row_weight=as_one * counts.row_weight)
-    return replace(_ranked(fewer, law, link, asked, chance), as_one=as_one)
+    return replace(_ranked(fewer, law, link, asked, chance, ridge), as_one=as_one)
 
 
 def _ranked(
-    counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None, chance: bool
+    counts: PairCounts,
+    law: NoiseLaw,
+    link: Link,
+    asked: Mask | None,
+    chance: bool,
+    ridge: float | None,
 ) -> RankedPairs:
     """The ranking of answers that are independent given the scores."""
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
     scheduled = asked is not None or _shows_schedule(counts, law)
     hidden = not (scheduled or chance or law.scale == 0 or _shows_chance(counts, law))
-    if scheduled or hidden:
-        found = fit_noisy_pairs(counts, law, link, asked=asked, few=True)
+    few = scheduled or hidden
+    if few or ridge is not None:
+        found = fit_noisy_pairs(counts, law, link, ridge, asked, few=few)
         draws = 2 * max(int(found.used.sum(axis=1).min()), 1)
         return RankedPairs(
             estimate=_estimate_of(found.fit, found.noise_share, law.kind, draws),

@@ -562,6 +562,8 @@ class RowFiles(Section):
         else:
             if hidden := hidden_character(self.version):
                 yield "version", f"holds the character {hidden}, which nobody sees; rename it"
+            if "{date:" in self.version:
+                yield "version", "must write a night as {date}, without a form of its own"
             for key in sorted(set(_OF_FILES) & self.model_fields_set):
                 yield key, "is for files, and a Beam transform yields the rows; remove it"
         if self.decimal == "," and self.delimiter == ",":

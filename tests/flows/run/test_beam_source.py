@@ -114,6 +114,7 @@ class Open(beam.PTransform):
         ({"input__paths": ["x.csv"]}, None, "but paths names files; remove one"),
         ({"input__version": None, "input__source": {"type": "Create"}}, None, "version: missing"),
         ({"input__version": "a\x1bb"}, None, "which nobody sees"),
+        ({"input__version": "zoo {date:%d}"}, None, r"must write a night as \{date\}"),
         ({"input__format": "csv"}, None, "is for files, and a Beam transform"),
         ({"schedule": {"window": "time"}}, None, r"write \{date\} into input.version"),
         (
