@@ -53,7 +53,7 @@ demo: setup  ## Rank three nights of a simulated log, as Prefect flows that Beam
 	  sed -i.before 's/^runner: local/runner: {kind: local, beam: true}/' demo/survey.yaml && rm demo/survey.yaml.before; }
 	@echo '2. Three nights: each is one Prefect flow. Apache Beam bounds and counts answers; noise is drawn once; one budget pays for all.'
 	@PREFECT_HOME=$(CURDIR)/demo/prefect $(BIN)/hushrank backfill demo/survey.yaml --from 2026-01-01 --to 2026-01-03
-	@echo '3. The board: the ranking of all nights so far, each release verified against its digests, and ranks over time.'
+	@echo '3. The board and its history: what each night published, and ranks over time.'
 	@$(BIN)/hushrank history demo/survey.yaml --plot demo/history.svg
 	@echo
 	@echo 'demo/out/report.html  the page that is published: ranking, intervals, privacy statement'

@@ -29,6 +29,9 @@ settings.register_profile(
 settings.register_profile("same-examples", settings.get_profile("new-examples"), derandomize=True)
 settings.load_profile("same-examples")
 
+# Libraries and tests are loaded for good: nobody need look for what may go until all are there.
+gc.disable()
+
 # Before anything loads numpy: its threads wait for each other in a loop, and where tests run
 # side by side, that takes most of the processor. Child processes inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -41,6 +44,12 @@ absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 SAME_DRAWS = [[room] for room in ("clients", "estimation", "flows", "pipelines", "transforms")]
 LEFT_OUT = pytest.StashKey[list[str]]()  # names of tests that only `make soak` runs
 SECONDS_TO_END = 120  # of a process whose tests are over
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The first of several processes finds no tests: see `pytest_collection_finish`."""
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        gc.enable()
 
 
 def pytest_sessionfinish() -> None:
@@ -131,6 +140,7 @@ def pytest_collection_finish() -> None:
     # A child process that does not look at them does not copy them either.
     gc.collect()
     gc.freeze()
+    gc.enable()
     if "apache_beam" in sys.modules:
         _keep_signatures()
 

@@ -826,6 +826,14 @@ def check_extras(certificate: Document, release: Document) -> None:
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
+    tests = [[len(each["ability"]), len(each["error"])] for each in release.get("test") or ()]
+    if tests and tests != [[len(items) + 1] * 2 for items in booklets_of(release)]:
+        raise Wrong("test: abilities are of other booklets, or of other scores, than were counted")
+
+
+def booklets_of(release: Document) -> list[list[str]]:
+    """The items of each booklet of a test whose sheets were counted; of others all items."""
+    return release["released"]["booklets"] or [[line["item"] for line in release["ranking"]]]
 
 
 def check_paid_for(certificate: Document, release: Document, say: Findings) -> None:
@@ -2943,12 +2951,8 @@ def check_abilities(release: Document, say: Findings) -> None:
     if not booklets:
         return
     difficulty = {line["item"]: line["score"] for line in release["ranking"]}
-    told = released["booklets"] or [[*difficulty]]
-    sizes = [[len(items) + 1] * 2 for items in told]
-    if sizes != [[len(each["ability"]), len(each["error"])] for each in booklets]:
-        raise Wrong("test: abilities are of other scores than the booklets have")
     wrong = []
-    for items, each in zip(told, booklets, strict=True):
+    for items, each in zip(booklets_of(release), booklets, strict=True):
         own = [difficulty[item] for item in items]
         every = max(1, len(items) // MOST_SCORES)
         wrong += [

@@ -287,6 +287,8 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
         erratum=_erratum(params, law, mechanism.sensitivity) if words.erratum_e1 else words.errata,
         also_not_protected=GRAPH_NOT_PROTECTED if public else (),
     )
+    if not params.private:  # then one sentence says all: nothing is protected
+        return composed
     return replace(composed, sentences=(*composed.sentences, *words.rows))
 
 

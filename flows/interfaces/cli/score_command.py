@@ -137,7 +137,8 @@ def _scored(source: InputFile, config: ResponsesConfig, catalogue: Catalogue) ->
 
 def _score_here(source: InputFile, config: ResponsesConfig, catalogue: Catalogue) -> ScoredSheets:
     """Read and score the sheets, in the process that parses files."""
-    from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
+    from hushrank.privacy.keyed_hash import KeyedHash, SecretKey
+    from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.schema import InputError
     from hushrank.transforms.responses.scored_sheets import score_sheets
     from hushrank.transforms.storage.files import check_files
@@ -150,7 +151,7 @@ def _score_here(source: InputFile, config: ResponsesConfig, catalogue: Catalogue
         schema = check_files([source], columns)[source.path]
         splits = plan_splits(source, schema, columns)
         batches = (batch.rows for split in splits for batch in read_batches(split))
-        hashed = KeyedHash(os.urandom(KEY_BYTES))
+        hashed = KeyedHash(SecretKey.draw(system_bits()).value)
         return score_sheets(batches, columns, catalogue, rules, config.duplicates, hashed)
     except InputError as error:
         raise ConfigError.from_input(error) from None

@@ -144,3 +144,30 @@ def test_python_takes_pairs(tmp_path):
     )
     shown = json.loads((tmp_path / "out" / "chain" / "release.json").read_text())
     assert shown["released"]["asked"] == [[1], [2], [3], []]
+
+
+@pytest.mark.parametrize("ties", ["drop", "model"])
+def test_a_ladder_whose_pairs_noise_hides_says_what_is_missing(survey, command, ties):
+    """Of 15 players, neighbours alone met, 60 times each; noise in a total is as large."""
+    rng = np.random.default_rng(3)
+    first = np.repeat(np.arange(14), 60)
+    names = [f"p{place:02}" for place in range(15)]
+    table = {
+        "user": np.arange(len(first)),
+        "item_i": first,
+        "item_j": first + 1,
+        "outcome": np.where(rng.random(len(first)) < 0.65, 1, -1),
+    }
+    pq.write_table(pa.table(table), survey.folder / "answers.parquet")
+    privacy = {"unit": "comparison", "epsilon": 0.1}
+    columns = {"left": "item_i", "right": "item_j", "outcome": "outcome"}
+    survey.set(method="noisy-pairs", items={"names": names, "first_code": 0}, privacy=privacy)
+    survey.set(input__columns=columns, input__design="any", input__ties=ties)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    release = json.loads((survey.output / "release.json").read_text())
+    (said,) = (each for each in release["warnings"] if "which items met" in each)
+    assert "list them in input.pairs" in said
+    assert not any("as large as all of the answers" in each for each in release["warnings"])
+    ends = {line[end] for line in release["ranking"] for end in ("low", "high")}
+    assert ends == {"-inf", "inf"}

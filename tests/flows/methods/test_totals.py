@@ -251,7 +251,7 @@ def test_terminal_python_and_export_say_the_same(reported, command, tmp_path):
         (lambda f: f.tell("test.0.error.1", 0.3), "the ability of score 1 is"),
         (lambda f: f.tell("test.0.kr20.estimate", 0.5).tell("test.0.kr20.low", 0.4), "KR-20 does"),
         (lambda f: f.tell("test.0.kr20.high", 1.2), "outside its interval"),
-        (lambda f: f.tell("test.0.ability", lambda all_: all_[1:]), "are of other scores"),
+        (lambda f: f.tell("test.0.ability", lambda all_: all_[1:]), "or of other scores"),
         (lambda f: f.replace("scores.csv", "\n3,", "\n3,9"), "scores.csv differs"),
     ],
 )
