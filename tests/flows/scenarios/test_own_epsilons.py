@@ -61,7 +61,8 @@ def test_everybody_counts_at_their_own_epsilon(lists, command, mechanism, method
     assert stated["parameters"]["effective_rankings"] < PEOPLE
     assert any("rounded down to one of the public levels" in each for each in stated["statement"])
     assert any(each.startswith("Which epsilon a person chose") for each in stated["not_protected"])
-    assert release["warnings"] == []
+    told = "People who chose more privacy"  # of 5 % of releases where they do not differ
+    assert all(each.startswith(told) for each in release["warnings"])
     code, printed = command("verify", lists.output)
     assert code == 0, printed
     assert "Nothing is wrong." in printed
