@@ -41,6 +41,8 @@ def agrees(folder: Path, rows: str, **answers: str) -> bool:
         for each in (replace(base, method=name) for name in methods_to_compare(config, own))
     ]
     best = verdict(config, compared, parse_target(DEFAULT_TARGET))
+    if len(compared) == 1:  # of design any, only one method is right
+        return best is None and compared[0][0].method == own
     return best is not None and best.setting.method == own
 
 
