@@ -365,15 +365,7 @@ class SurveyConfig(Section):
             include={"name", "input", "privacy", "method", "model", "top_k"}
         )
         content = json.loads(dumped)
-        del content["model"]["exposures"]
-        if (design := self.model.design()) is not None:  # else as in versions without the key
-            content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        if content["model"]["epsilon_cap"] is None:
-            del content["model"]["epsilon_cap"]
-        if not content["model"]["common_order"]:
-            del content["model"]["common_order"]
-        if content["model"]["weights"] == Weights.PRECISION:
-            del content["model"]["weights"]
+        _without_new_model(content["model"], self.model)
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         if self.input.version is not None:  # which rows they are, the release key adds
@@ -402,6 +394,19 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_new_model(content: dict[str, Any], model: ModelConfig) -> None:
+    """Write `model` as versions without its new keys did, if these have no effect."""
+    del content["exposures"]
+    if (design := model.design()) is not None:
+        content["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
+    if content["epsilon_cap"] is None:
+        del content["epsilon_cap"]
+    if not content["common_order"]:
+        del content["common_order"]
+    if content["weights"] == Weights.PRECISION:
+        del content["weights"]
 
 
 def _without_new_privacy(content: dict[str, Any]) -> None:
