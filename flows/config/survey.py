@@ -376,9 +376,7 @@ class SurveyConfig(Section):
             del content["model"]["weights"]
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
-        if self.input.version is not None:  # which rows they are, the release key adds
-            content["input"]["paths"] = [BEAM]
-        del content["input"]["source"], content["input"]["version"]
+        _without_version(content["input"])
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
         names = self.items.catalogue().names
@@ -402,6 +400,13 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_version(content: dict[str, Any]) -> None:
+    """Drop the source of a Beam transform's rows and their version, which the release key adds."""
+    del content["source"]
+    if content.pop("version") is not None:
+        content["paths"] = [BEAM]
 
 
 def _without_new_privacy(content: dict[str, Any]) -> None:
