@@ -308,20 +308,14 @@ def rank_noisy_pairs(
 
 
 def _ranked(
-    counts: PairCounts,
-    law: NoiseLaw,
-    link: Link,
-    asked: Mask | None,
-    chance: bool,
-    ridge: float | None,
+    counts: PairCounts, law: NoiseLaw, link: Link, asked: Mask | None, chance: bool, c: float | None
 ) -> RankedPairs:
-    """The ranking of answers that are independent given the scores."""
+    """The ranking of answers that are independent given the scores; `c` is the ridge."""
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
     scheduled = asked is not None or _shows_schedule(counts, law)
     hidden = not (scheduled or chance or law.scale == 0 or _shows_chance(counts, law))
-    few = scheduled or hidden
-    if few or ridge is not None:
-        found = fit_noisy_pairs(counts, law, link, ridge, asked, few=few)
+    if scheduled or hidden or c is not None:
+        found = fit_noisy_pairs(counts, law, link, c, asked, few=scheduled or hidden)
         draws = 2 * max(int(found.used.sum(axis=1).min()), 1)
         return RankedPairs(
             estimate=_estimate_of(found.fit, found.noise_share, law.kind, draws),

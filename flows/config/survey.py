@@ -365,12 +365,18 @@ class SurveyConfig(Section):
             include={"name", "input", "privacy", "method", "model", "top_k"}
         )
         content = json.loads(dumped)
-        _without_new_model(content["model"], self.model)
+        del content["model"]["exposures"]
+        if (design := self.model.design()) is not None:  # else as in versions without the key
+            content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
+        if content["model"]["epsilon_cap"] is None:
+            del content["model"]["epsilon_cap"]
+        if not content["model"]["common_order"]:
+            del content["model"]["common_order"]
+        if content["model"]["weights"] == Weights.PRECISION:
+            del content["model"]["weights"]
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
-        if self.input.version is not None:  # which rows they are, the release key adds
-            content["input"]["paths"] = [BEAM]
-        del content["input"]["source"], content["input"]["version"]
+        _without_version(content["input"])
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
         names = self.items.catalogue().names
@@ -396,17 +402,11 @@ class SurveyConfig(Section):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _without_new_model(content: dict[str, Any], model: ModelConfig) -> None:
-    """Write `model` as versions without its new keys did, if these have no effect."""
-    del content["exposures"]
-    if (design := model.design()) is not None:
-        content["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-    if content["epsilon_cap"] is None:
-        del content["epsilon_cap"]
-    if not content["common_order"]:
-        del content["common_order"]
-    if content["weights"] == Weights.PRECISION:
-        del content["weights"]
+def _without_version(content: dict[str, Any]) -> None:
+    """Drop the source of a Beam transform's rows and their version, which the release key adds."""
+    del content["source"]
+    if content.pop("version") is not None:
+        content["paths"] = [BEAM]
 
 
 def _without_new_privacy(content: dict[str, Any]) -> None:
