@@ -147,7 +147,7 @@ def test_deltas_that_use_up_the_total() -> None:
 
 def test_totals_beyond_the_grid_of_losses_are_still_bounded() -> None:
     assert composed_epsilon(pure(400.0, 400.0), 1e-6) == 800.0
-    # By RDP; at its mean, e tanh(e / 2) for each, the sum of losses passes epsilon half of the time.
+    # By RDP; the sum of losses passes its mean, e tanh(e / 2) for each, half of the time.
     assert 800 * math.tanh(1.0) < composed_epsilon(pure(*[2.0] * 400), 1e-6) < 0.95 * 800
     assert composed_epsilon(pure(*[0.1] * 100), 1e-12) < 0.9 * 10  # delta too small for the grid
 
