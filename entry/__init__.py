@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hushrank.flows.errors import HushrankError as HushrankError
     from hushrank.flows.errors import LedgerError as LedgerError
     from hushrank.flows.errors import RunInProgress as RunInProgress
+    from hushrank.flows.interfaces.python.estimate import estimate as estimate
     from hushrank.flows.interfaces.python.ledger import Ledger as Ledger
     from hushrank.flows.interfaces.python.planning import Inspection as Inspection
     from hushrank.flows.interfaces.python.planning import Plan as Plan
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.run import run as run
     from hushrank.flows.interfaces.python.table import Table as Table
     from hushrank.flows.refit.fitted import Fitted as Fitted
-    from hushrank.flows.refit.fitted import estimate as estimate
 
     __version__: str
 
@@ -50,6 +50,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         *("ArchiveError", "BudgetRefused", "ConfigError", "HushrankError", "LedgerError"),
         "RunInProgress",
     ),
+    "hushrank.flows.interfaces.python.estimate": ("estimate",),
     "hushrank.flows.interfaces.python.ledger": ("Ledger",),
     "hushrank.flows.interfaces.python.planning": ("Inspection", "Plan", "inspect", "plan"),
     "hushrank.flows.interfaces.python.private_answers": ("privatize",),
@@ -62,7 +63,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
     ),
     "hushrank.flows.interfaces.python.run": ("rank", "run"),
     "hushrank.flows.interfaces.python.table": ("Table",),
-    "hushrank.flows.refit.fitted": ("Fitted", "estimate"),
+    "hushrank.flows.refit.fitted": ("Fitted",),
 }
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = ("estimation", "privacy")

@@ -114,18 +114,7 @@ def estimate(
     exposures: str | Path | None = None,
     elo: bool = False,
 ) -> Fitted:
-    """Fit a model to public counts; this reads no row and spends nothing.
-
-    Args:
-        matrices: the folder of a finished release, its `release.json`, or a table of public pair
-            counts (.csv, .parquet) with the columns left, right, left_wins, right_wins and, if they
-            are counted, ties.
-        link: logistic (the default), probit or laplace.
-        ridge: weight c of c |scores|^2, finite and > 0; by default as much as suits the noise.
-        tie_model: davidson or rao-kupper, of counts with ties.
-        exposures: a CSV file of public numbers of comparisons, of each item (item, exposure) or
-            pair (left, right, comparisons); never counted in the answers.
-        elo: write log odds as Elo ratings.
+    """Fit a model to public counts: what `hushrank.estimate` does, once its arguments are checked.
 
     Raises:
         ConfigError: the counts cannot be fitted so; the text says why, and what can.

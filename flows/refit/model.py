@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -82,7 +83,7 @@ def fit(counts: PublicCounts, model: Model) -> Fit:
             )
     if model.link is not None and model.link not in LINKS:
         raise ConfigError(f"link: must be {', '.join(LINKS)}, got {model.link[:40]!r}")
-    if model.ridge is not None and not (np.isfinite(model.ridge) and model.ridge > 0):
+    if model.ridge is not None and not (math.isfinite(model.ridge) and model.ridge > 0):
         raise ConfigError(f"ridge: must be finite and > 0, got {model.ridge!r}")
     if model.ridge is not None and model.exposures is not None:
         raise ConfigError("ridge: has no effect with exposures; leave one of them out")

@@ -146,7 +146,7 @@ def test_an_uneven_design_must_be_stated() -> None:
     survey = Survey(10, 3000, 5, 2.0, tilt=0.22)
     with scores_alone():
         stated = coverage(survey, 120, survey.design())
-        unstated = coverage(survey, 60)
+        unstated = coverage(survey, 120)
     assert not surely_below(stated.scores, stated.trials, LOW)
     assert surely_below(unstated.scores, unstated.trials, LOW)
 

@@ -35,6 +35,7 @@ SETTINGS = {
     "input": {
         "kind": "comparisons",
         "columns": {"left": "item_i", "right": "item_j"},
+        "design": "random",
         "paths": ["rows.parquet"],
     },
     "items": {"count": 2},

@@ -142,6 +142,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "run": {"survey": "survey.yaml", "unsafe": False},
     "plan": {"people": 20, "epsilons": [1.0], "target": "top=0.9", **JOB},
     "inspect": {"answers": TABLE, **JOB},
+    "estimate": {"matrices": "pairs.csv"},
     "privatize": {"answers": TABLE, "epsilon": 1.0, **COLUMNS},
     "read_release": {},
     "history": {},
@@ -201,6 +202,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "survey.yaml").write_text(SURVEY.format(columns=COLUMNS).replace("'", ""))
     (tmp_path / "answers.csv").write_text("a,b,w,u\nx,y,x,p\n")
+    (tmp_path / "pairs.csv").write_text("left,right,left_wins,right_wins\nx,y,60,40\n")
     for place in (
         "run.running",
         "planning.held",
