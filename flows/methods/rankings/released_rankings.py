@@ -95,15 +95,11 @@ class ReleasedRankings(ReleasedRecord):
         Raises:
             ValueError: they are of another number of items.
         """
-        whole = merge_counts(counts)
-        if len(items) != whole.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {whole.n_items}")
-        # Checked above: millions of entries are not checked again.
+        whole = _of_all(merge_counts(counts), items)
         if levels is None:
-            return cls.model_construct(items=tuple(items), **_tables(whole))
+            return cls.model_construct(**whole)
         return cls.model_construct(
-            items=tuple(items),
-            **{**_tables(whole), "by_place": None},
+            **{**whole, "by_place": None},
             by_epsilon=tuple(
                 RankingsOfLevel.model_construct(epsilon=epsilon, **_tables(part))
                 for epsilon, part in zip(levels.levels, counts, strict=True)
@@ -161,16 +157,12 @@ class ReleasedPairAnswers(ReleasedRecord):
         Raises:
             ValueError: they are of another number of items.
         """
-        whole = merge_answers(counts)
-        if len(items) != whole.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {whole.n_items}")
-        # Checked above: millions of entries are not checked again.
+        whole = _of_all(merge_answers(counts), items)
         if levels is None:
-            return cls.model_construct(items=tuple(items), **_tables(whole))
+            return cls.model_construct(**whole)
         each = zip(levels.levels, levels.pairs, counts, strict=True)
         return cls.model_construct(
-            items=tuple(items),
-            **_tables(whole),
+            **whole,
             by_epsilon=tuple(
                 PairAnswersOfLevel.model_construct(
                     epsilon=epsilon, pairs=law.pairs, **_tables(part)
@@ -183,6 +175,17 @@ class ReleasedPairAnswers(ReleasedRecord):
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Private answers with the row's item above the column's, of some items."""
         return among_items(self.wins, self.items, items)
+
+
+def _of_all(whole: RankingCounts | PairAnswerCounts, items: Sequence[str]) -> dict[str, Any]:
+    """Fields of a record, from the counts of all rankings; they need no check by the record.
+
+    Raises:
+        ValueError: the counts are of another number of items.
+    """
+    if len(items) != whole.n_items:
+        raise ValueError(f"got {len(items)} items, but counts of {whole.n_items}")
+    return {"items": tuple(items), **_tables(whole)}  # may hold millions of entries
 
 
 def _tables(counts: RankingCounts | PairAnswerCounts) -> dict[str, Any]:
