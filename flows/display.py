@@ -23,11 +23,11 @@ from hushrank.flows.ledger.texts import (
     spend_text,
 )
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
-from hushrank.flows.release.archive import RANKING, REPORT, SCORES
+from hushrank.flows.release.archive import RANKING, REPORT, SCORES, STEP_FILE
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences
+from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences, step_rows
 from hushrank.flows.release.ties import tie_sentence
 from hushrank.flows.release.wording import (
     certainty,
@@ -277,3 +277,5 @@ def _of_test(booklets: Sequence[BookletRecord]) -> Iterator[str]:
     if len(booklets) == 1:
         yield " ".join(reliability_sentences(booklets[0]))
     yield f"Abilities by raw score, with standard errors: {SCORES}."
+    if step_rows(booklets):
+        yield f"Difficulties of steps from one point to the next, with intervals: {STEP_FILE}."

@@ -201,6 +201,8 @@ look: voters=text fit=int unfit=int share=number~ share_low=number share_high=nu
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
 booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
+    alpha?=reliability~ steps?=[step]
+step: item=item points=count difficulty=number low=open high=open
 reliability: estimate=number low=number high=number
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
@@ -224,6 +226,8 @@ top-list: kind=text items=[item*k]
 right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
     booklets=[[item]]~ knots=[[size]] sheets=[[int]]
+point-totals: kind=text answer_weight=count sheet_weight=count share=count points={item:[int]}
+    knots=[size] sheets=[int]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
     by_epsilon?=[people-of-level]~
 people-of-level: epsilon=number people=[size*answers]
@@ -256,6 +260,7 @@ parameters of top-list: k=count
 parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
     graph_chosen_because?=text booklets?=count
 parameters of sheet-totals: step_of_scores=count booklets?=count
+parameters of point-totals: step_of_scores=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
     pairs=count levels_of_epsilon?=text after_shuffling?=text
     epsilon_of_a_person_after_shuffling?=number delta_after_shuffling?=number people?=count
@@ -295,7 +300,7 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
-    missing?=text~ booklets?={[text]}~
+    missing?=text~ booklets?={[text]}~ points?=points~
 answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
 answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
@@ -416,6 +421,10 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "source": is_text("system|opendp|seeded|simulated"),
     "path": is_text(r"[a-z_]{1,40}(\.[a-z_]{1,40}){0,5}"),
     "norm": is_text("l1|l2"),
+    "points": lambda value: all(
+        type(each) is int and each >= 1
+        for each in (value.values() if isinstance(value, dict) else [value])
+    ),
     "sample": is_text("drawn|everybody|open"),
 }
 
@@ -717,7 +726,7 @@ KIND_OF = {  # what each method may publish
     "noisy-objective": ("scores",),
     "one-shot": ("top-list",),
     "spectral": ("right-wrong-counts",),
-    "totals": ("sheet-totals",),
+    "totals": ("sheet-totals", "point-totals"),
     "spectral-rr": ("randomised-answers",),
     **dict.fromkeys(("debiased-rr", "classic-rr", "laplace-rr", "rr-counts"), ("private-sums",)),
     "borda": ("private-rankings", "private-pairs", "net-sums"),
@@ -779,6 +788,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
     if kind == "sheet-totals":
         entries = n + sum(map(len, released["sheets"]))
+    if kind == "point-totals":
+        entries = sum(map(len, released["points"].values())) + len(released["sheets"])
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -812,19 +823,40 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
-        ("test", release.get("test") is not None, kind == "sheet-totals"),
+        ("test", release.get("test") is not None, kind in ("sheet-totals", "point-totals")),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
     tests = [[len(each["ability"]), len(each["error"])] for each in release.get("test") or ()]
-    if tests and tests != [[len(items) + 1] * 2 for items in booklets_of(release)]:
+    if tests and tests != [[sum(map(len, own)) + 1] * 2 for own in steps_of_booklets(release)]:
         raise Wrong("test: abilities are of other booklets, or of other scores, than were counted")
+    with_points = kind == "point-totals"
+    for each in release.get("test") or ():
+        if (each.get("steps") is not None) != with_points or ("alpha" in each) != with_points:
+            raise Wrong(f"test: {kind} have steps and alpha if, and only if, items give points")
+        listed = [[step["item"], step["points"]] for step in each.get("steps") or ()]
+        counted = released_points(release["released"]) if with_points else {}
+        if listed != [[item, s] for item, most in counted.items() for s in range(1, most + 1)]:
+            raise Wrong("test: steps are of other items, or of other points, than were counted")
 
 
-def booklets_of(release: Document) -> list[list[str]]:
-    """The items of each booklet of a test whose sheets were counted; of others all items."""
-    return release["released"]["booklets"] or [[line["item"] for line in release["ranking"]]]
+def released_points(released: Document) -> dict[str, int]:
+    """Most points of each item of a test with points."""
+    return {item: len(cells) - 1 for item, cells in released["points"].items()}
+
+
+def steps_of_booklets(release: Document) -> list[list[list[float]]]:
+    """The steps of each item, of each booklet of a test whose sheets were counted, one for each
+    point that a sheet can get; of right and wrong answers the difficulty of the item."""
+    released, tests = release["released"], release.get("test") or ()
+    if released["kind"] == "point-totals":
+        own: dict[str, list[float]] = {item: [] for item in released["points"]}
+        for step in (step for each in tests for step in each.get("steps") or ()):
+            own.setdefault(step["item"], []).append(step["difficulty"])
+        return [[*own.values()]]
+    difficulty = {line["item"]: [line["score"]] for line in release["ranking"]}
+    return [[difficulty[item] for item in items] for items in released["booklets"] or [difficulty]]
 
 
 def check_paid_for(certificate: Document, release: Document, say: Findings) -> None:
@@ -898,6 +930,8 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     booklets = certificate["rows"]["settings"].get("booklets")
     if released["kind"] == "sheet-totals":
         check_sheets(released, booklets, certificate["domain"], say)
+    elif released["kind"] == "point-totals":
+        check_points(released, certificate["rows"]["settings"], certificate["domain"], say)
     elif booklets:
         shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
         graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
@@ -930,9 +964,27 @@ def check_sheets(
     say.check(largest <= most, wrong="a sheet has more items than a person's bound")
 
 
+def check_points(released: Document, settings: Document, domain: Document, say: Findings) -> None:
+    """That cells and raw scores are those of the public points of the items."""
+    told, stated = released_points(released), settings.get("points") or 1
+    wanted = {i: stated if isinstance(stated, int) else stated.get(i, 1) for i in told}
+    fits = told == wanted and (isinstance(stated, int) or {*stated} <= {*told})
+    top, step = sum(told.values()), step_of_scores(released)
+    fits &= released["knots"] == [*range(0, top, step), top]
+    fits &= len(released["knots"]) == len(released["sheets"])
+    say.check(fits, wrong="sheets are counted by other points than those of the settings")
+    most = domain["bounds"]["max_contributions"]
+    say.check(len(told) <= most, wrong="a sheet has more items than a person's bound")
+
+
 def step_of_scores(released: Document) -> int:
     """Scores between two numbers of sheets, from the first two of the longest booklet."""
-    longest = max(released["knots"], key=lambda knots: knots[-1] if knots else 0)
+    knots = released["knots"]
+    longest = (
+        knots
+        if released["kind"] == "point-totals"
+        else max(knots, key=lambda own: own[-1] if own else 0)
+    )
     return max(1, longest[1] - longest[0]) if len(longest) > 1 else 1
 
 
@@ -991,6 +1043,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["step_of_scores"] = step_of_scores(released)
         booklets = certificate["rows"]["settings"].get("booklets")
         found["booklets"] = booklets and len(booklets)
+    if kind == "point-totals":
+        found["step_of_scores"] = step_of_scores(released)
     if kind in ("scores", "scores-and-effects"):
         found |= parameters_of_optimum(by_name[DERIVATION_OF[kind]], release)
         paid = {"exposures_sensitivity": "exposures"}
@@ -1156,6 +1210,7 @@ def numbers_of_look(certificate: Document, release: Document) -> Told:
 UNIT_OF = {
     **{name: name for name in ("log-odds", "elo", "laplace", "probit")},
     **{"win-share": "percent", "difficulty": "log-odds", "above-middle": "places", "place": "none"},
+    "point-difficulty": "log-odds",
 }
 
 
@@ -1456,6 +1511,7 @@ DERIVATION_OF = {  # by which derivation the counts that were published got thei
     "top-list": "one_shot_sensitivity",
     "right-wrong-counts": "measurement_sensitivity",
     "sheet-totals": "sheet_totals_sensitivity",
+    "point-totals": "point_totals_sensitivity",
     **dict.fromkeys(("above-counts", "net-sums", "place-counts"), "ranking_sensitivity"),
     "scores": "gradient_sensitivity",
     "scores-and-effects": "calibrate_covariates",
@@ -1532,6 +1588,23 @@ def sheet_totals(rows: int, sides: int, items: int, answer_weight: int, sheet_we
     return sum(moves), sum(each**2 for each in moves)
 
 
+def point_totals(
+    sides: int, points: Sequence[int], answer_weight: int, sheet_weight: int, share: int
+) -> Norms:
+    """Two whole sheets, one without a point and one with all: each item leaves a cell for another,
+    and the sheet a score. Or a sheet that comes, which takes an equal share off an item's cells."""
+    if share > 1 and (sides > 1 or any(share % (most + 1) for most in points)):
+        raise Wrong("shares are for sheets that come or go, and for every number of points")
+    moves = [sheet_weight] * sides
+    for most in points:
+        if share > 1:
+            lost = share // (most + 1)
+            moves += [answer_weight * (share - lost), *[answer_weight * lost] * most]
+        else:
+            moves += [answer_weight] * sides
+    return sum(moves), sum(each**2 for each in moves)
+
+
 def graph_sizes(pairs: list[list[int]] | None) -> tuple[int | None, int | None]:
     """Edges and largest degree of a public graph, as release.json lists it."""
     if pairs is None:
@@ -1547,6 +1620,11 @@ OF_TESTS: dict[str, Callable[[Bundle, Document], Norms]] = {
     ),
     "sheet_totals_sensitivity": lambda b, released: sheet_totals(
         b.rows, b.sides, b.items, released["answer_weight"], released["sheet_weight"]
+    ),
+    "point_totals_sensitivity": lambda b, released: point_totals(
+        b.sides,
+        [*released_points(released).values()],
+        *(released[each] for each in ("answer_weight", "sheet_weight", "share")),
     ),
 }
 
@@ -1690,6 +1768,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
     if derivation == "sheet_totals_sensitivity":
         return {each: (of_unit | released)[each] for each in INPUTS_OF_SHEETS}
+    if derivation == "point_totals_sensitivity":
+        inputs = {each: (of_unit | released)[each] for each in (*INPUTS_OF_SHEETS, "share")}
+        return {**inputs, "points": [*released_points(released).values()]}
     if derivation in RANKED:
         parts = dict.fromkeys(RANKED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
@@ -2804,7 +2885,7 @@ NAMES = (
     *("release.json", "ranking.csv", "report.html"),
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
-MORE_TABLES = {"effects.csv", "scores.csv"}  # of releases that have effects, or a test's abilities
+MORE_TABLES = {"effects.csv", "scores.csv", "steps.csv"}  # effects; abilities and steps of a test
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -2936,19 +3017,20 @@ def lines_in(text: str) -> Iterator[int]:
 MOST_SCORES = 100  # of a booklet, whose abilities are checked, or about so many more
 
 
+MEASURES = ("kr20", "alpha", "separation")
+
+
 def check_abilities(release: Document, say: Findings) -> None:
     """That abilities by raw score are Warm's, and reliabilities those of the noisy totals."""
     booklets, released = release.get("test"), release["released"]
     if not booklets:
         return
-    difficulty = {line["item"]: line["score"] for line in release["ranking"]}
     wrong = []
-    for items, each in zip(booklets_of(release), booklets, strict=True):
-        own = [difficulty[item] for item in items]
-        every = max(1, len(items) // MOST_SCORES)
+    for own, each in zip(steps_of_booklets(release), booklets, strict=True):
+        top = sum(map(len, own))
         wrong += [
             f"{score}" if each["name"] is None else f"{score} of {short(each['name'])}"
-            for score in range(0, len(items) + 1, every)
+            for score in range(0, top + 1, max(1, top // MOST_SCORES))
             if not is_warm(score, each["ability"][score], each["error"][score], own)
         ]
     say.check(
@@ -2957,50 +3039,89 @@ def check_abilities(release: Document, say: Findings) -> None:
         f"release.json: test: the ability of score {', '.join(wrong[:3])} is not that of the"
         " difficulties, or its error is too small",
     )
-    found = [each[name] for each in booklets for name in ("kr20", "separation") if each[name]]
+    found = [each[name] for each in booklets for name in MEASURES if each.get(name)]
     say.check(
         all(each["low"] <= each["estimate"] <= each["high"] <= 1 for each in found),
         wrong="release.json: test: a reliability is outside its interval",
     )
-    one = len(booklets) == 1 and booklets[0]["kr20"]
-    step = step_of_scores(released)
-    if one and step == 1:
-        value = kr20_of(released, release["privacy"]["noise_variance"] or 0.0)
+    if released["kind"] == "point-totals":
+        check_steps(release, say)
+    one = booklets[0]["kr20"] or booklets[0].get("alpha")
+    if len(booklets) == 1 and one and step_of_scores(released) == 1:
+        with_points = released["kind"] == "point-totals"
+        name = "alpha" if with_points else "KR-20"
+        value = alpha_of(released, release["privacy"]["noise_variance"] or 0.0)
         say.check(
             math.isclose(value, one["estimate"], rel_tol=1e-6, abs_tol=1e-6),
-            "the reliability KR-20 follows from the numbers that were drawn",
-            "release.json: test: KR-20 does not follow from the numbers that were drawn",
+            f"the reliability {name} follows from the numbers that were drawn",
+            f"release.json: test: {name} does not follow from the numbers that were drawn",
         )
 
 
-def is_warm(score: int, ability: float, error: float, difficulties: Sequence[float]) -> bool:
-    """Whether an ability solves Warm's equation for a raw score; its error is at least that of
-    answers alone."""
+def check_steps(release: Document, say: Findings) -> None:
+    """That an item's difficulty is the mean of its steps, and that steps lie in their intervals."""
+    (own,), score = steps_of_booklets(release), {x["item"]: x["score"] for x in release["ranking"]}
+    apart = [
+        item
+        for item, steps in zip(release["released"]["points"], own, strict=True)
+        if abs(score[item] - sum(steps) / len(steps)) > 1e-6
+    ]
+    say.check(
+        not apart,
+        "the difficulty of each item is the mean of its steps",
+        f"release.json: test: the steps of {', '.join(apart[:3])} have another mean",
+    )
+    inside = all(
+        float(each["low"]) - 1e-6 <= each["difficulty"] <= float(each["high"]) + 1e-6
+        for test in release["test"]
+        for each in test["steps"]
+    )
+    say.check(inside, wrong="release.json: test: a step is outside its interval")
+
+
+def is_warm(score: int, ability: float, error: float, items: Sequence[Sequence[float]]) -> bool:
+    """Whether an ability solves Warm's equation for a raw score, of items with these steps; its
+    error is at least that of answers alone."""
     expected = known = bend = 0.0
-    for difficulty in difficulties:
-        apart = ability - difficulty
-        small = math.exp(-abs(apart))
-        right = (1.0 if apart > 0 else small) / (1 + small)
-        told = small / (1 + small) ** 2
-        expected, known, bend = expected + right, known + told, bend + told * (1 - 2 * right)
+    for steps in items:
+        logs = [0.0, *itertools.accumulate(ability - step for step in steps)]
+        weights = [math.exp(each - max(logs)) for each in logs]
+        chances = [each / sum(weights) for each in weights]
+        mean = sum(h * p for h, p in enumerate(chances))
+        expected += mean
+        known += sum((h - mean) ** 2 * p for h, p in enumerate(chances))
+        bend += sum((h - mean) ** 3 * p for h, p in enumerate(chances))
     if known == 0:
         return False
     off = (score - expected + bend / (2 * known)) / known
     return abs(off) < 1e-6 and error * error * known > 1 - 1e-6
 
 
-def kr20_of(released: Document, variance: float) -> float:
-    """KR-20 of noisy totals in which every raw score has a number of sheets."""
-    of_answer, of_sheet = released["answer_weight"], released["sheet_weight"]
-    (knots,), (sheets,) = released["knots"], released["sheets"]
+def alpha_of(released: Document, variance: float) -> float:
+    """KR-20 or alpha of noisy totals in which every raw score has a number of sheets."""
+    of_sheet, knots, sheets = released["sheet_weight"], released["knots"], released["sheets"]
+    with_points = released["kind"] == "point-totals"
+    if not with_points:
+        (knots,), (sheets,) = knots, sheets
     people = sum(sheets) / of_sheet
-    right = [0.5 + z / (2 * of_answer * people) for z in released["right_minus_wrong"].values()]
     mean = sum(r * h for r, h in zip(knots, sheets, strict=True)) / of_sheet / people
     squares = [(r - mean) ** 2 for r in knots]
     spread = sum(q * h for q, h in zip(squares, sheets, strict=True)) / of_sheet / people
     spread += variance / of_sheet**2 * sum(squares) / people**2
-    n = len(right)
-    within = sum(p * (1 - p) for p in right) + n * variance / (2 * of_answer * people) ** 2
+    unit = released["answer_weight"] * (released["share"] if with_points else 2) * people
+    if with_points:
+        cells = [[each / unit for each in own] for own in released["points"].values()]
+    else:
+        cells = [[-z / unit, z / unit] for z in released["right_minus_wrong"].values()]
+    within = 0.0
+    for own in cells:
+        shares = [each - sum(own) / len(own) + 1 / len(own) for each in own]
+        first = sum(h * p for h, p in enumerate(shares))
+        middle = (len(own) - 1) / 2
+        noise = sum((h - middle) ** 2 for h in range(len(own))) if with_points else 1.0
+        within += sum(h * h * p for h, p in enumerate(shares)) - first**2
+        within += variance * noise / unit**2
+    n = len(cells)
     value: float = n / (n - 1) * (1 - within / spread)
     return value
 
@@ -3050,6 +3171,12 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         wrong = compare_table(files["scores.csv"], scores, ("score", "ability", "standard_error"))
         text = f"scores.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
         say.check(not wrong, "scores.csv has the abilities of release.json", text)
+    steps = [step for each in release.get("test") or () for step in each.get("steps") or ()]
+    if "steps.csv" in files or steps:
+        listed = [{**each, **{end: float(each[end]) for end in ("low", "high")}} for each in steps]
+        wrong = compare_table(files["steps.csv"], listed, ("item", "points", "difficulty"))
+        text = f"steps.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
+        say.check(not wrong, "steps.csv has the steps of release.json", text)
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:
@@ -3401,10 +3528,11 @@ central user -by_weights -stream -lists: At most {L} answers of each person coun
 right-wrong-counts|sheet-totals booklets: A sheet belongs to one of the test's public booklets; one
     that fits none, or several, does not count.
 right-wrong-counts missing_unseen: An item that a person left out is taken as not asked, by chance.
-right-wrong-counts|sheet-totals missing_wrong: An item that a person left out counts as a wrong
-    answer.
-right-wrong-counts|sheet-totals missing_set-aside: The sheet of a person who left an item out does
-    not count.
+point-totals: A sheet with more points than an item gives, or with part of one, does not count.
+right-wrong-counts|sheet-totals|point-totals missing_wrong: An item that a person left out counts as
+    a wrong answer.
+right-wrong-counts|sheet-totals|point-totals missing_set-aside: The sheet of a person who left an
+    item out does not count.
 stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
     the rest of a person's answers are not used.
 """
@@ -3537,6 +3665,7 @@ right-wrong-counts booklets: count of people who were right on one item and wron
 right-wrong-counts: count of people who were right on one item and wrong on another, both ways on
     each of the graph's {edges:,} pairs, a public graph that was drawn without looking at an answer
 sheet-totals: item's right less wrong answers, and every number of sheets by raw score
+point-totals: number of sheets by the points of an item, and every number of sheets by raw score
 [computed]
 win-counts: the ranking, the shares and all intervals are computed from the noisy counts alone
 win-loss-counts: the scores, the ranking and all intervals are computed from the noisy counts alone
@@ -3550,8 +3679,8 @@ above-counts|place-counts: the order and all intervals are computed from the noi
 net-sums: the scores and all intervals are computed from the noisy sums alone
 right-wrong-counts: the difficulties, the ranking and all intervals are computed from the noisy
     counts alone
-sheet-totals: the difficulties, the ranking and all intervals are computed from these noisy numbers
-    alone
+sheet-totals|point-totals: the difficulties, the ranking and all intervals are computed from these
+    noisy numbers alone
 [cost]
 gaussian: the budget
 : epsilon
@@ -3680,6 +3809,8 @@ outcome-counts: {DMNS}, on the matrix of wins, of which one entry a pair is secr
 right-wrong-counts: {NZ}, Algorithm 2 and Lemma 4.1 (noisy pairwise differential measurements)
 sheet-totals: {DMNS}, on right less wrong answers of each item and on sheets by raw score, with the
     sensitivity that hushrank's privacy/sensitivity.py proves
+point-totals: {DMNS}, on sheets by the points of each item and on sheets by raw score, with the
+    sensitivity that hushrank's privacy/point_sensitivity.py proves
 trusted lists: {DMNS}, on counts of rankings, with the sensitivity that hushrank's
     privacy/ranking_sensitivity.py proves
 [likelihood]

@@ -222,7 +222,7 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     )
     difficulty, state = _solve(counts, noise)
     pull, _ = noise.pull(state)
-    inverse = _inverse_of_centred(state.curvature)
+    inverse = inverse_of_centred(state.curvature)
     spread = noise.of_half * np.eye(n) + noise.of_sheets * state.loadings @ state.loadings.T
     private = inverse @ spread @ inverse
     shifted = inverse @ (pull * difficulty)
@@ -239,7 +239,7 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     )
 
 
-def _inverse_of_centred(curvature: Floats) -> Floats:
+def inverse_of_centred(curvature: Floats) -> Floats:
     """Pseudo-inverse of a matrix whose rows add up to zero.
 
     That direction is made as large as the others and taken off again: rounding leaves it a tiny
@@ -287,11 +287,12 @@ def real_counts(totals: SheetTotals) -> RealCounts:
         booklets=tuple(np.array(items) for items in shape.booklets),
         knots=tuple(shape.knots(booklet) for booklet in range(len(shape.booklets))),
         sheets=tuple(sheets),
-        weights=tuple(map(_not_negative, sheets)),
+        weights=tuple(map(not_negative, sheets)),
     )
 
 
-def _not_negative(sheets: Floats) -> Floats:
+def not_negative(sheets: Floats) -> Floats:
+    """Sheets without negative numbers, scaled to the same sum."""
     clipped = np.maximum(sheets, 0)
     return np.asarray(clipped * (max(float(sheets.sum()), 0) / max(float(clipped.sum()), 1e-9)))
 

@@ -1,9 +1,10 @@
-"""How reliable a test is: KR-20 and person separation, with intervals.
+"""How reliable a test is: KR-20 or alpha, and person separation, with intervals.
 
 Of a booklet with K items, H_r sheets at knot r of its histogram, N sheets together, m and V the
 mean and the variance of their raw scores, p_i the share of right answers to item i:
 
 - KR-20 = K / (K - 1) (1 - A / V), where A is the sum of p_i (1 - p_i) [KR37].
+- Cronbach's alpha, its form for points, has the variances of items in place of p_i (1 - p_i) [C51].
 - Person separation = 1 - A / V, where A is the mean over sheets of the squared standard error of
   the ability by raw score, and V the variance of these abilities [A77].
 
@@ -17,6 +18,7 @@ A / V it also holds where V is uncertain.
 
 References:
     [KR37] Kuder, Richardson. The theory of the estimation of test reliability. 1937.
+    [C51] Cronbach. Coefficient alpha and the internal structure of tests. 1951.
     [A77] Andrich. An index of person separation in latent trait theory. 1982.
     [F54] Fieller. Some problems in interval estimation. 1954.
 """
@@ -24,6 +26,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -185,20 +188,100 @@ def kr20(scores: ScoredSheets, answers: AnswersByScore) -> Reliability | None:
     people, n = scores.people, len(answers.half)
     correct = 0.5 + answers.half / people
     within = float((correct * (1 - correct)).sum()) + n * answers.variance / people**2
-    spread, odd = scores.spread(scores.scores), 1 - 2 * correct
-    of_answers = np.stack([odd, np.zeros(n)]) * math.sqrt(answers.variance)
-    of_scores = np.stack(
-        [np.full(len(scores.knots), -odd @ answers.half / people), spread.influence]
+    odd = 1 - 2 * correct
+    return _alpha(
+        scores,
+        n_items=n,
+        within=within,
+        of_answers=odd * math.sqrt(answers.variance),
+        of_people=float(odd @ answers.half),
+        influence=(answers.right - correct) @ odd,
+        given_scores=float(odd @ answers.curvature @ odd),
     )
-    drawn = np.concatenate([of_answers, of_scores * math.sqrt(scores.variance)], axis=1) / people
-    influence = np.stack([(answers.right - correct) @ odd, spread.influence])
-    sampling = scores.sampled(influence)
-    sampling[0, 0] += float(odd @ answers.curvature @ odd) / people**2
-    found = scores.share(within, spread.variance, drawn, sampling) if scores.is_clear else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointsByScore:
+    """What totals tell of the points of the same sheets.
+
+    Attributes:
+        people: by item, sheets with 0 to m points, noise included, their mean replaced.
+        variance: of the noise in each cell before that.
+        reached: probability of at least s points given the score, shape (knots, steps).
+        curvature: covariance of reached steps given scores, summed over sheets.
+    """
+
+    people: Sequence[Floats]
+    variance: float
+    reached: Floats
+    curvature: Floats
+
+
+def alpha(scores: ScoredSheets, points: PointsByScore) -> Reliability | None:
+    """Cronbach's alpha; None: the variance of scores does not stand clear of noise and chance."""
+    people, within, of_people = scores.people, 0.0, 0.0
+    of_answers, by_step, shares = [], [], []
+    for own in points.people:
+        number, share = np.arange(len(own)), own / people
+        mean = float(number @ share)
+        noise = points.variance * float(np.square(number - number.mean()).sum()) / people**2
+        within += float(number**2 @ share) - mean**2 + noise
+        odd = number**2 - 2 * mean * number  # derivative of the item's variance in `share`
+        of_answers.append((odd - odd.mean()) * math.sqrt(points.variance))
+        of_people += float((odd - odd.mean()) @ own)
+        by_step.append(np.diff(odd))
+        shares.append(share[::-1].cumsum()[::-1][1:])
+    steps = np.concatenate(by_step)
+    return _alpha(
+        scores,
+        n_items=len(points.people),
+        within=within,
+        of_answers=np.concatenate(of_answers),
+        of_people=of_people,
+        influence=(points.reached - np.concatenate(shares)) @ steps,
+        given_scores=float(steps @ points.curvature @ steps),
+    )
+
+
+def _alpha(
+    scores: ScoredSheets,
+    *,
+    n_items: int,
+    within: float,
+    of_answers: Floats,
+    of_people: float,
+    influence: Floats,
+    given_scores: float,
+) -> Reliability | None:
+    """Alpha from the sum of the variances of items.
+
+    Args:
+        scores: of the sheets.
+        n_items: K.
+        within: the sum.
+        of_answers: what one standard deviation of each draw in cells of items changes in it, by N.
+        of_people: what a sheet more takes off it, by N^2.
+        influence: what a sheet at each knot changes in it, by N.
+        given_scores: its variance given scores, by N^2.
+    """
+    people, spread = scores.people, scores.spread(scores.scores)
+    of_scores = np.stack([np.full(len(scores.knots), -of_people / people), spread.influence])
+    drawn = np.concatenate(
+        [
+            np.stack([of_answers, np.zeros(len(of_answers))]),
+            of_scores * math.sqrt(scores.variance),
+        ],
+        axis=1,
+    )
+    sampling = scores.sampled(np.stack([influence, spread.influence]))
+    sampling[0, 0] += given_scores / people**2
+    found = None
+    if scores.is_clear:
+        found = scores.share(within, spread.variance, drawn / people, sampling)
     if found is None:
         return None
     share, low, high = found
-    lead = n / (n - 1)
+    lead = n_items / (n_items - 1)
     return Reliability(lead * (1 - share), lead * (1 - high), min(lead * (1 - low), 1.0))
 
 

@@ -15,7 +15,9 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.special import expit
@@ -27,6 +29,25 @@ BEYOND = 15.0  # abilities of all scores lie within this of the easiest and of t
 NODES = 401  # of the curve by which abilities are found first
 MOST_STEPS, LONGEST_STEP, CLOSE = 50, 1.0, 1e-9
 ROWS = 256  # scores that are solved at once
+
+
+class WarmCurve(Protocol):
+    """Warm's equation at some abilities."""
+
+    @property
+    def score(self) -> Floats:
+        """The raw scores of which these are Warm's abilities, shape (abilities,)."""
+        ...
+
+    @property
+    def information(self) -> Floats:
+        """I at them."""
+        ...
+
+    @property
+    def slope(self) -> Floats:
+        """Derivative of `score` in the ability, the part of each difficulty, in columns."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +64,22 @@ class ScoreTable:
     error: Floats
     by_difficulty: Floats
 
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Floats, WarmCurve]], covariance: Floats) -> Self:
+        """The table of abilities that solve Warm's equation, part by part.
+
+        Args:
+            parts: abilities with the equation at them.
+            covariance: of the errors of difficulties.
+        """
+        ability = np.concatenate([part for part, _ in parts])
+        curves = [curve for _, curve in parts]
+        slope = np.concatenate([curve.slope for curve in curves])
+        known = np.concatenate([curve.information for curve in curves])
+        by_difficulty = slope / slope.sum(axis=1, keepdims=True)
+        variance = 1 / known + ((by_difficulty @ covariance) * by_difficulty).sum(axis=1)
+        return cls(ability, np.sqrt(variance), by_difficulty)
+
 
 def score_table(difficulty: Floats, covariance: Floats) -> ScoreTable:
     """Compute the table of a booklet.
@@ -55,28 +92,26 @@ def score_table(difficulty: Floats, covariance: Floats) -> ScoreTable:
         ConvergenceError: no ability was found for a score.
     """
     nodes = np.linspace(difficulty.min() - BEYOND, difficulty.max() + BEYOND, NODES)
-    reached = np.concatenate([_Curve.at(part, difficulty).score for part in _parts(nodes)])
+    reached = np.concatenate([Curve.at(part, difficulty).score for part in in_parts(nodes)])
     scores = np.arange(len(difficulty) + 1.0)
     start = np.interp(scores, reached, nodes)
-    parts = [
-        _solve(score, near, difficulty)
-        for score, near in zip(_parts(scores), _parts(start), strict=True)
-    ]
-    ability = np.concatenate([part for part, _ in parts])
-    curves = [curve for _, curve in parts]
-    slope = np.concatenate([curve.slope for curve in curves])
-    known = np.concatenate([curve.information for curve in curves])
-    by_difficulty = slope / slope.sum(axis=1, keepdims=True)
-    variance = 1 / known + ((by_difficulty @ covariance) * by_difficulty).sum(axis=1)
-    return ScoreTable(ability, np.sqrt(variance), by_difficulty)
+
+    def at(ability: Floats) -> Curve:
+        return Curve.at(ability, difficulty)
+
+    return ScoreTable.of(
+        [solve(*each, at) for each in zip(in_parts(scores), in_parts(start), strict=True)],
+        covariance,
+    )
 
 
-def _parts(values: Floats) -> list[Floats]:
+def in_parts(values: Floats) -> list[Floats]:
+    """Cut values into parts that are solved at once."""
     return np.split(values, range(ROWS, len(values), ROWS))
 
 
 @dataclass(frozen=True, slots=True)
-class _Curve:
+class Curve:
     """Warm's equation at some abilities.
 
     Attributes:
@@ -90,7 +125,8 @@ class _Curve:
     slope: Floats
 
     @classmethod
-    def at(cls, ability: Floats, difficulty: Floats) -> _Curve:
+    def at(cls, ability: Floats, difficulty: Floats) -> Curve:
+        """The equation at abilities, shape (abilities,)."""
         right = expit(ability[:, np.newaxis] - difficulty)
         told = right * expit(difficulty - ability[:, np.newaxis])
         bent = told * (1 - 2 * right)
@@ -104,10 +140,21 @@ class _Curve:
         )
 
 
-def _solve(score: Floats, ability: Floats, difficulty: Floats) -> tuple[Floats, _Curve]:
-    """Newton's steps from abilities that are near."""
+def solve(
+    score: Floats, ability: Floats, at: Callable[[Floats], WarmCurve]
+) -> tuple[Floats, WarmCurve]:
+    """Take Newton's steps to the abilities of scores, from abilities that are near.
+
+    Args:
+        score: shape (scores,).
+        ability: where the steps start, shape (scores,).
+        at: Warm's equation at some abilities.
+
+    Raises:
+        ConvergenceError: they still move.
+    """
     for _ in range(MOST_STEPS):
-        curve = _Curve.at(ability, difficulty)
+        curve = at(ability)
         step = (score - curve.score) / curve.slope.sum(axis=1)
         if np.abs(step).max() < CLOSE:
             return ability, curve

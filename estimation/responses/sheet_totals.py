@@ -114,7 +114,9 @@ class SheetShape:
             points, codes = right.sum(axis=0, dtype=np.int64), list(self.booklets[booklet])
             entries[codes] += self.answer_weight * (2 * points - len(right))
             scores = right.sum(axis=1, dtype=np.int64)
-            entries[ends[booklet] : ends[booklet + 1]] += self._histogram(scores, booklet)
+            entries[ends[booklet] : ends[booklet + 1]] += sheets_at_knots(
+                scores, self.knots(booklet), self.step, self.sheet_weight
+            )
         return entries
 
     def _whole_sheets(
@@ -141,14 +143,22 @@ class SheetShape:
                 yield booklet, right[same]
                 codes, right = codes[~same], right[~same]
 
-    def _histogram(self, score: Integers, booklet: int) -> Integers:
-        knots = self.knots(booklet)
-        low = np.minimum(score // self.step, len(knots) - 2)
-        apart = np.diff(knots)[low]
-        above = (self.sheet_weight * (score - knots[low]) + apart // 2) // apart
-        size = len(knots)
-        below = np.bincount(low, self.sheet_weight - above, size)
-        return (below + np.bincount(low + 1, above, size)).astype(np.int64)
+
+def sheets_at_knots(score: Integers, knots: Integers, step: int, sheet_weight: int) -> Integers:
+    """The histogram of some raw scores: `sheet_weight` at a knot, or shares to both around it.
+
+    Args:
+        score: shape (sheets,).
+        knots: ascending, from 0 to the highest score.
+        step: between two knots, the last two may be nearer.
+        sheet_weight: a multiple of `step`.
+    """
+    low = np.minimum(score // step, len(knots) - 2)
+    apart = np.diff(knots)[low]
+    above = (sheet_weight * (score - knots[low]) + apart // 2) // apart
+    size = len(knots)
+    below = np.bincount(low, sheet_weight - above, size)
+    return (below + np.bincount(low + 1, above, size)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

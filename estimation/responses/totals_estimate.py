@@ -79,13 +79,20 @@ def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
         )
     reach = people / 2 - CONFIRMED * sd / (2 * shape.answer_weight)
     easy, hard = half >= reach, -half >= reach
-    estimate = _informative(fit, law, easy, hard)
+    estimate = informative_estimate(fit, law, easy, hard)
     return TotalsEstimate(estimate=estimate, fit=fit, no_lower_limit=easy, no_upper_limit=hard)
 
 
-def _informative(
+def informative_estimate(
     fit: ConditionalFit, law: NoiseLaw, easy: NDArray[np.bool_], hard: NDArray[np.bool_]
 ) -> Estimate:
+    """Scores, intervals and ranks from a fit.
+
+    Args:
+        fit: difficulties with their errors.
+        law: of the noise in one entry.
+        easy, hard: items whose intervals have no lower end, no upper end.
+    """
     variance = np.maximum(np.diagonal(fit.covariance), 0)
     noise = np.diagonal(fit.noise)
     between, between_noise = difference_variance(fit.covariance), difference_variance(fit.noise)

@@ -25,7 +25,7 @@ from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.responses import NOT_ANSWERED, ResponseColumns, WideColumns
-from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
+from hushrank.transforms.responses.whole_sheets import MOST_POINTS, Missing, SheetRules
 
 MOST_BOOKLETS = 1000
 
@@ -38,6 +38,16 @@ def _each_name_once(booklets: object) -> object:
     return booklets
 
 
+def _whole_points(points: object) -> object:
+    """Refuse what is neither a number of points nor one for each named item."""
+    told = points.values() if isinstance(points, dict) else [points]
+    if not told or not all(type(most) is int and 1 <= most <= MOST_POINTS for most in told):
+        text = f"must be the most points of every item, 1 to {MOST_POINTS}, or of each by its name"
+        refuse(("", f"{text}; write for example 2, or {{q1: 2, q5: 4}}"))
+    return points
+
+
+Points = Annotated[int | dict[ItemName, int], BeforeValidator(_whole_points)]
 Booklet = Annotated[tuple[ItemName, ...], Field(strict=False)]
 Booklets = Annotated[dict[ItemName, Booklet], BeforeValidator(_each_name_once)]
 _NO_ORDER = (
@@ -103,6 +113,9 @@ class ResponsesConfig(RowFiles):
         booklets: the items of each booklet of the test, a public design; which booklet a person had
             may be secret. A sheet that belongs to none, or to several, is set aside, and noise and
             fit use only pairs of items that share a booklet.
+        points: the most points of every item, or of each by name; items that are not named are
+            right or wrong. A sheet with more points, or with a fraction of one, does not count.
+            Left out, all answers are right or wrong.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])
@@ -120,6 +133,7 @@ class ResponsesConfig(RowFiles):
         default=None,
         examples=["{A: [q1, q2, q3], B: [q3, q4, q5]}"],
     )
+    points: Points | None = Field(default=None, examples=["2"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:
@@ -143,7 +157,33 @@ class ResponsesConfig(RowFiles):
                 yield "booklets", f"{name} needs at least two items: one has nothing beside it"
         if self.columns.booklet is not None and not self.booklets:
             yield "booklets", "missing; columns.booklet names one of them in each row"
+        if self.points is not None and self.booklets is not None:
+            yield (
+                "points",
+                "items with points are counted where everybody was asked all of them; remove it, or"
+                " remove booklets and rank each booklet by a job of its own",
+            )
+        if self.points is not None and (self.missing or Missing.UNSEEN) is Missing.UNSEEN:
+            yield (
+                "missing",
+                "unseen is not for points, which are counted by whole sheets; write wrong (a blank"
+                " has no points) or set-aside (a sheet with a blank does not count)",
+            )
         yield from super()._problems()
+
+    def points_of(self, catalogue: Catalogue) -> tuple[int, ...]:
+        """Most points of each item, in catalogue order; empty: answers are right or wrong."""
+        if self.points is None:
+            return ()
+        if isinstance(self.points, int):
+            return (self.points,) * len(catalogue)
+        return tuple(self.points.get(name, 1) for name in catalogue.names)
+
+    def problems_of_points(self, catalogue: Catalogue) -> Iterable[tuple[str, str]]:
+        """Yield key and text of the rules that points break with the items."""
+        named = self.points if isinstance(self.points, dict) else {}
+        if other := [name for name in named if name not in catalogue.names]:
+            yield "points", f"{other[0]} is not one of items; correct it"
 
     def problems_of_booklets(self, catalogue: Catalogue, most: int) -> Iterable[tuple[str, str]]:
         """Yield key and text of the rules that booklets break with the items and the bound.
@@ -198,6 +238,7 @@ class ResponsesConfig(RowFiles):
             missing=missing,
             booklets=self.booklet_codes(catalogue),
             names=tuple(self.booklets or ()) if named else None,
+            points=self.points_of(catalogue),
         )
 
     def booklet_codes(self, catalogue: Catalogue) -> tuple[tuple[int, ...], ...]:
@@ -215,6 +256,12 @@ class ResponsesConfig(RowFiles):
     @property
     def _answers_in_words(self) -> str:
         where = "Each item's column" if self.layout == "wide" else f"Column {self.columns.correct}"
+        if self.points is not None:
+            most = self.points if isinstance(self.points, int) else max(self.points.values())
+            return (
+                f"{where} should hold whole points, 0 to {most} at most. A sheet with anything else"
+                " is excluded."
+            )
         return (
             f"{where} should hold 1 (right) or 0 (wrong). Anything else, such as 2 points, is"
             " excluded unless input.words says what it means."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES, Bounds
 from hushrank.transforms.storage.files import InputFile
+
+if TYPE_CHECKING:  # loaded by tests with points alone
+    from hushrank.estimation.responses.point_totals import PointShape
 
 
 class BoundedMechanism(Mechanism, Protocol):
@@ -143,7 +146,7 @@ def reduce_test(
     *,
     max_answers: int,
     local: LocalAnswers | None = None,
-    totals: SheetShape | None = None,
+    totals: SheetShape | PointShape | None = None,
     epsilons: EpsilonSource | None = None,
 ) -> ReduceResponses:
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""

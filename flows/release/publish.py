@@ -25,6 +25,7 @@ from hushrank.flows.release.archive import (
     RELEASE,
     RELEASES,
     SCORES,
+    STEP_FILE,
     Attach,
     archived,
     check_intact,
@@ -37,7 +38,7 @@ from hushrank.flows.release.archive import (
 )
 from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.release import Head, Release, load_head
-from hushrank.flows.release.sheet_report import scores_csv
+from hushrank.flows.release.sheet_report import scores_csv, step_rows, steps_csv
 from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
@@ -190,9 +191,11 @@ def show(folder: Place, output: Place) -> Place:
 
 def contents_of(release: Release) -> dict[str, bytes]:
     """The files of a release that are nothing but itself, by name."""
+    steps = () if release.test is None else step_rows(release.test)
     return {
         **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
         **({} if release.test is None else {SCORES: scores_csv(release.test).encode()}),
+        **({STEP_FILE: steps_csv(steps).encode()} if steps else {}),
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }

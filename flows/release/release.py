@@ -54,7 +54,7 @@ from hushrank.flows.release.scale import (
     log_odds_of,
     published,
 )
-from hushrank.flows.release.sheet_report import BookletRecord
+from hushrank.flows.release.sheet_report import BookletRecord, PointTestRecord
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.pilot_query import LookRecord
@@ -252,7 +252,7 @@ class Release(Record):
     stream: StreamRecord | None = None
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
-    test: tuple[BookletRecord, ...] | None = None
+    test: tuple[PointTestRecord | BookletRecord, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 

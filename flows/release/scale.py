@@ -26,6 +26,7 @@ class Scale(StrEnum):
     LAPLACE = "laplace"  # Laplace link
     PROBIT = "probit"  # probit link
     DIFFICULTY = "difficulty"  # of test items, in log odds of a right answer; larger is harder
+    POINT_DIFFICULTY = "point-difficulty"  # of items that give points, likewise
     ABOVE_MIDDLE = "above-middle"  # places above the middle of a list
     PLACE = "place"  # mean rank minus rank; only the order was released
 
@@ -49,6 +50,7 @@ UNITS = {
     Scale.LAPLACE: ScoreUnit.LAPLACE,
     Scale.PROBIT: ScoreUnit.PROBIT,
     Scale.DIFFICULTY: ScoreUnit.LOG_ODDS,
+    Scale.POINT_DIFFICULTY: ScoreUnit.LOG_ODDS,
     Scale.ABOVE_MIDDLE: ScoreUnit.PLACES,
     Scale.PLACE: ScoreUnit.NONE,
 }
@@ -57,6 +59,7 @@ SCALE_OF_LINK = {"logistic": Scale.LOG_ODDS, "laplace": Scale.LAPLACE, "probit":
 ELO_A_LOGIT = 400 / math.log(10)  # a rating 400 higher has odds of 10 to 1
 MEAN_ELO = 1000.0  # rating of the mean item
 BARE = (Scale.WIN_SHARE, Scale.ELO)  # scales written without a sign
+DIFFICULTIES = (Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)  # scales on which higher is harder
 Number = TypeVar("Number", float, NDArray[np.float64])
 
 
@@ -122,6 +125,22 @@ def _fitted(chance_at_one: str) -> ScaleWords:
     )
 
 
+def _difficulty(explanation: str) -> ScaleWords:
+    return ScaleWords(
+        heading="Difficulty",
+        unit="",
+        explanation=explanation,
+        plot="difficulty (log odds; harder items to the right)",
+        first="hardest",
+        last="easiest",
+        leads=("is the hardest", "are the hardest"),
+        very_likely_leads="is very likely harder than",
+        behind="easier than",
+        comes_last="is the easiest",
+        up_and_down=("harder than it was", "easier than it was"),
+    )
+
+
 WORDS = {
     Scale.WIN_SHARE: ScaleWords(
         heading="Share won",
@@ -146,22 +165,16 @@ WORDS = {
     ),
     Scale.LAPLACE: _fitted("82 %"),  # 1 - e^-1 / 2
     Scale.PROBIT: _fitted("84 %"),  # the normal distribution function at 1
-    Scale.DIFFICULTY: ScaleWords(
-        heading="Difficulty",
-        unit="",
-        explanation=(
-            "How hard an item is, by the Rasch model: 0 is the mean of these items, and larger is"
-            " harder. Rank 1 is the hardest item. Only differences count: the odds of a right"
-            " answer are 2.7 times lower on an item that is 1 harder, if a person answers both."
-        ),
-        plot="difficulty (log odds; harder items to the right)",
-        first="hardest",
-        last="easiest",
-        leads=("is the hardest", "are the hardest"),
-        very_likely_leads="is very likely harder than",
-        behind="easier than",
-        comes_last="is the easiest",
-        up_and_down=("harder than it was", "easier than it was"),
+    Scale.DIFFICULTY: _difficulty(
+        "How hard an item is, by the Rasch model: 0 is the mean of these items, and larger is"
+        " harder. Rank 1 is the hardest item. Only differences count: the odds of a right"
+        " answer are 2.7 times lower on an item that is 1 harder, if a person answers both."
+    ),
+    Scale.POINT_DIFFICULTY: _difficulty(
+        "How hard an item is, by the partial credit model: the mean difficulty of its steps from"
+        " one point to the next. 0 is the mean of these items, and larger is harder. Rank 1 is the"
+        " hardest item. A person whose ability is 1 higher has odds that are 2.7 times higher of"
+        " one point more, on every item."
     ),
     Scale.ABOVE_MIDDLE: ScaleWords(
         heading="Above middle",

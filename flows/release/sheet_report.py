@@ -5,20 +5,26 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
 from hushrank.estimation.responses.booklet_report import BookletEstimate
 from hushrank.estimation.responses.reliability import Reliability
-from hushrank.flows.statement.record import Record
+from hushrank.flows.statement.record import Extended, Record
 from hushrank.transforms.common.plain_text import write_cell
 
+if TYPE_CHECKING:  # loaded by tests with points alone
+    from hushrank.estimation.responses.partial_credit_estimate import PointReport, StepEstimate
+
 KR20, SEPARATION = "Reliability (KR-20)", "Person separation"
+ALPHA = "Reliability (Cronbach's alpha)"
 NOT_TOLD = {
-    KR20: "noise and chance hide how far raw scores differ",
+    **dict.fromkeys((KR20, ALPHA), "noise and chance hide how far raw scores differ"),
     SEPARATION: "abilities do not differ by more than noise, chance and their own errors",
 }
+
+LABELS = {"kr20": KR20, "alpha": ALPHA, "separation": SEPARATION}
 
 
 class ReliabilityRecord(Record):
@@ -63,6 +69,88 @@ class BookletRecord(Record):
             error=tuple(found.table.error.tolist()),
         )
 
+    @property
+    def measures(self) -> dict[str, ReliabilityRecord | None]:
+        """Reliabilities by short name; those that are not told are None."""
+        return {"kr20": self.kr20, "separation": self.separation}
+
+
+class StepRecord(Record):
+    """The step of an item from one point less to `points`, with the 95 % interval of this step.
+
+    Attributes:
+        item: the item.
+        points: points above the step, from 1 to the most that the item gives.
+        difficulty: the ability at which both numbers of points are as likely as each other.
+        low, high: an end that the released numbers leave open is infinite.
+    """
+
+    item: str
+    points: int = Field(ge=1)
+    difficulty: float
+    low: Extended
+    high: Extended
+
+    @classmethod
+    def of(cls, step: StepEstimate, items: Sequence[str]) -> Self:
+        """The record of an estimate."""
+        return cls(
+            item=items[step.item],
+            points=step.points,
+            difficulty=step.value,
+            low=step.low,
+            high=step.high,
+        )
+
+
+class PointTestRecord(BookletRecord):
+    """What is said of a test with points.
+
+    Attributes:
+        alpha: reliability of raw scores by Cronbach's alpha; null: it is not told.
+        steps: of all items, in catalogue order.
+    """
+
+    alpha: ReliabilityRecord | None
+    steps: tuple[StepRecord, ...]
+
+    @classmethod
+    def of_points(
+        cls, found: PointReport, steps: Sequence[StepEstimate], items: Sequence[str]
+    ) -> Self:
+        """The record of what was computed from noisy totals."""
+        return cls(
+            name=None,
+            kr20=None,
+            separation=ReliabilityRecord.of(found.separation),
+            ability=tuple(found.table.ability.tolist()),
+            error=tuple(found.table.error.tolist()),
+            alpha=ReliabilityRecord.of(found.alpha),
+            steps=tuple(StepRecord.of(step, items) for step in steps),
+        )
+
+    @property
+    def measures(self) -> dict[str, ReliabilityRecord | None]:
+        """Reliabilities by short name; those that are not told are None."""
+        return {"alpha": self.alpha, "separation": self.separation}
+
+
+def step_rows(tests: Sequence[BookletRecord]) -> list[StepRecord]:
+    """Steps of items; empty where the test has no points, or nothing is told of it."""
+    with_points = (test for test in tests if isinstance(test, PointTestRecord))
+    return [step for test in with_points for step in test.steps]
+
+
+def steps_csv(steps: Sequence[StepRecord]) -> str:
+    """Step difficulties as a table, to six decimals."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["item", "points", "difficulty", "low", "high"])
+    for row in steps:
+        numbers = (f"{value:.6f}" for value in (row.difficulty, row.low, row.high))
+        table.writerow([write_cell(row.item), row.points, *numbers])
+    return text.getvalue()
+
 
 def score_rows(
     sheets: Sequence[BookletRecord],
@@ -88,8 +176,8 @@ def scores_csv(sheets: Sequence[BookletRecord]) -> str:
 
 def reliability_sentences(booklet: BookletRecord) -> Iterator[str]:
     """How reliable scores and abilities are, in words."""
-    known = {KR20: booklet.kr20, SEPARATION: booklet.separation}
-    for what, found in known.items():
+    for name, found in booklet.measures.items():
+        what = LABELS[name]
         if found is not None:
             yield (
                 f"{what}: {found.estimate:.2f} (95 % interval: {found.low:.2f} to"

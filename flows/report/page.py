@@ -37,7 +37,7 @@ from hushrank.flows.ledger.texts import (
 )
 from hushrank.flows.release.boards import GroupRanking
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import WORDS, Scale
+from hushrank.flows.release.scale import DIFFICULTIES, WORDS
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
@@ -45,7 +45,7 @@ from hushrank.flows.release.wording import (
     certainty,
     verdict,
 )
-from hushrank.flows.report.abilities import booklet_facts
+from hushrank.flows.report.abilities import booklet_facts, step_facts
 from hushrank.flows.report.about import about_rows, made_rows
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
@@ -163,7 +163,7 @@ def _protected(release: Release) -> str:
 def _words_of(release: Release) -> dict[str, Any]:
     """The sentences about the ranking, and which columns it has."""
     return {
-        "better": "harder" if release.scale is Scale.DIFFICULTY else "better",
+        "better": "harder" if release.scale in DIFFICULTIES else "better",
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "probabilities": release.says("p_best"),
@@ -173,6 +173,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "effects": effect_rows(release),
         "ties": tie_facts(release),
         "test": booklet_facts(release),
+        "steps": step_facts(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }

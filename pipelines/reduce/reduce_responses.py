@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ class ResponsesKind(Kind[ReduceResponses]):
         answers = Responses.concatenated(rows)
         sheets = self.job.sheets
         n_codes = len(self.job.catalogue) if sheets is None else sheets.n_codes
-        for partition, blob in blobs_by_person(answers, n_codes, partitions):
+        for partition, blob in blobs_by_person(answers, n_codes, partitions, self.job.most_points):
             yield partition, (answers_in(blob), park(blob, spill))
 
     def bound(
@@ -115,7 +116,11 @@ class ResponsesKind(Kind[ReduceResponses]):
             yield votes
             return
         answers = slices(
-            shuffle_blocks, spill, responses_of_blob, CROWD * self._partition_answers, item_numbers
+            shuffle_blocks,
+            spill,
+            partial(responses_of_blob, most_points=job.most_points),
+            CROWD * self._partition_answers,
+            item_numbers,
         )
         kept = yield from bound_sheets(
             answers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.pipelines.reduce.reduction_job import Reduction
@@ -13,6 +14,9 @@ from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.responses.whole_sheets import SheetRules
+
+if TYPE_CHECKING:  # loaded by tests with points alone
+    from hushrank.estimation.responses.point_totals import PointShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,8 @@ class ReduceResponses(Reduction):
         local: randomise answers before they are counted; None: count them exactly.
         sheets: which sheets count as a whole; None: all, and a blank was not asked.
         epsilons: where the epsilons of people come from, with their levels; None: all have one.
-        totals: count right less wrong answers and raw scores instead, of whole sheets; None: pairs.
+        totals: count right less wrong answers, or points, and raw scores instead, of whole sheets;
+            None: pairs.
     """
 
     columns: ResponseColumns | WideColumns
@@ -33,8 +38,13 @@ class ReduceResponses(Reduction):
     duplicates: Duplicates
     local: LocalAnswers | None = None
     sheets: SheetRules | None = None
-    totals: SheetShape | None = None
+    totals: SheetShape | PointShape | None = None
     epsilons: EpsilonSource | None = None
+
+    @property
+    def most_points(self) -> int:
+        """Most points of an item; 1: answers are right or wrong."""
+        return 1 if self.sheets is None else max(self.sheets.points, default=1)
 
     @property
     def bits(self) -> BitsUsed:

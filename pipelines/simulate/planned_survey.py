@@ -397,6 +397,34 @@ class PlannedSurvey:
             right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
             yield answered, right
 
+    def points(self, replicate: int, most: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+        """Points of whole sheets, shape (people, n), a block of people at a time.
+
+        An item's steps have its difficulty, as in the rating scale model without thresholds: the
+        chance of h points is proportional to exp(h (ability - difficulty)).
+
+        Args:
+            replicate: number of the survey.
+            most: points that each item gives at most.
+
+        Raises:
+            ValueError: a test of this size takes too long to simulate.
+        """
+        steps = int(max(most))
+        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        if self.people * self.n_items * (steps + 1) > MOST_WORK:
+            raise ValueError("people must be fewer to simulate a test with so many points")
+        at_once = max(1, (1 << 22) // (self.n_items * (steps + 1)))
+        number = np.arange(steps + 1)
+        given = number <= np.array(most)[:, np.newaxis]
+        for first in range(0, self.people, at_once):
+            people = min(at_once, self.people - first)
+            ahead = rng.normal(0.0, self.ability_spread, people)[:, np.newaxis] - truth
+            weights = np.exp(ahead[..., np.newaxis] * number) * given
+            below = weights.cumsum(axis=2)
+            drawn = rng.random(ahead.shape) * below[..., -1]
+            yield (drawn[..., np.newaxis] >= below[..., :-1]).sum(axis=2).astype(np.uint8)
+
     def orders(self, replicate: int, length: int) -> Counts:
         """Rankings of `length` items each, drawn at random, shape (people * answers, length).
 

@@ -51,9 +51,9 @@ def _responses(method: str, privacy: dict[str, Any], **more: Any) -> dict[str, A
     return {"input": {"kind": "responses"}, "privacy": privacy, "method": method, **more}
 
 
-def _sheets(method: str, privacy: dict[str, Any]) -> dict[str, Any]:
+def _sheets(method: str, privacy: dict[str, Any], **rows: Any) -> dict[str, Any]:
     """Test answers of which only whole sheets count."""
-    rows = {"kind": "responses", "missing": "set-aside"}
+    rows = {"kind": "responses", "missing": "set-aside", **rows}
     return {"input": rows, "privacy": privacy, "method": method}
 
 
@@ -101,6 +101,7 @@ BITS = {
     "totals": NOISE | KEYED,
     "totals, look": NOISE | KEYED,
     "totals, gaussian": NOISE | KEYED,
+    "totals, points": NOISE | KEYED,
     "auto, test": NOISE | KEYED,
     "spectral-rr": FLIPS | KEYED,
     "spectral-rr, sparse": FLIPS | KEYED,
@@ -150,6 +151,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "totals": _sheets("totals", PER_PERSON),
     "totals, look": _sheets("totals", {**PER_PERSON, **LOOK}),
     "totals, gaussian": _sheets("totals", {**GAUSSIAN, "adjacency": "add-remove"}),
+    "totals, points": _sheets("totals", PER_PERSON, points={ITEMS[0]: 2}),
     "auto, test": _sheets("auto", PER_PERSON),
     "spectral-rr": _responses("spectral-rr", SHEETS),
     "spectral-rr, sparse": _responses("spectral-rr", SHEETS, spectral=SPARSE),

@@ -183,6 +183,14 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**ADDED, "input__booklets": BOOKLETS, "privacy__max_contributions": 3},
     ),
     "totals, no noise": ("totals", {"privacy__epsilon": "inf"}),
+    "totals of points, added": (
+        "totals, points",
+        {**ADDED, "privacy__noise": "gaussian", "privacy__delta": 1e-7},
+    ),
+    "totals of points, steps": (
+        "totals, points",
+        {"privacy__epsilon": 400.0, "ledger__epsilon": 1000, "input__points": 2},
+    ),
     "totals, abilities": ("totals", {"privacy__epsilon": 400.0, "ledger__epsilon": 1000}),
     "totals of many items": (
         "totals",

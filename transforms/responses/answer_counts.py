@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from hushrank.transforms.common.dense_sums import (
 )
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Responses
+
+if TYPE_CHECKING:  # loaded by tests with points alone
+    from hushrank.estimation.responses.point_totals import PointShape
 
 PARTS = 16
 
@@ -62,7 +66,7 @@ class SheetTotalsFn(ArraySumFn):
     An element holds all answers of its people, of which each is to all items of one booklet.
     """
 
-    def __init__(self, totals: SheetShape) -> None:
+    def __init__(self, totals: SheetShape | PointShape) -> None:
         self._totals = totals
 
     @property

@@ -25,6 +25,8 @@ from hushrank.transforms.common.sorting import hold
 from hushrank.transforms.responses.whole_sheets import SheetRules, judge_sheets
 
 MAX_ITEMS = 1 << 15  # item and answer share 16 bits in the shuffle
+MAX_CODES = 1 << 16  # of an item with a number of points, likewise
+_MARKS = 16  # more than there are numbers of points
 REPEATED = "the same person answered this item again, and it is not clear which answer counts"
 _CHOICE = 32  # label of the hash that orders a person's answers
 _PLACE_BITS = np.uint64(48)  # the other bits of the first word choose the partition
@@ -49,7 +51,7 @@ class Responses:
         owner: shape (people, 2), uint64 pseudonyms; a person may stand in it several times.
         person: shape (m,), int64: position in `owner`.
         item: shape (m,), int64 codes of the catalogue.
-        correct: shape (m,), uint8: 1 right, 0 wrong.
+        correct: shape (m,), uint8: 1 right, 0 wrong; or the number of points.
         order: shape (m,), int64: larger is later; None: answers have no order.
         level: shape (people,), int64: the level of each person's epsilon, the smallest of their
             rows; None: people have no epsilon of their own.
@@ -90,7 +92,7 @@ class Responses:
 
 
 def blobs_by_person(
-    answers: Responses, n_items: int, n_partitions: int
+    answers: Responses, n_items: int, n_partitions: int, most_points: int = 1
 ) -> Iterator[tuple[int, bytes]]:
     """Cut answers into partitions, all answers of one person in the same; empty ones are left out.
 
@@ -101,17 +103,19 @@ def blobs_by_person(
         n_items: codes that a sheet may hold (of the items, or `SheetRules.n_codes`), at most
             `MAX_ITEMS`.
         n_partitions: at most 2^15.
+        most_points: of an item; 1: answers are right or wrong.
 
     Raises:
         ValueError: there are too many items.
     """
-    if n_items > MAX_ITEMS:
-        raise ValueError(f"n_items must be at most {MAX_ITEMS}, got {n_items}")
+    if n_items * (most_points + 1) > MAX_CODES:
+        most = MAX_CODES // (most_points + 1)
+        raise ValueError(f"n_items must be at most {most}, got {n_items}")
     sheets = _by_person(answers, n_items)
     n_people = len(sheets.owner)
     place = (sheets.owner[:, 0] >> _PLACE_BITS).astype(np.int64) * n_partitions >> 16
     answer_ends = np.searchsorted(sheets.person, np.arange(n_people + 1))
-    code = (2 * sheets.item + sheets.correct).astype(np.uint16)
+    code = ((most_points + 1) * sheets.item + sheets.correct).astype(np.uint16)
     ends = np.append(np.flatnonzero(np.diff(place)) + 1, n_people) if n_people else np.empty(0, int)
     start = 0
     for end in ends.tolist():
@@ -252,16 +256,16 @@ def _by_person(answers: Responses, n_items: int) -> Responses:
     new[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
     rank = np.empty(len(owner), np.int64)
     rank[by_owner] = np.cumsum(new) - 1
-    code = 2 * (rank[answers.person] * n_items + answers.item) + answers.correct
+    code = _MARKS * (rank[answers.person] * n_items + answers.item) + answers.correct
     order = None
     if answers.order is None:
         code.sort()
     else:
-        rows = np.lexsort((code, answers.order, code >> 1))
+        rows = np.lexsort((code, answers.order, code // _MARKS))
         code, order = code[rows], answers.order[rows]
-    person, item = np.divmod(code >> 1, n_items)
+    person, item = np.divmod(code // _MARKS, n_items)
     level = None if answers.level is None else least_of(answers.level, rank, int(new.sum()))
-    return Responses(ranked[new], person, item, (code & 1).astype(np.uint8), order, level)
+    return Responses(ranked[new], person, item, (code % _MARKS).astype(np.uint8), order, level)
 
 
 def least_of(values: Integers, group: Integers, n_groups: int) -> Integers:
@@ -343,8 +347,8 @@ def _blob(batch: pa.RecordBatch) -> bytes:
     return blob
 
 
-def responses_of_blob(blob: bytes) -> Responses:
-    """What `blobs_by_person` made a blob of."""
+def responses_of_blob(blob: bytes, most_points: int = 1) -> Responses:
+    """What `blobs_by_person` made a blob of, with the same `most_points`."""
     table = pa.ipc.open_stream(blob).read_all().combine_chunks()
     (codes,) = table["code"].chunks
     lengths = np.diff(to_numpy(codes.offsets))
@@ -355,8 +359,8 @@ def responses_of_blob(blob: bytes) -> Responses:
     return Responses(
         owner=np.column_stack([to_numpy(table["0"]), to_numpy(table["1"])]),
         person=np.repeat(np.arange(len(table)), lengths),
-        item=code >> 1,
-        correct=(code & 1).astype(np.uint8),
+        item=code // (most_points + 1),
+        correct=(code % (most_points + 1)).astype(np.uint8),
         order=order,
         level=to_numpy(table["level"].chunks[0]) if "level" in table.column_names else None,
     )

@@ -40,12 +40,18 @@ from hushrank.transforms.common.schema import (
     to_text,
 )
 from hushrank.transforms.responses.answer_sheets import Responses, least_of
-from hushrank.transforms.responses.whole_sheets import NO_BOOKLET, SheetRules
+from hushrank.transforms.responses.whole_sheets import MOST_POINTS, NO_BOOKLET, SheetRules
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
+POINT_TEXTS = {
+    f"{number}{end}": number for number in range(2, MOST_POINTS + 1) for end in ("", ".0")
+}
 NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
 NOT_ANSWERED = -1  # value of a mark without an answer
-_NONE, _BAD = NOT_ANSWERED, -2  # no answer; neither right nor wrong
+BAD = -2  # value of a mark that is neither an answer nor a blank
+
+_NO_MARKS = "an answer is neither 0, 1 nor empty"
+_NO_POINTS = "an answer is neither a number of points of its item nor empty"
 _NO_BOOKLET, _OTHER_BOOKLET = "null booklet", "booklet is not one of input.booklets"
 _NO_USER, _NO_ORDER, _BAD_ORDER = (
     "null user",
@@ -144,19 +150,23 @@ def encode_responses(
     if isinstance(columns, WideColumns):
         return _encode_wide(batch, columns, keyed_hash, sheets, level, epsilon_rules)
     item = catalogue.codes(batch[columns.item]).astype(np.int64)
-    answer = _marks(batch[columns.correct], columns.words)
+    points = () if sheets is None else sheets.points
+    answer = marks_of(batch[columns.correct], columns.words, max(points, default=1))
+    if points:
+        most = np.append(points, max(points))  # of an item that is not in the catalogue, last
+        answer = np.where(answer > most[item], np.int8(BAD), answer)
     order, order_rules = _order(batch, columns.order)
     rules = [
         (_NO_USER, missing(batch, columns.user)),
         ("null item", _null(batch[columns.item])),
         ("item not in the catalogue", item == UNKNOWN),
-        ("null answer", (answer == _NONE) & (sheets is None)),
-        ("answer is neither 0 nor 1", answer == _BAD),
+        ("null answer", (answer == NOT_ANSWERED) & (sheets is None)),
+        (_NO_POINTS if points else "answer is neither 0 nor 1", answer == BAD),
         *order_rules,
     ]
     booklet, booklet_rules = _booklets(batch, columns.booklet, sheets)
     valid, rejects = sift(batch, [*rules, *booklet_rules, *epsilon_rules])
-    rows = np.flatnonzero(valid & (answer != _NONE))
+    rows = np.flatnonzero(valid & (answer != NOT_ANSWERED))
     owner, person = _people(batch[columns.user], rows, keyed_hash)
     own = None if level is None else least_of(level[rows], person, len(owner))
     correct = answer[rows].astype(np.uint8)
@@ -181,16 +191,18 @@ def _encode_wide(
     level: Integers | None,
     epsilon_rules: Rules,
 ) -> Sifted[Responses]:
-    marks = np.column_stack([_marks(batch[name], columns.words) for name in columns.items])
+    most = (sheets.points if sheets is not None else ()) or (1,) * len(columns.items)
+    named = zip(columns.items, most, strict=True)
+    marks = np.column_stack([marks_of(batch[name], columns.words, each) for name, each in named])
     order, order_rules = _order(batch, columns.order)
     rules = [
         (_NO_USER, missing(batch, columns.user)),
-        ("an answer is neither 0, 1 nor empty", (marks == _BAD).any(axis=1)),
+        (_NO_POINTS if max(most) > 1 else _NO_MARKS, (marks == BAD).any(axis=1)),
         *order_rules,
     ]
     booklet, booklet_rules = _booklets(batch, columns.booklet, sheets)
     if sheets is not None and sheets.booklets:  # the pilot query counts rows, so rows say it too
-        outside = (marks != _NONE).astype(np.float32) @ ~sheets.members().T
+        outside = (marks != NOT_ANSWERED).astype(np.float32) @ ~sheets.members().T
         fits = outside == 0
         named = fits.any(axis=1) if booklet is None else fits[np.arange(len(batch)), booklet]
         booklet_rules = (*booklet_rules, (NO_BOOKLET, ~named))
@@ -266,14 +278,21 @@ def _people(column: pa.Array, rows: Integers, keyed_hash: KeyedHash) -> tuple[Ha
     return pseudonyms(column.take(starts), keyed_hash), np.cumsum(first) - 1
 
 
-def _marks(column: pa.Array, words: Words | None) -> Marks:
-    """1 right, 0 wrong, `_NONE` no answer, `_BAD` anything else."""
+def marks_of(column: pa.Array, words: Words | None, most: int = 1) -> Marks:
+    """Points of each cell, 0 to `most`; `NOT_ANSWERED` or `BAD` where it has none.
+
+    Args:
+        column: cells of any type.
+        words: what texts stand for instead of 1 and 0; with points, beside them.
+        most: points that an item gives at most; 1: an answer is right or wrong.
+    """
     if pa.types.is_null(column.type):
-        return np.full(len(column), _NONE, np.int8)
+        return np.full(len(column), NOT_ANSWERED, np.int8)
     if words is not None:
-        return _marks_of_words(column, words)
+        return _marks_of_words(column, words, most)
     if is_text(column.type):
-        return by_distinct(column, _marks_of_texts, np.int8(_NONE))
+        marks = by_distinct(column, _marks_of_texts, np.int8(NOT_ANSWERED))
+        return np.where(marks > most, np.int8(BAD), marks)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     missing = _null(column)
@@ -281,31 +300,38 @@ def _marks(column: pa.Array, words: Words | None) -> Marks:
     if values.dtype.kind == "f":
         missing |= np.isnan(values)
     valid = (values == 0) | (values == 1)
-    marks = np.where(valid, values, _BAD).astype(np.int8)
-    return np.where(missing, np.int8(_NONE), marks)
+    for points in range(2, most + 1):
+        valid |= values == points
+    marks = np.where(valid, values, BAD).astype(np.int8)
+    return np.where(missing, np.int8(NOT_ANSWERED), marks)
 
 
-def _marks_of_words(column: pa.Array, words: Words) -> Marks:
-    marks = values_of_words(column, words, np.int8(_BAD))
+def _marks_of_words(column: pa.Array, words: Words, most: int) -> Marks:
+    marks = values_of_words(column, words, np.int8(BAD))
     unanswered = _null(column)
     if is_text(column.type):
-        unanswered |= (marks == _BAD) & by_distinct(column, _are_unanswered, np.False_)
-    marks[unanswered] = _NONE
-    return marks
+        unanswered |= (marks == BAD) & by_distinct(column, _are_unanswered, np.False_)
+    marks[unanswered] = NOT_ANSWERED
+    return np.where(marks == BAD, marks_of(column, None, most), marks) if most > 1 else marks
 
 
-def _are_unanswered(texts: pa.Array) -> Mask:
+def _are_unanswered(texts: pa.Array) -> NDArray[np.bool_]:
     empty = pa.array(NOT_ANSWERED_TEXTS, pa.large_string())
     return to_numpy(pc.is_in(to_text(texts), value_set=empty))
 
 
 def _marks_of_texts(texts: pa.Array) -> Marks:
-    known = pa.array([*ANSWER_TEXTS, *NOT_ANSWERED_TEXTS], pa.large_string())
+    known = pa.array([*ANSWER_TEXTS, *POINT_TEXTS, *NOT_ANSWERED_TEXTS], pa.large_string())
     text = to_text(texts)
     text = pc.if_else(pc.equal(text, "NA"), text, pc.utf8_lower(text))
     found = to_numpy(pc.fill_null(pc.index_in(text, value_set=known, skip_nulls=True), -1))
-    marks = np.array([*ANSWER_TEXTS.values(), *[_NONE] * len(NOT_ANSWERED_TEXTS), _BAD], np.int8)
-    return np.where(_null(texts), np.int8(_NONE), marks[found])
+    blanks = [NOT_ANSWERED] * len(NOT_ANSWERED_TEXTS)
+    marks = np.array([*ANSWER_TEXTS.values(), *POINT_TEXTS.values(), *blanks, BAD], np.int8)
+    return np.where(_null(texts), np.int8(NOT_ANSWERED), marks[found])
+
+
+def _null(column: pa.Array) -> Mask:
+    return to_numpy(pc.is_null(column))
 
 
 def _order(batch: pa.RecordBatch, name: str | None) -> tuple[Integers | None, Rules]:
@@ -355,10 +381,6 @@ def _microseconds(times: pa.Array) -> pa.Array:
     known = pc.equal(pc.strftime(day, "%Y-%m-%d"), pc.utf8_slice_codeunits(times, 0, 10))
     nothing = pa.scalar(None, pa.large_string())
     return pc.if_else(known, times, nothing).cast(pa.timestamp("us")).cast(pa.int64())
-
-
-def _null(column: pa.Array) -> Mask:
-    return to_numpy(pc.is_null(column))
 
 
 def _at(order: Integers | None, rows: Integers) -> Integers | None:

@@ -106,9 +106,9 @@ def _kept(
 def _scores(kept: Responses, rules: SheetRules) -> tuple[Integers, Integers]:
     """Booklet and raw score of each person of `kept.owner`; a booklet below 0: no answer counts."""
     n_people, members = len(kept.owner), rules.members()
-    score = np.bincount(kept.person[kept.correct > 0], minlength=n_people)
+    points = np.bincount(kept.person, kept.correct, n_people)
     booklet, size = np.full(n_people, -1), np.bincount(kept.person, minlength=n_people)
     for number, own in enumerate(members):
         inside = np.bincount(kept.person[own[kept.item]], minlength=n_people)
         booklet[(inside == size) & (size == own.sum())] = number
-    return booklet, score
+    return booklet, points.astype(np.int64)

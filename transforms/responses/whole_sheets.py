@@ -21,6 +21,7 @@ UNNAMED_BOOKLET = "this person's rows name no booklet, or more than one"
 BLANK = "the sheet has a blank (input.missing: set-aside)"
 SPOILED = "another answer of this sheet broke a rule"
 _REASONS = (NO_BOOKLET, SEVERAL_BOOKLETS, UNNAMED_BOOKLET, BLANK, SPOILED)
+MOST_POINTS = 9  # that one item gives
 _PEOPLE_AT_ONCE = 1 << 14  # whose answers are counted for each booklet
 
 Integers = NDArray[np.int64]
@@ -47,12 +48,14 @@ class SheetRules:
         missing: what a blank means.
         booklets: codes of the items of each booklet; empty: everybody was asked all items.
         names: names of the booklets, where a column tells which one a row is of; else None.
+        points: most points of each item; empty: answers are right or wrong.
     """
 
     n_items: int
     missing: Missing
     booklets: tuple[tuple[int, ...], ...] = ()
     names: tuple[str, ...] | None = None
+    points: tuple[int, ...] = ()
 
     @property
     def n_codes(self) -> int:

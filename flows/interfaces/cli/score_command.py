@@ -124,7 +124,8 @@ def _read_release(
     if user is not None:
         columns = config.columns.model_copy(update={"user": user})
         config = config.model_copy(update={"columns": columns})
-    items = record.released.model_dump()["right_minus_wrong"]
+    counted = record.released.model_dump()
+    items = counted["points" if config.points is not None else "right_minus_wrong"]
     return record, config, Catalogue(tuple(items), first=int(str(first)))
 
 
@@ -190,7 +191,7 @@ def _tests_of_booklets(
     record: Record, config: ResponsesConfig, catalogue: Catalogue
 ) -> Sequence[int]:
     """Which entry of `Release.test` each booklet of the configuration has."""
-    told = record.released.model_dump()["booklets"]
+    told = record.released.model_dump().get("booklets")
     if told is None:
         return [0] * max(len(config.booklets or ()), 1)
     sets = [{*items} for items in told]

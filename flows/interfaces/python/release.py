@@ -37,6 +37,7 @@ from hushrank.flows.release.history import (
 from hushrank.flows.release.history import ranking_table as rankings_of
 from hushrank.flows.release.release import Release as Record
 from hushrank.flows.release.release import load_release
+from hushrank.flows.release.sheet_report import step_rows
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import text_console
@@ -54,6 +55,13 @@ _RELIABILITY = pa.schema(
         ("booklet", pa.string()),
         ("measure", pa.string()),
         *((name, pa.float64()) for name in ("estimate", "low", "high")),
+    ]
+)
+_STEPS = pa.schema(
+    [
+        ("item", pa.string()),
+        ("points", pa.int64()),
+        *((name, pa.float64()) for name in ("difficulty", "low", "high")),
     ]
 )
 REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
@@ -176,7 +184,7 @@ class Release:
 
     @property
     def reliability(self) -> Table | None:
-        """KR-20 and person separation of each booklet of a test, with 95 % intervals.
+        """KR-20 (alpha of points) and person separation of each booklet, with 95 % intervals.
 
         A row is missing where noise and chance hide a reliability; None: there are no abilities.
         """
@@ -185,10 +193,16 @@ class Release:
         rows = [
             {"booklet": booklet.name, "measure": measure, **found.model_dump()}
             for booklet in self.record.test
-            for measure, found in (("kr20", booklet.kr20), ("separation", booklet.separation))
+            for measure, found in booklet.measures.items()
             if found is not None
         ]
         return Table(pa.Table.from_pylist(rows, schema=_RELIABILITY))
+
+    @property
+    def steps(self) -> Table | None:
+        """Step difficulties of items that give points, with 95 % intervals; None: none does."""
+        rows = [step.model_dump() for step in step_rows(self.record.test or ())]
+        return Table(pa.Table.from_pylist(rows, schema=_STEPS)) if rows else None
 
     @property
     def top_k(self) -> tuple[str, ...] | None:

@@ -8,9 +8,12 @@ Where a blank is taken as not asked, there are no whole sheets, and `spectral` i
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hushrank.estimation.responses.totals_estimate import predicted_noise
 from hushrank.estimation.responses.typical_noise import noise_from_pairs, noise_from_totals
 from hushrank.flows.config.method import Problems, Sections
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice
@@ -19,6 +22,7 @@ from hushrank.flows.methods.responses.totals import Totals
 from hushrank.transforms.responses.whole_sheets import Missing
 
 SPECTRAL, TOTALS = Spectral(), Totals()
+POINTS = "items give points (input.points)"
 UNSEEN = "a blank is taken as an item that was not asked (input.missing: unseen)"
 
 
@@ -28,11 +32,17 @@ def problems_of_tests(config: Sections) -> Problems:
         yield f"model.{key}", "is not used where test items are ranked; remove it"
     if config.privacy.public_graph:
         yield "privacy.public_graph", "changes nothing for test answers; remove it"
-    yield from SPECTRAL.facts.rules(config)
+    points = isinstance(config.input, ResponsesConfig) and config.input.points is not None
+    yield from (TOTALS if points else SPECTRAL).facts.rules(config)
 
 
 def of_least_noise(config: SurveyConfig) -> Choice:
-    """The method of test items with less noise; `spectral` where no sheet counts as a whole."""
+    """The method of test items with less noise; `spectral` where no sheet counts as a whole.
+
+    Items with points are for `totals` alone.
+    """
+    if config.responses.points is not None:
+        return replace(TOTALS.resolve(config), reason=POINTS)
     pairs = SPECTRAL.calibrate(config)
     if (config.responses.missing or Missing.UNSEEN) is Missing.UNSEEN:
         return Choice(SPECTRAL, UNSEEN, pairs)

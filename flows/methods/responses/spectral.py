@@ -211,6 +211,8 @@ def _problems_of_sections(config: Sections) -> Problems:
     rows, settings = config.input, config.spectral or SpectralConfig()
     if not isinstance(rows, ResponsesConfig):
         return
+    if rows.points is not None:
+        yield "input.points", "is for method: totals, not spectral; write method: totals"
     if rows.booklets is None:
         if settings.graph is GraphKind.BOOKLETS:
             yield "spectral.graph", "booklets needs input.booklets; add them, or remove this line"
@@ -238,6 +240,10 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
     )
     mechanism = MeasurementMechanism
     plan_order = 1
+
+    def suits(self, config: SurveyConfig) -> bool:
+        """As for every method; items that give points are for `totals`."""
+        return config.responses.points is None and super().suits(config)
 
     def calibrate(self, config: SurveyConfig) -> MeasurementMechanism:
         """Noise on every count of a pair of the graph."""

@@ -87,11 +87,12 @@ PLAIN = (
 def _problems_of_sections(config: Sections) -> Problems:
     privacy, rows = config.privacy, config.input
     if isinstance(rows, ResponsesConfig):
-        for key in ("missing", "booklets"):
+        for key in ("missing", "booklets", "points"):
             if getattr(rows, key) not in (None, Missing.UNSEEN):
+                other = "totals" if key == "points" else "spectral"
                 yield (
                     f"input.{key}",
-                    "is for method: spectral: under unit: local which items a person answered is"
+                    f"is for method: {other}: under unit: local which items a person answered is"
                     " not hidden, and each answer counts by itself; remove it",
                 )
     if privacy.unit is not Unit.LOCAL:
@@ -208,6 +209,10 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
     )
     mechanism = ResponseMechanism
     plan_order = 0
+
+    def suits(self, config: SurveyConfig) -> bool:
+        """As for every method; items that give points are for `totals`."""
+        return config.responses.points is None and super().suits(config)
 
     def calibrate(self, config: SurveyConfig) -> ResponseMechanism:
         """The chance of a flip for everybody's number of answers."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -27,8 +27,10 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import (
     Arrays,
     Attacked,
+    Choice,
     Conclusion,
     PlannedMethod,
+    RankingMethod,
     Terms,
     attacked_counts,
     without_noise,
@@ -36,6 +38,7 @@ from hushrank.flows.methods.base import (
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.responses.partial_credit import PARTIAL_CREDIT, problems_of_points
 from hushrank.flows.methods.responses.spectral import (
     MOSTLY_KEPT,
     NO_ANSWERS,
@@ -145,6 +148,9 @@ def problems_of_totals(config: Sections) -> Problems:
     rows = config.input
     if not isinstance(rows, ResponsesConfig):
         return
+    if rows.points is not None:
+        yield from problems_of_points(config)
+        return
     catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
     for key, rule in rows.problems_of_booklets(catalogue, most) if rows.booklets else ():
         yield f"input.{key}", rule
@@ -176,6 +182,15 @@ class Totals(PlannedMethod[TotalsMechanism]):
     )
     mechanism = TotalsMechanism
     plan_order = 2
+
+    @property
+    def ways(self) -> tuple[RankingMethod[Any], ...]:
+        """Itself, and the way for items with points."""
+        return self, PARTIAL_CREDIT
+
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """Itself, or the way for items with points."""
+        return Choice(self if config.responses.points is None else PARTIAL_CREDIT)
 
     def calibrate(self, config: SurveyConfig) -> TotalsMechanism:
         """Noise on every total of an item and every number of sheets."""

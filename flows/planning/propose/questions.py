@@ -28,11 +28,12 @@ NUMBERS: tuple[Reading, ...] = (  # possible meanings of 1, 0 and -1
 _NOT_RANKED = ("0", "99", "999", "-", "--", ".", "N/A", "NaN", "none", "x")
 _ITEMS = ("items", "items.names")  # keys whose answer is a list of items
 MOST_POINTS = 9  # most points of one item; larger numbers are no points
-_OPEN = (*_ITEMS, "input.booklets")  # keys whose answer may differ from the listed choices
-_WITH_POINTS = (
-    "if all are: a sheet with a number above 1 is then set aside as a whole, those of the able more"
-    " often, unless input.words says otherwise: {right: [1, 2], wrong: [0]} if any point is right"
-)
+_OPEN = (
+    *_ITEMS,
+    "input.booklets",
+    "input.points",
+)  # keys whose answer may differ from the listed choices
+_WITH_POINTS = "if all are, with their points in input.points"
 _MOST_ANSWERS = (
     "how many answers of one person count at most, from how the survey was made and never counted"
     " in the answers"
@@ -383,12 +384,11 @@ def blank_codes_question(codes: Sequence[str], right: str, wrong: str) -> Questi
     )
 
 
-def points_question(column: str, *, points: bool) -> Question:
-    """Ask whether answers may be points, of which right and wrong must be made.
+def points_question(column: str) -> Question:
+    """Ask whether answers may be points, which right and wrong are made of or which are counted.
 
     Args:
         column: of the answers; empty: each item has one.
-        points: whether the rows that were read hold a number above 1.
     """
     where = scalar(column) if column else "the columns of items"
     others = "any other number is excluded"
@@ -399,15 +399,32 @@ def points_question(column: str, *, points: bool) -> Question:
     return Question(
         key="input.words",
         short="whether answers are points",
-        asks="is every answer 1 (right), 0 (wrong) or empty? No points are counted; write another"
-        " rule as {right: [2], wrong: [0, 1]};",
+        asks="is every answer 1 (right), 0 (wrong) or empty? To count points, write null and add"
+        " input.points, such as points: 2; or write another rule as {right: [2], wrong: [0, 1]};",
         choices=(
             Choice("yes", f"if so: {others}", "null"),
             Choice("points", "if there are points, and any is right", any_right),
         ),
-        because=f"the rows that were read hold numbers above 1 in {where}"
-        if points
-        else f"{where} may hold 2 in rows that were not read",
+        because=f"{where} may hold 2 in rows that were not read",
+    )
+
+
+def most_points_question(columns: Sequence[str], *, among: bool) -> Question:
+    """Ask how many points items give, if the rows that were read hold points.
+
+    Args:
+        columns: those that hold them; the marks of a log, or items.
+        among: whether these are items; else they are the column of the marks.
+    """
+    example = f"{{{scalar(columns[0])}: 3}}" if among else "2"
+    return Question(
+        key="input.points",
+        short="how many points items give",
+        asks="how many points does an item give at most, by the design of the test and never by"
+        f" the answers? A number for all items, or each by name, such as {example}; a sheet with"
+        " more is set aside;",
+        choices=(Choice("none", "if no item gives more than one", "null"),),
+        because=f"the rows that were read hold numbers above 1 in {_listed(columns, columns)}",
     )
 
 

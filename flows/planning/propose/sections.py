@@ -28,6 +28,7 @@ from hushrank.flows.planning.propose.questions import (
     epsilon_question,
     items_question,
     missing_question,
+    most_points_question,
     not_ranked_question,
     points_question,
     unlisted_question,
@@ -186,6 +187,7 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
         may_name_people(free, guess.user),
     )
     items = _questions_of_items(guess, sheet)
+    points = most_points_question(guess.points, among=wide) if guess.points else None
     words, missing, booklets = _questions_of_blanks(guess, sheet)
     epsilon = epsilon_question()
     return KindLines(
@@ -200,13 +202,16 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
                 worded="correct" if guess.words is not None or words is not None else None,
             ),
             *(_answer_words(guess) if words is None else (words.line,)),
-            *(each.line for each in (*_any(missing), *_any(booklets))),
+            *(each.line for each in (*_any(points), *_any(missing), *_any(booklets))),
         ),
         items=_item_lines(items) if items else tuple(_sheet_items(guess)),
         privacy=tuple(_privacy_lines(epsilon, bound, guess.user)),
         budget="10",
         delta=_TOTAL_DELTA,
-        questions=(*roles, *_any(words), *_any(missing), *_any(booklets), *items, epsilon, bound),
+        questions=(
+            *(*roles, *_any(words), *_any(points), *_any(missing), *_any(booklets)),
+            *(*items, epsilon, bound),
+        ),
     )
 
 
@@ -224,9 +229,10 @@ def _questions_of_blanks(
     wide, words = guess.layout == "wide", None
     if guess.blanks:
         words = blank_codes_question(guess.blanks, *(guess.words or ("1", "0")))
-    elif guess.numbers:
-        words = points_question(guess.correct or "", points=bool(guess.points))
-    missing = missing_question(gaps=guess.gaps) if wide or guess.gaps else None
+    elif guess.numbers and not guess.points:
+        words = points_question(guess.correct or "")
+    asked = wide or guess.gaps or guess.points
+    missing = missing_question(gaps=guess.gaps) if asked else None
     return words, missing, booklets_question(sheet) if wide and guess.gaps else None
 
 

@@ -23,7 +23,7 @@ from hushrank.transforms.responses.whole_sheets import Missing
 
 MOST_EXCESS = 500  # rows beyond the bound
 BEYOND = 10.0  # times the largest weight, or the scale of a feature: what bounds must clip
-NO_ANSWER = 7  # neither right nor wrong
+NO_ANSWER = 99  # neither right nor wrong, nor a number of points
 NOBODY = "absent"
 
 
@@ -154,6 +154,9 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
             ("a sheet that is set aside", NO_ANSWER),
         ):
             found.append(Person(does, {"item": items, "correct": np.full(n_items, answer)}))
+    if most_points := config.responses.points_of(config.items.catalogue()):
+        rows = {"item": np.arange(n_items), "correct": np.array(most_points)}
+        found.append(Person("all points on all", rows))
     if config.privacy.look is not None:
         items = np.arange(min(most, n_items))
         rows = {"item": items, "correct": np.full(len(items), NO_ANSWER)}

@@ -71,6 +71,8 @@ def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
         longest = longest or config.input.max_length
         own = {"layout": "list", "columns": {"user": "user"}, "max_length": longest}
         return kind | own | {"unlisted": config.input.unlisted}
+    if most_points := config.input.points_of(config.items.catalogue()):
+        kind["points"] = max(most_points)
     missing = config.input.missing
     return kind if missing is None else kind | {"missing": missing}
 

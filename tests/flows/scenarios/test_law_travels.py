@@ -15,7 +15,7 @@ import pytest
 from hushrank.estimation.common import central_noise, pilot_query
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import measurements, sheet_totals
+from hushrank.estimation.responses import measurements, point_totals, sheet_totals
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.ledger.entries import Draw, read_chain, write_lines
@@ -115,6 +115,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
     _tripled(monkeypatch, measurements, "measurement_sensitivity")
     _tripled(monkeypatch, sheet_totals, "sheet_totals_sensitivity")
+    _tripled(monkeypatch, point_totals, "point_totals_sensitivity")
     _tripled(monkeypatch, pilot_query, "votes_sensitivity")
     _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
     _tripled(monkeypatch, one_shot, "one_shot_sensitivity")

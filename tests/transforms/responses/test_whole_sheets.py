@@ -37,11 +37,14 @@ def counted(
 ) -> tuple[dict[int, Sheet], Counter[str]]:
     """The answers of each person (0, 1, ...) that count; reasons why others do not."""
     found = encode_responses(batch, columns, ITEMS, HASH, rules)
-    blobs = [blob for _, blob in blobs_by_person(found.rows, rules.n_codes, 1)]
+    most_points = max(rules.points, default=1)
+    blobs = [blob for _, blob in blobs_by_person(found.rows, rules.n_codes, 1, most_points)]
     if not blobs:
         return {}, Counter()
     sizes = list(map(answers_in, blobs))
-    shares = InSlices(sizes, lambda k: responses_of_blob(blobs[k]), 10**6, item_numbers)
+    shares = InSlices(
+        sizes, lambda k: responses_of_blob(blobs[k], most_points), 10**6, item_numbers
+    )
     steps = bound_sheets(shares, ITEMS, most, Duplicates.REFUSE, HASH, rules=rules)
     reasons: Counter[str] = Counter()
     if found.rejects is not None:

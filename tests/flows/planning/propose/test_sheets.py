@@ -97,9 +97,9 @@ def test_points_are_a_question_and_leaving_their_item_out_loses_nobody(command):
     without, with_points = (choice.written for choice in question.choices)
     assert "M200a" not in without
     assert "M200a" in with_points
-    assert "set aside as a whole, those of the able more often" in question.text
+    assert "with their points in input.points" in question.text
     command("init", "exam.csv")
-    choices = {"missing": "wrong", "booklets": "null", "words": "null", "items": without}
+    choices = {"missing": "wrong", "booklets": "null", "points": "null", "items": without}
     release = release_after(command, choices)
     assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
     (counts,) = Path(".hushrank/work").rglob("diagnostics.json")
@@ -126,14 +126,20 @@ def test_points_of_a_log_are_a_question(command, seen):
     asked = next(
         each
         for each in propose_config(Path("log.csv"), Path("a.yaml")).questions
-        if each.key == "input.words"
+        if each.key in ("input.words", "input.points")
     )
     told = "the rows that were read hold numbers above 1 in score"
     assert (asked.because == told) is seen
-    yes, points = (choice.written for choice in asked.choices)
-    assert yes == "null"
-    items = "{names: [q1, q2, q3]}"
-    release = release_after(command, {"max_contributions": "3", "items": items, "words": points})
+    no_points, *any_right = (choice.written for choice in asked.choices)
+    assert no_points == "null"
+    choices = {"max_contributions": "3", "items": "{names: [q1, q2, q3]}"}
+    if seen:
+        assert asked.value_of("{q3: 2}") == "{q3: 2}"
+        choices |= {"points": "{q3: 2}", "missing": "wrong"}
+    else:
+        choices |= {"words": any_right[0]}
+    release = release_after(command, choices)
+    assert (release["scale"] == "point-difficulty") is seen
     assert [line["item"] for line in release["ranking"]] == ["q1", "q2", "q3"]
 
 

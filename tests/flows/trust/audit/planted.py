@@ -18,7 +18,7 @@ from hushrank.estimation.common import central_noise
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.fit import many_fits
 from hushrank.estimation.rankings import noisy_rankings
-from hushrank.estimation.responses import measurements, sheet_totals
+from hushrank.estimation.responses import measurements, point_totals, sheet_totals
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
@@ -107,6 +107,7 @@ JOBS: dict[str, Settings] = {
     "totals, Gaussian, added": job(
         SHEETS, {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"}, "totals"
     ),
+    "totals of points": job({**SHEETS, "points": 2}, {**USER, "max_contributions": 12}, "totals"),
     "borda": job(RANKED, TRUSTED, "borda"),
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
@@ -281,6 +282,18 @@ def histogram_for_free(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sheet_totals, "sheet_totals_sensitivity", wrong)
 
 
+def scores_of_points_for_free(patch: pytest.MonkeyPatch) -> None:
+    """Sheets by raw score are left out of the sensitivity of totals of points."""
+    right = point_totals.point_totals_sensitivity
+
+    def wrong(params: Any, points: Any, *weights: int) -> Sensitivity:
+        whole, sheet = right(params, points, *weights), weights[1]
+        sides = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+        return Sensitivity(whole.l1 - sides * sheet, whole.l2_squared - sides * sheet**2)
+
+    patch.setattr(point_totals, "point_totals_sensitivity", wrong)
+
+
 def sheets_told(patch: pytest.MonkeyPatch) -> None:
     """How many sheets count is told as it is, beside noisy totals."""
     right = totals.Totals.draw
@@ -398,6 +411,8 @@ BUGS: dict[str, Bug] = {
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
     "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
+    "half the noise, points": Bug("totals of points", less_noise(point_totals)),
+    "scores of points for free": Bug("totals of points", scores_of_points_for_free, 2_500),
     "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
     "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
     "how many sheets count is told": Bug("totals, Gaussian, added", sheets_told),

@@ -1,0 +1,156 @@
+"""Items that give points: from rows to a release, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.csv as pacsv
+import pytest
+
+import hushrank
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import calibrate, load_config
+from hushrank.flows.release.release import load_release
+from tests.flows.conftest import ITEMS
+from tests.flows.every_method import survey_of
+from tests.flows.forgeries import Forger, run
+from tests.flows.methods.test_totals import write
+
+POINTS = (2, 1, 3, 2)
+JOB = {"input__points": dict(zip(ITEMS, POINTS, strict=True)), "method": "auto"}
+
+
+def sheets_of(people):
+    """Points of everybody: the more able, the more; the last item is the hardest."""
+    rng = np.random.default_rng(0)
+    ahead = rng.normal(size=(people, 1)) - np.array([-1.0, -0.5, 0.5, 1.0])
+    weights = np.exp(ahead[..., None] * np.arange(4)) * (np.arange(4) <= np.array(POINTS)[:, None])
+    below = weights.cumsum(axis=2)
+    drawn = rng.random(ahead.shape) * below[..., -1]
+    return (drawn[..., None] >= below[..., :-1]).sum(axis=2)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A release at an epsilon so large that the noise is 0 but for a chance of 1e-12."""
+    survey = survey_of("totals, points", tmp_path_factory.mktemp("points") / "job")
+    points = sheets_of(2000)
+    rows = points.astype(float)
+    rows[3, 0], rows[5, 1], rows[7, 2] = 3, 2, 0.5  # these sheets do not count
+    write(survey, rows)
+    run(survey.set(**JOB, privacy__epsilon=300.0, ledger__epsilon=1000.0))
+    return survey, np.delete(points, [3, 5, 7], axis=0)
+
+
+def test_a_release_has_sheets_by_points_and_by_score(released):
+    survey, points = released
+    release = load_release(survey.output / "release.json")
+    told = release.released
+    assert (told.kind, release.scale) == ("point-totals", "point-difficulty")
+    for item, (name, cells) in enumerate(told.points.items()):
+        counted = np.bincount(points[:, item], minlength=POINTS[item] + 1)
+        assert name == ITEMS[item]
+        assert (np.array(cells) == told.answer_weight * counted).all()
+    by_score = np.bincount(points.sum(axis=1), minlength=9)
+    assert (np.array(told.sheets) == told.sheet_weight * by_score).all()
+    (test,) = release.test
+    assert [step.points for step in test.steps] == [1, 2, 1, 1, 2, 3, 1, 2]
+    for line in release.ranking:
+        own = [step.difficulty for step in test.steps if step.item == line.item]
+        truth = [-1.0, -0.5, 0.5, 1.0][ITEMS.index(line.item)]
+        assert line.score == pytest.approx(np.mean(own), abs=1e-9)
+        assert line.low < truth < line.high
+    exact = 4 / 3 * (1 - points.var(axis=0).sum() / points.sum(axis=1).var())
+    assert test.alpha.estimate == pytest.approx(exact, abs=1e-6)
+
+
+def test_page_tables_and_python_say_the_same(released, command, tmp_path):
+    survey, points = released
+    (test,) = load_release(survey.output / "release.json").test
+    steps = pacsv.read_csv(survey.output / "steps.csv")
+    assert steps.column_names == ["item", "points", "difficulty", "low", "high"]
+    assert steps["difficulty"].to_pylist() == pytest.approx(
+        [step.difficulty for step in test.steps], abs=1e-6
+    )
+    assert pacsv.read_csv(survey.output / "scores.csv")["score"].to_pylist() == list(range(9))
+    page = " ".join((survey.output / "report.html").read_text().split())
+    for words in (
+        f"Reliability (Cronbach's alpha): {test.alpha.estimate:.2f} (95 % interval:".replace(
+            "'", "&#39;"
+        ),
+        "Difficulty of each step",
+        "by the partial credit model",
+    ):
+        assert words in page
+    assert "Rasch" not in page
+    assert "KR-20" not in page
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert "with intervals: steps.csv." in printed
+    release = hushrank.read_release(survey.output)
+    assert release.reliability["measure"].to_pylist() == ["alpha", "separation"]
+    assert release.steps["points"].to_pylist() == [1, 2, 1, 1, 2, 3, 1, 2]
+    code, printed = command(
+        "score",
+        survey.folder / "rows.parquet",
+        "--release",
+        survey.output,
+        "--out",
+        tmp_path / "own.csv",
+    )
+    assert code == 0, printed
+    own = pacsv.read_csv(tmp_path / "own.csv")["score"].to_pylist()
+    assert [own[each] for each in (3, 5, 7)] == [None] * 3
+    assert [each for each in own if each is not None] == points.sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda f: f.tell("test.0.ability.2", 0.7), "the ability of score 2 is"),
+        (lambda f: f.tell("test.0.steps.0.difficulty", 0.1), "have another mean"),
+        (lambda f: f.tell("test.0.steps.0.low", 5.0), "a step is outside its interval"),
+        (lambda f: f.tell("test.0.steps", lambda all_: all_[1:]), "of other scores"),
+        (lambda f: f.tell("test.0.steps.0.points", 2), "of other points, than were counted"),
+        (
+            lambda f: f.tell("test.0.alpha.estimate", 0.5).tell("test.0.alpha.low", 0.4),
+            "alpha does",
+        ),
+        (lambda f: f.tell("released.share", 2), "share"),
+        (lambda f: f.replace("steps.csv", ",2,", ",9,"), "steps.csv differs"),
+    ],
+)
+def test_the_verifier_finds_what_does_not_follow(released, forge, message):
+    survey, _ = released
+    honest = Forger.of(survey)
+    assert not honest.wrong()
+    assert message in forge(honest.copy()).with_digests().wrong()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input__points": {"Rome": 2}}, "input.points: Rome is not one of items"),
+        ({"input__points": 10}, "input.points: must be the most points of every item, 1 to 9"),
+        ({"input__points": {ITEMS[0]: 0}}, "input.points: must be the most points of every"),
+        ({"input__missing": None}, "input.missing: unseen is not for points"),
+        ({"method": "spectral"}, "input.points: is for method: totals, not spectral"),
+        ({"privacy__max_contributions": 3}, "must be 4 for input.points"),
+        (
+            {"input__booklets": {"A": ITEMS[:3], "B": ITEMS[1:]}},
+            "input.points: items with points are counted where everybody was asked all",
+        ),
+        (
+            {"items": {"count": 200}, "input__points": 9, "privacy__max_contributions": 200},
+            "give at most 1,000 points, got 1,800",
+        ),
+        (
+            {"items": {"names": ITEMS[:2]}, "input__points": 2, "privacy__max_contributions": 2},
+            "items: must be at least 3 for method: totals, got 2",
+        ),
+    ],
+)
+def test_what_does_not_suit_points_is_refused(tmp_path, changes, message):
+    survey = survey_of("totals, points", tmp_path / "job").set(**changes)
+    with pytest.raises(ConfigError) as refused:
+        calibrate(load_config(survey.config))
+    assert message in str(refused.value)
