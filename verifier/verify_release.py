@@ -300,7 +300,7 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
-    missing?=text~ booklets?={[text]}~ points?=points~
+    missing?=text~ booklets?={[text]}~ points?=points~ key?=key~
 answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
 answer_words: right?=[text] wrong?=[text] blank?=[text]
 fact: fact=text value=text~ sha256=digest~
@@ -403,6 +403,13 @@ def is_time(value: object) -> bool:
     return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
 
 
+def values_of(value: object) -> Iterable[object]:
+    """The values of an object or of a list, or the value itself."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else [value]
+
+
 SIMPLE: dict[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "bool": lambda value: isinstance(value, bool),
@@ -421,10 +428,8 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "source": is_text("system|opendp|seeded|simulated"),
     "path": is_text(r"[a-z_]{1,40}(\.[a-z_]{1,40}){0,5}"),
     "norm": is_text("l1|l2"),
-    "points": lambda value: all(
-        type(each) is int and each >= 1
-        for each in (value.values() if isinstance(value, dict) else [value])
-    ),
+    "key": lambda value: all(isinstance(each, str) for each in values_of(value)),
+    "points": lambda value: all(type(each) is int and each >= 1 for each in values_of(value)),
     "sample": is_text("drawn|everybody|open"),
 }
 

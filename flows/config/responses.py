@@ -24,7 +24,12 @@ from hushrank.flows.config.section import (
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.responses import NOT_ANSWERED, ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import (
+    NOT_ANSWERED,
+    ResponseColumns,
+    WideColumns,
+    key_text,
+)
 from hushrank.transforms.responses.whole_sheets import MOST_POINTS, Missing, SheetRules
 
 MOST_BOOKLETS = 1000
@@ -48,6 +53,19 @@ def _whole_points(points: object) -> object:
 
 
 Points = Annotated[int | dict[ItemName, int], BeforeValidator(_whole_points)]
+
+
+def _as_texts(key: object) -> object:
+    """Read numbers of a key as the texts that stand in cells."""
+    if isinstance(key, list):
+        return tuple(str(each) if type(each) is int else each for each in key)
+    if isinstance(key, dict):
+        return {name: str(each) if type(each) is int else each for name, each in key.items()}
+    return str(key) if type(key) is int else key
+
+
+KeyText = Annotated[str, Field(min_length=1, max_length=100)]
+Key = Annotated[KeyText | tuple[KeyText, ...] | dict[ItemName, KeyText], BeforeValidator(_as_texts)]
 Booklet = Annotated[tuple[ItemName, ...], Field(strict=False)]
 Booklets = Annotated[dict[ItemName, Booklet], BeforeValidator(_each_name_once)]
 _NO_ORDER = (
@@ -116,6 +134,9 @@ class ResponsesConfig(RowFiles):
         points: the most points of every item, or of each by name; items that are not named are
             right or wrong. A sheet with more points, or with a fraction of one, does not count.
             Left out, all answers are right or wrong.
+        key: the right answer to each item, where cells hold answers such as A or C: one letter or
+            digit an item in a row, in the order of `items`; a list; or each by the name of its
+            item. Case does not count, and any other answer is wrong. The certificate shows it.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])
@@ -134,6 +155,7 @@ class ResponsesConfig(RowFiles):
         examples=["{A: [q1, q2, q3], B: [q3, q4, q5]}"],
     )
     points: Points | None = Field(default=None, examples=["2"])
+    key: Key | None = Field(default=None, examples=["ABCDA"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:
@@ -157,6 +179,9 @@ class ResponsesConfig(RowFiles):
                 yield "booklets", f"{name} needs at least two items: one has nothing beside it"
         if self.columns.booklet is not None and not self.booklets:
             yield "booklets", "missing; columns.booklet names one of them in each row"
+        for other in ("points", "words"):
+            if self.key is not None and getattr(self, other) is not None:
+                yield "key", f"says which answers are right, and so does {other}; remove one"
         if self.points is not None and self.booklets is not None:
             yield (
                 "points",
@@ -184,6 +209,30 @@ class ResponsesConfig(RowFiles):
         named = self.points if isinstance(self.points, dict) else {}
         if other := [name for name in named if name not in catalogue.names]:
             yield "points", f"{other[0]} is not one of items; correct it"
+
+    def problems_of_key(self, catalogue: Catalogue) -> Iterable[tuple[str, str]]:
+        """Yield key and text of the rules that the key of right answers breaks with the items."""
+        if isinstance(self.key, dict):
+            for name in catalogue.names:
+                if name not in self.key:
+                    yield "key", f"has no answer to {name}; add it"
+                    return
+            if other := [name for name in self.key if name not in catalogue.names]:
+                yield "key", f"{other[0]} is not one of items; correct it"
+        elif self.key is not None and len(self.key) != len(catalogue):
+            yield (
+                "key",
+                f"must have one answer for each of the {len(catalogue):,} items, got"
+                f" {len(self.key):,}; write letters in a row, such as ABCDA, or a list",
+            )
+
+    def key_of(self, catalogue: Catalogue) -> tuple[str, ...] | None:
+        """The right answer to each item, in catalogue order; None: there is no key."""
+        if self.key is None:
+            return None
+        if isinstance(self.key, dict):
+            return tuple(key_text(self.key[name]) for name in catalogue.names)
+        return tuple(map(key_text, self.key))
 
     def problems_of_booklets(self, catalogue: Catalogue, most: int) -> Iterable[tuple[str, str]]:
         """Yield key and text of the rules that booklets break with the items and the bound.
@@ -256,6 +305,11 @@ class ResponsesConfig(RowFiles):
     @property
     def _answers_in_words(self) -> str:
         where = "Each item's column" if self.layout == "wide" else f"Column {self.columns.correct}"
+        if self.key is not None:
+            return (
+                f"{where} should hold an answer, which is right if it is that of input.key and else"
+                " wrong; an empty cell or NA was not answered."
+            )
         if self.points is not None:
             most = self.points if isinstance(self.points, int) else max(self.points.values())
             return (
@@ -271,6 +325,7 @@ class ResponsesConfig(RowFiles):
         """Columns to read."""
         columns = self.columns
         words = None if self.words is None else self.words.words()
+        key = self.key_of(catalogue)
         if self.layout == "wide":
             return WideColumns(
                 user=columns.user,
@@ -279,6 +334,7 @@ class ResponsesConfig(RowFiles):
                 words=words,
                 booklet=columns.booklet,
                 epsilon=columns.epsilon,
+                key=key,
             )
         return ResponseColumns(
             user=columns.user,
@@ -288,6 +344,7 @@ class ResponsesConfig(RowFiles):
             words=words,
             booklet=columns.booklet,
             epsilon=columns.epsilon,
+            key=key,
         )
 
 

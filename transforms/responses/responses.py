@@ -75,6 +75,7 @@ class ResponseColumns(ByRole):
         words: what texts of `correct` stand for instead of 1 and 0.
         booklet: which booklet its person had; None: no column says so.
         epsilon: the epsilon of its person; None: no column says so.
+        key: the right answer to each item, as of `key_texts`; None: answers say if they are right.
     """
 
     user: str
@@ -84,6 +85,7 @@ class ResponseColumns(ByRole):
     words: Words | None = None
     booklet: str | None = None
     epsilon: str | None = None
+    key: tuple[str, ...] | None = None
 
     def item_names(self) -> list[str]:
         """The column whose values name items."""
@@ -103,7 +105,7 @@ class WideColumns(ByRole):
     Attributes:
         user: whose row it is.
         items: the catalogue's names, which are names of columns; empty cells were not answered.
-        order, words, booklet, epsilon: as in `ResponseColumns`.
+        order, words, booklet, epsilon, key: as in `ResponseColumns`.
     """
 
     user: str
@@ -112,6 +114,7 @@ class WideColumns(ByRole):
     words: Words | None = None
     booklet: str | None = None
     epsilon: str | None = None
+    key: tuple[str, ...] | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -151,10 +154,7 @@ def encode_responses(
         return _encode_wide(batch, columns, keyed_hash, sheets, level, epsilon_rules)
     item = catalogue.codes(batch[columns.item]).astype(np.int64)
     points = () if sheets is None else sheets.points
-    answer = marks_of(batch[columns.correct], columns.words, max(points, default=1))
-    if points:
-        most = np.append(points, max(points))  # of an item that is not in the catalogue, last
-        answer = np.where(answer > most[item], np.int8(BAD), answer)
+    answer = _answers(batch[columns.correct], columns, item, points)
     order, order_rules = _order(batch, columns.order)
     rules = [
         (_NO_USER, missing(batch, columns.user)),
@@ -192,8 +192,7 @@ def _encode_wide(
     epsilon_rules: Rules,
 ) -> Sifted[Responses]:
     most = (sheets.points if sheets is not None else ()) or (1,) * len(columns.items)
-    named = zip(columns.items, most, strict=True)
-    marks = np.column_stack([marks_of(batch[name], columns.words, each) for name, each in named])
+    marks = _cells(batch, columns, most)
     order, order_rules = _order(batch, columns.order)
     rules = [
         (_NO_USER, missing(batch, columns.user)),
@@ -224,6 +223,29 @@ def _encode_wide(
         named_as = _marks_of(batch[columns.user], rows, codes, order, keyed_hash)
         answers = Responses.concatenated([answers, named_as])
     return Sifted(answers, rejects, valid)
+
+
+def _answers(
+    column: pa.Array, columns: ResponseColumns, item: Integers, points: tuple[int, ...]
+) -> Marks:
+    """The marks of a log's answers; of an item that is not in the catalogue anything."""
+    if columns.key is not None:
+        known = pa.array([*columns.key, ""], pa.large_string())
+        return marks_by_key(column, known.take(pa.array(item % len(known))))
+    marks = marks_of(column, columns.words, max(points, default=1))
+    if not points:
+        return marks
+    most = np.append(points, max(points))
+    return np.where(marks > most[item], np.int8(BAD), marks)
+
+
+def _cells(batch: pa.RecordBatch, columns: WideColumns, most: tuple[int, ...]) -> Marks:
+    """The marks of a table's cells, shape (rows, items)."""
+    if columns.key is None:
+        limits = zip(columns.items, most, strict=True)
+        return np.column_stack([marks_of(batch[name], columns.words, own) for name, own in limits])
+    right = zip(columns.items, pa.array(columns.key, pa.large_string()), strict=True)
+    return np.column_stack([marks_by_key(batch[name], answer) for name, answer in right])
 
 
 def _levels(
@@ -304,6 +326,33 @@ def marks_of(column: pa.Array, words: Words | None, most: int = 1) -> Marks:
         valid |= values == points
     marks = np.where(valid, values, BAD).astype(np.int8)
     return np.where(missing, np.int8(NOT_ANSWERED), marks)
+
+
+def key_text(answer: str) -> str:
+    """An answer as it is compared with the key: case and blanks around it do not count."""
+    return answer.strip().lower()
+
+
+def marks_by_key(column: pa.Array, wanted: pa.Array | pa.Scalar) -> Marks:
+    """1 where a cell is the right answer, 0 where it is another, `NOT_ANSWERED` where it is empty.
+
+    Args:
+        column: cells of any type.
+        wanted: as of `key_text`, one for all cells or one for each.
+    """
+    if pa.types.is_null(column.type):
+        return np.full(len(column), NOT_ANSWERED, np.int8)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    text = pc.utf8_trim_whitespace(pc.cast(column, pa.large_string()))
+    if pa.types.is_floating(column.type):
+        text = pc.replace_substring_regex(text, r"\.0$", "")
+    blank = to_numpy(pc.fill_null(pc.is_in(text, pa.array(NOT_ANSWERED_TEXTS, text.type)), True))
+    right = to_numpy(pc.fill_null(pc.equal(pc.utf8_lower(text), wanted), False))
+    marks = np.where(blank, np.int8(NOT_ANSWERED), right.astype(np.int8))
+    return np.where(_null(column), np.int8(NOT_ANSWERED), marks)
 
 
 def _marks_of_words(column: pa.Array, words: Words, most: int) -> Marks:

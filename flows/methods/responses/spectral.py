@@ -211,6 +211,8 @@ def _problems_of_sections(config: Sections) -> Problems:
     rows, settings = config.input, config.spectral or SpectralConfig()
     if not isinstance(rows, ResponsesConfig):
         return
+    for key, rule in rows.problems_of_key(config.items.catalogue()):
+        yield f"input.{key}", rule
     if rows.points is not None:
         yield "input.points", "is for method: totals, not spectral; write method: totals"
     if rows.booklets is None:

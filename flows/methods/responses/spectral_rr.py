@@ -87,6 +87,8 @@ PLAIN = (
 def _problems_of_sections(config: Sections) -> Problems:
     privacy, rows = config.privacy, config.input
     if isinstance(rows, ResponsesConfig):
+        for name, rule in rows.problems_of_key(config.items.catalogue()):
+            yield f"input.{name}", rule
         for key in ("missing", "booklets", "points"):
             if getattr(rows, key) not in (None, Missing.UNSEEN):
                 other = "totals" if key == "points" else "spectral"

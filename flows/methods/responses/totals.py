@@ -148,6 +148,8 @@ def problems_of_totals(config: Sections) -> Problems:
     rows = config.input
     if not isinstance(rows, ResponsesConfig):
         return
+    for key, rule in rows.problems_of_key(config.items.catalogue()):
+        yield f"input.{key}", rule
     if rows.points is not None:
         yield from problems_of_points(config)
         return

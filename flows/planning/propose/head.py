@@ -59,6 +59,11 @@ _ADVICE = {
     " them with: jq -c '.[]' {path} > {stem}.jsonl",
     ".sav": "is a file of a statistics program; save it as CSV",
     ".dta": "is a file of a statistics program; save it as CSV",
+    **dict.fromkeys(
+        (".dat", ".prn"),
+        "has an ending of columns of fixed width (Winsteps, TAM), which are not read; save it as"
+        " CSV with a header: a column for the person and one for each item",
+    ),
     ".rds": "is a file of a statistics program; save it as CSV",
     ".rda": "is a file of a statistics program; save it as CSV",
 }

@@ -409,6 +409,18 @@ def points_question(column: str) -> Question:
     )
 
 
+def key_question(items: Sequence[str]) -> Question:
+    """Ask for the right answers, where items hold letters."""
+    return Question(
+        key="input.key",
+        short="the right answers",
+        asks="what is the right answer to each item? Letters in a row, in the order of items, such"
+        f" as {'ABCD' * 2}; or each by name, such as {{{scalar(items[0])}: A}}. The certificate of"
+        " a release shows them",
+        because="the rows that were read hold single letters",
+    )
+
+
 def most_points_question(columns: Sequence[str], *, among: bool) -> Question:
     """Ask how many points items give, if the rows that were read hold points.
 

@@ -45,6 +45,7 @@ _ABOUT_PEOPLE = re.compile(
 )
 BLANK_CODES = {".", "*", "-", "--", "?", "n/a", "nan", "null", "none", "missing"}
 LEAST_ITEMS = 3  # fewest items of a sheet; two columns of 0 and 1 may be anything
+LETTERS, LEAST_LETTERS = frozenset("abcdefgh"), 3  # of answers to choose from
 _EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
 
 RightAndWrong = tuple[str, str]
@@ -69,6 +70,7 @@ class ResponseGuess:
         gaps: whether the rows that were read have a blank among their answers.
         coded: the column of items that holds whole numbers in place of names; None: none does.
         numbered: whether the items of a sheet form one series, such as E1 to E28.
+        letters: whether items hold answers, one letter each, that a key has to score.
     """
 
     layout: str
@@ -86,6 +88,7 @@ class ResponseGuess:
     coded: str | None = None
     numbered: bool = False
     numbers: bool = False
+    letters: bool = False
 
     def known(self) -> dict[str, str]:
         """Column of each role that was found, except guesses."""
@@ -117,6 +120,9 @@ def guess_sheet(
         ((words, _with_marks(others, rows, words)) for words in (None, *_RIGHT_AND_WRONG)),
         key=lambda found: len(found[1]),
     )
+    lettered = _with_letters(others, rows)
+    letters = len(lettered) > len(marked)
+    marked = lettered if letters else marked
     family = _family(marked, others, rows)
     about = [column for column in marked if _ABOUT_PEOPLE.fullmatch(meaning_of(column))]
     items = family or [column for column in marked if column not in about]
@@ -136,7 +142,8 @@ def guess_sheet(
         left_out=tuple(column for column in about if column not in items),
         doubtful=tuple(c for c in marked if c not in items and c not in about),
         points=tuple(points),
-        words=words,
+        words=None if letters else words,
+        letters=letters,
         empty=tuple(empty),
         blanks=_blank_codes(asked, rows),
         gaps=_have_gaps(asked, rows),
@@ -234,6 +241,17 @@ def _with_marks(
     """List columns whose values are all right, wrong or empty, but not all empty."""
     marks = set(ANSWER_TEXTS if words is None else words)
     return [column for column in columns if (found := _answers(rows, column)) and found <= marks]
+
+
+def _with_letters(columns: Collection[str], rows: Sequence[Row]) -> list[str]:
+    """List columns that hold single letters, if they look like answers to choose from.
+
+    They share a few letters from A on, at least three of them: F and M, or Y and N, are none.
+    """
+    held = {column: _answers(rows, column) for column in columns}
+    found = [column for column, texts in held.items() if texts and texts <= LETTERS]
+    together = set[str]().union(*(held[column] for column in found))
+    return found if len(together) >= LEAST_LETTERS else []
 
 
 def _unanswered(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:

@@ -27,6 +27,7 @@ from hushrank.flows.planning.propose.questions import (
     empty_winner_question,
     epsilon_question,
     items_question,
+    key_question,
     missing_question,
     most_points_question,
     not_ranked_question,
@@ -187,7 +188,7 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
         may_name_people(free, guess.user),
     )
     items = _questions_of_items(guess, sheet)
-    points = most_points_question(guess.points, among=wide) if guess.points else None
+    scoring = _question_of_scoring(guess, sheet)
     words, missing, booklets = _questions_of_blanks(guess, sheet)
     epsilon = epsilon_question()
     return KindLines(
@@ -202,14 +203,14 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
                 worded="correct" if guess.words is not None or words is not None else None,
             ),
             *(_answer_words(guess) if words is None else (words.line,)),
-            *(each.line for each in (*_any(points), *_any(missing), *_any(booklets))),
+            *(each.line for each in (*_any(scoring), *_any(missing), *_any(booklets))),
         ),
         items=_item_lines(items) if items else tuple(_sheet_items(guess)),
         privacy=tuple(_privacy_lines(epsilon, bound, guess.user)),
         budget="10",
         delta=_TOTAL_DELTA,
         questions=(
-            *(*roles, *_any(words), *_any(points), *_any(missing), *_any(booklets)),
+            *(*roles, *_any(words), *_any(scoring), *_any(missing), *_any(booklets)),
             *(*items, epsilon, bound),
         ),
     )
@@ -220,6 +221,15 @@ def _questions_of_items(guess: ResponseGuess, sheet: Sequence[str]) -> tuple[Que
     if guess.layout == "wide" and (guess.empty or guess.doubtful or guess.points):
         return (doubtful_items_question(sheet, guess.empty, guess.doubtful, guess.points),)
     return () if guess.layout == "wide" else _items_questions("asked", guess.coded)
+
+
+def _question_of_scoring(guess: ResponseGuess, sheet: Sequence[str]) -> Question | None:
+    """Ask for the right answers or for the points of items; None: answers are right or wrong."""
+    if guess.letters:
+        return key_question(sheet)
+    if guess.points:
+        return most_points_question(guess.points, among=guess.layout == "wide")
+    return None
 
 
 def _questions_of_blanks(

@@ -252,7 +252,7 @@ def rows_of(config: SurveyConfig) -> Rows:
     settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths", "pairs"})
     if (asked := config.asked_design()) is not None:
         settings["pairs"] = len(asked.items)
-    for key in ("source", "version", "points"):
+    for key in ("source", "version", "points", "key"):
         if settings.get(key, "") is None:
             del settings[key]
     if config.items.first_code is not None:

@@ -1,6 +1,10 @@
-"""Items that give points: from rows to a release, and what is refused."""
+"""Items that give points, answers with a key: from rows to a release, and what is refused."""
 
 from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow.csv as pacsv
@@ -129,6 +133,14 @@ def test_the_verifier_finds_what_does_not_follow(released, forge, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"input__points": None, "input__key": "ABC"}, "input.key: must have one answer for each"),
+        ({"input__points": None, "input__key": {"ants": "A"}}, "input.key: has no answer to bees"),
+        (
+            {"input__points": None, "input__key": {**dict.fromkeys(ITEMS, "A"), "Rome": "B"}},
+            "input.key: Rome is not one of items",
+        ),
+        ({"input__key": "ABCD"}, "input.key: says which answers are right, and so does points"),
+        ({"input__columns": {"weight": "w"}}, "input.columns.weight: unknown key"),
         ({"input__points": {"Rome": 2}}, "input.points: Rome is not one of items"),
         ({"input__points": 10}, "input.points: must be the most points of every item, 1 to 9"),
         ({"input__points": {ITEMS[0]: 0}}, "input.points: must be the most points of every"),
@@ -154,3 +166,27 @@ def test_what_does_not_suit_points_is_refused(tmp_path, changes, message):
     with pytest.raises(ConfigError) as refused:
         calibrate(load_config(survey.config))
     assert message in str(refused.value)
+
+
+def test_the_lines_for_r_read_what_is_there(released):
+    """R is not run: the files, columns and the covariance that docs/tests.md names are read."""
+    survey, _ = released
+    page = (Path(hushrank.__file__).parents[1] / "docs" / "tests.md").read_text()
+    snippet = page.partition("```r\n")[2].partition("```")[0]
+    for name in re.findall(r'read\.csv\("out/exam/(\S+?)"\)  # ([^.\n]*)', snippet):
+        columns = pacsv.read_csv(survey.output / name[0]).column_names
+        assert {re.sub(r" \(.*\)", "", each).strip() for each in name[1].split(",")} - {""} <= {
+            *columns
+        }
+    assert len(re.findall(r"read\.csv", snippet)) == 2
+    record = json.loads((survey.output / "release.json").read_text())
+    errors = record["errors"]  # as errors$centre and errors$covariance
+    n = len(errors["centre"])
+    covariance = np.zeros((n, n))
+    covariance.T[np.tril_indices(n)] = np.concatenate(errors["covariance"])
+    covariance = np.maximum(covariance, covariance.T) + np.minimum(covariance, covariance.T)
+    covariance[np.diag_indices(n)] /= 2
+    widths = [line["high"] - line["low"] for line in record["ranking"]]
+    assert 2 * 1.96 * np.sqrt(np.diag(covariance)) == pytest.approx(widths, rel=0.02)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-9
+    assert covariance.sum(axis=1) == pytest.approx(0, abs=1e-6)

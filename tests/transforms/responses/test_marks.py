@@ -12,6 +12,7 @@ from hushrank.transforms.responses.responses import (
     NOT_ANSWERED,
     ResponseColumns,
     WideColumns,
+    marks_by_key,
     marks_of,
 )
 from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
@@ -71,3 +72,43 @@ def test_a_sheet_with_more_points_than_an_item_gives_is_set_aside(layout, text):
     assert found == {
         person: dict(zip(NAMES, row, strict=True)) for person, row in enumerate(wanted) if row
     }
+
+
+KEY = ("a", "2", "c", "true")
+ANSWERS = [["A", "2", "c", "true"], [" a ", "3", "AC", "NA"], ["B", "", "C", None]]
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_answers_are_scored_by_the_key(layout):
+    """Case and blanks around an answer do not count; any other text is wrong, never a blank."""
+    rules = SheetRules(n_items=4, missing=Missing.UNSEEN)
+    if layout == "wide":
+        columns = dict(zip(NAMES, map(list, zip(*ANSWERS, strict=True)), strict=True))
+        batch = pa.record_batch({"user": [0, 1, 2], **columns})
+        found, reasons = counted(batch, WideColumns(user="user", items=NAMES, key=KEY), rules)
+    else:
+        cells = [cell for row in ANSWERS for cell in row]
+        batch = pa.record_batch(
+            {"user": np.repeat(np.arange(3), 4), "item": list(NAMES) * 3, "said": cells}
+        )
+        named = ResponseColumns(user="user", item="item", correct="said", key=KEY)
+        found, reasons = counted(batch, named, rules)
+    assert not reasons
+    assert found == {
+        0: {"a": 1, "b": 1, "c": 1, "d": 1},
+        1: {"a": 1, "b": 0, "c": 0},
+        2: {"a": 0, "c": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "marks"),
+    [
+        (pa.array([2, 3, None]), [1, 0, N]),
+        (pa.array([2.0, 2.5, np.nan, None]), [1, 0, N, N]),
+        (pa.array(["2", "3", None]).dictionary_encode(), [1, 0, N]),
+        (pa.nulls(1), [N]),
+    ],
+)
+def test_numbers_may_be_answers(column, marks):
+    assert marks_by_key(column, pa.scalar("2", pa.large_string())).tolist() == marks

@@ -168,3 +168,28 @@ def test_python_takes_the_same_keys():
     )
     assert found.record.ranking[0].item == EXAM[-1]
     assert "counts as a wrong answer" in " ".join(found.record.privacy.statement)
+
+
+def test_letters_are_scored_by_a_key_that_is_asked_for(command):
+    """From a teacher's file of answers to the page: right answers are those of the key."""
+    key, random = dict(zip(EXAM, "BDACBA", strict=True)), np.random.default_rng(6)
+    ability = random.normal(size=(1500, 1))
+    right = random.random((1500, 6)) < 1 / (1 + np.exp(np.linspace(-1.5, 1.5, 6) - ability))
+    other = {letter: "ABCDE"["ABCDE".index(letter) - 1] for letter in "ABCDE"}
+    rows = [
+        {"student": 1000 + person, "school": f"S{person % 30}"}
+        | {
+            name: key[name].lower() if good else other[key[name]]
+            for name, good in zip(EXAM, marks, strict=True)
+        }
+        for person, marks in enumerate(right.tolist())
+    ]
+    write_csv(Path("answers.csv"), rows)
+    code, printed = command("init", "answers.csv")
+    assert code == 0, printed
+    assert "6 columns are taken for items" in printed
+    assert "the right answers" in printed
+    release = release_after(command, {"key": "BDACBA", "missing": "wrong"})
+    assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
+    code, printed = command("verify", next(Path("out").iterdir()))
+    assert code == 0, printed
