@@ -60,7 +60,8 @@ class ModelConfig(Section):
         exposures: a CSV file that says in how many comparisons each item takes part (columns `item`
             and `exposure`), or how often each pair is compared (`left`, `right`, `comparisons`):
             public numbers, of a schedule or of questions asked, and never counted in the answers.
-            No epsilon is then spent on them. `hushrank plan` simulates surveys with them.
+            No epsilon is then spent on them. `hushrank plan` simulates surveys with them. A row on
+            a pair that a list of pairs leaves out breaks a rule.
         gamma: weight of the ridge, which draws scores towards zero and on which privacy depends;
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.

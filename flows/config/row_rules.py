@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.comparisons import MOST_ASKED, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
@@ -20,7 +20,6 @@ from hushrank.transforms.common.schema import Ties
 TIE_MODEL = "input.tie_model"
 STREAM = "schedule.stream"
 ASKED = "input.pairs"
-MOST_ASKED = 2_000  # most items for which a list of pairs is turned into a matrix
 NO_FACTORS = (
     "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
     " compares noise alone, and these weights change the signal too)"
@@ -122,6 +121,9 @@ def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Pr
 def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
     """Refuse a list of asked pairs if the method takes all pairs, or the list is invalid."""
     if not isinstance(config.input, InputConfig) or (design := config.input.asked()) is None:
+        return
+    if config.privacy.unit is Unit.LOCAL:
+        yield ASKED, "is not for unit: local, where pairs without answers get no noise; remove it"
         return
     if not own.uses(ASKED):
         users = " or ".join(name for name, each in methods.items() if each.uses(ASKED))

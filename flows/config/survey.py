@@ -215,8 +215,20 @@ class SurveyConfig(Section):
 
     def asked_pairs(self) -> tuple[int, ...] | None:
         """Keys of the asked pairs, as from `encode.pair_keys`, ascending."""
-        if (design := self.asked_design()) is None:
-            return None
+        design = self.asked_design()
+        return None if design is None else self._keys_of(design)
+
+    def counted_pairs(self) -> tuple[int, ...] | None:
+        """Keys of the public pairs whose rows count, as `asked_pairs`; None: rows of all pairs do.
+
+        They are the asked pairs, or those that a file of `model.exposures` says are compared.
+        """
+        design = self.model.design()
+        if design is None or not design.of_pairs:
+            return self.asked_pairs()
+        return self._keys_of(design)
+
+    def _keys_of(self, design: PublicDesign) -> tuple[int, ...]:
         names = self.items.catalogue().names
         left, right = np.nonzero(np.triu(design.pairs(names)))
         return tuple((left * len(names) + right).tolist())

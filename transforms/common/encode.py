@@ -156,8 +156,8 @@ def encode_comparisons(
         rules: further rules that rows must keep.
         groups: the public groups; needed where `columns` names a column of them.
         naming: how names of users and events are hashed.
-        asked: the pairs that people were asked about, which are public, as `pair_keys` names them;
-            a row on another pair breaks a rule. None: all pairs.
+        asked: the public pairs that people were asked about (`input.pairs`, `model.exposures`), as
+            `pair_keys` names them; a row on another pair breaks a rule. None: all pairs.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
@@ -178,7 +178,7 @@ def encode_comparisons(
         not_asked = ~np.isin(pair_keys(left, right, len(catalogue)), asked)
         unknown = (left == UNKNOWN) | (right == UNKNOWN) | (left == right)
         if (not_asked & ~unknown).any():
-            rules = [*rules, ("pair is not one of input.pairs", not_asked & ~unknown)]
+            rules = [*rules, ("pair is not one of the public pairs", not_asked & ~unknown)]
     if not rules and _all_valid(batch, columns, rows):
         return Sifted(rows)
     valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])

@@ -127,7 +127,7 @@ def check_first_line(path: str, head: bytes) -> None:
     Raises:
         InputError: it is UTF-16 text, a setting of Excel or a remark.
     """
-    if head.startswith(_UTF_16_MARKS):
+    if head.startswith(_UTF_16_MARKS) or head[:2].count(0) == 1 == head[2:4].count(0):
         raise InputError(f"{path}: this is UTF-16 text, which is not read. Save it as UTF-8.")
     line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"").strip()
     remark = line.startswith(b"#") and len(line) > 1 and not re.search(rb"[,;\t]", line)

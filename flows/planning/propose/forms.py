@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, words_of
+from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, sides_of, words_of
 from hushrank.flows.planning.propose.values import holds_numbers, text_of, texts_of
 from hushrank.transforms.common.plain_text import short_list
 
@@ -33,7 +33,8 @@ _SEPARATORS = (";", "|", ">", ",")
 _BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")
 _OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?(?:level)?")
 _RATED = frozenset({"item", "note", "movie", "film", "product", "book", "song", "artist", "post"})
-_WINS = re.compile("wins?|victories|siege")
+_WINS = re.compile("wins?|victories|siege|scores?|points?|goals?|runs?|votes?|punkte|tore")
+_LETTERS = re.compile("[a-h]")  # of an answer to a question with choices
 
 
 def recorded_form(columns: Sequence[str]) -> str | None:
@@ -81,7 +82,7 @@ def unread_table(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers, lists or None.
     """
-    for told in (_cells_of_ranks, _places, _places_in_words, _counts):
+    for told in (_cells_of_ranks, _places, _places_in_words, _letters, _counts):
         if found := told(columns, rows):
             return found
     return None
@@ -133,7 +134,7 @@ def _places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
     """Recognise a column for each place, whose cells name the item there."""
     placed = [column for column in columns if _PLACED.fullmatch(column)]
     ordinal = [column for column in placed if _ORDINALS.search(column)]
-    for series in (placed, *_numbered_series(columns), ordinal):
+    for series in (placed, *_numbered_series(columns), ordinal, _sharing_words(columns, rows)):
         codes = series is ordinal and _differ(rows, series)
         if len(series) >= 2 and (codes or _name_items(rows, series)):
             return (
@@ -150,6 +151,30 @@ def _numbered_series(columns: Sequence[str]) -> Iterator[list[str]]:
         if _NUMBER.search(column):
             families.setdefault(_NUMBER.sub("#", column), []).append(column)
     yield from (each for each in families.values() if len(each) >= 3)
+
+
+def _sharing_words(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """List columns each of whose words stands in another one too; empty: fewer than three."""
+    words = {column: set(texts_of(rows, column)) for column in columns}
+    found = [column for column in columns if words[column]]
+    shared = Counter(word for column in found for word in words[column])
+    found = [column for column in found if all(shared[word] > 1 for word in words[column])]
+    return found if len(found) >= 3 else []
+
+
+def _letters(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """Recognise a sheet whose cells hold the letters of the choices, not right and wrong."""
+    found = [
+        column
+        for column in columns
+        if (texts := texts_of(rows, column)) and all(map(_LETTERS.fullmatch, texts))
+    ]
+    if len(found) < 3 or sides_of(columns) is not None:
+        return None
+    return (
+        f"columns {short_list(found, 3)} seem to hold the letters of the choices that people made,"
+        " which are not read without their key. Write 1 for a right answer and 0 for a wrong one"
+    )
 
 
 def _name_items(rows: Sequence[Row], series: Sequence[str]) -> bool:
@@ -211,15 +236,38 @@ def _holds_rankings(rows: Sequence[Row], column: str) -> bool:
 
 
 def _counts(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Recognise counts of wins of each side of a pair, such as `home.wins` and `away.wins`."""
+    """Recognise a number for each side of a pair, such as `home.wins` and `away.wins`, or their
+    scores."""
     for left, right in pairs_of(columns, SIDES):
         if any(map(_WINS.fullmatch, words_of(left))) and all(
             holds_numbers(rows, column) and set(texts_of(rows, column)) - {"0", "1"}
             for column in (left, right)
         ):
             return (
-                f"columns {left} and {right} seem to count wins of a pair. Counts are not read,"
-                f" because they protect nobody. {_AS_PAIRS}"
+                f"columns {left} and {right} seem to hold wins or points of each side, which are"
+                f" not read. {_AS_PAIRS}; counts of several answers protect nobody"
+            )
+    return None
+
+
+def winners_beside_lists(columns: Sequence[str], rows: Sequence[Row], listed: str) -> str | None:
+    """Recognise a list of the items that were compared, beside a column of the one that won.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+        listed: the column of the lists.
+    """
+    lists = [value if isinstance(value := row.get(listed), list) else [] for row in rows]
+    for column in columns:
+        named = [text_of(row.get(column)) for row in rows]
+        if any(named) and all(
+            not text or text in map(text_of, items)
+            for text, items in zip(named, lists, strict=True)
+        ):
+            return (
+                f"column {listed} seems to list the items that were compared, and {column} the one"
+                f" that won, which is not read. {_AS_PAIRS}"
             )
     return None
 

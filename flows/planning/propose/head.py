@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.planning.propose.names import Row
-from hushrank.flows.planning.propose.values import text_of
+from hushrank.flows.planning.propose.values import text_of, texts_of
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
@@ -129,6 +129,8 @@ def read_head(source: Source) -> Head:
     _check_names(first.path, columns)
     first, questions = _below_the_names(first)
     path, rows = first.path, _first_rows(first)
+    if first.format is FileFormat.CSV:
+        _check_header(path, columns, rows)
     head = Head(
         columns=_columns_shown(first, columns, rows),
         rows=rows,
@@ -174,6 +176,20 @@ def _check_names(path: str, columns: Sequence[str]) -> None:
             )
 
 
+def _check_header(path: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Refuse a file whose first line is a row, and one of whose columns could not be named."""
+    filled = [column for column in columns if column.strip()]
+    values = [column for column in filled if not column.strip().isdecimal()]
+    if sum(column.strip().lower() in texts_of(rows, column) for column in values) > 1:
+        raise ConfigError(
+            f"{path}: the first line seems to be a row, because its texts stand in the rows below"
+            " too. The first line must name the columns: add one above it"
+        )
+    for column in filled:
+        if columns.count(column) > 1:
+            raise ConfigError(f"{path}: column {column} occurs twice. Rename one of them.")
+
+
 def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
     """Detect the delimiter of a file; return the file with it, and its configuration value.
 
@@ -193,6 +209,12 @@ def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
     if _number_of_columns(best[0]) == 1 or _is_title(lines, best[0].delimiter):
         below = [line for line in lines[1:] if line.strip()][:2]
         marks = [mark.encode() for mark, _ in _DELIMITERS]
+        bars = lines[0].count(b"|") if lines else 0
+        if bars and all(line.count(b"|") == bars for line in below):
+            raise ConfigError(
+                f"{file.path}: columns seem to be separated by |, which is not read. Separate them"
+                " by commas, semicolons or tabs"
+            )
         if len(below) == 2 and any(all(mark in line for line in below) for mark in marks):
             raise ConfigError(
                 f"{file.path}: the first line seems to be a title, as the lines below it have more"

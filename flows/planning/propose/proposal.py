@@ -22,6 +22,7 @@ from hushrank.flows.planning.propose.forms import (
     recorded_form,
     unread_column,
     unread_table,
+    winners_beside_lists,
 )
 from hushrank.flows.planning.propose.groups import group_column
 from hushrank.flows.planning.propose.head import HEAD_ROWS, Head, Source, read_head
@@ -192,6 +193,8 @@ def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
         told = unread_table(columns, rows)
     if told is None and (guess is None or isinstance(guess, ColumnGuess)) and not compared:
         told = unread_column(columns, rows)
+    if told is None and isinstance(guess, RankingGuess) and guess.ranking is not None:
+        told = winners_beside_lists(columns, rows, guess.ranking)
     if told is not None:
         raise ConfigError(f"{source}: {told}. Nothing was written")
 

@@ -110,8 +110,23 @@ NOT_READ: dict[str, tuple[Lines, str]] = {
     "ratings": (table("row,userId,movieId,rating", lambda n: [n % 3, n, 1 + n % 5]), "ratings of"),
     "counts": (
         table("row,home.team,away.team,home.wins,away.wins", lambda n: ["A", "B", n, 3]),
-        "seem to count wins of a pair",
+        "seem to hold wins or points of each side",
     ),
+    "scores": (
+        table("row,left,right,left_score,right_score", lambda n: ["A", "B", n % 3 + 1, 3]),
+        "columns left_score and right_score seem to hold wins or points",
+    ),
+    "other-words": (table("id,Top pick,Runner up,Then,Last", order), PLACES),
+    "letters": (
+        table("id,Q1,Q2,Q3,Q4", lambda n: ["ABDE"[(n + k) % 4 * (k < 3)] for k in range(4)]),
+        "letters of the choices",
+    ),
+    "bars": (
+        [line.replace(",", "|") for line in table("id,a,b,won", lambda n: "ABA")],
+        "columns seem to be separated by |",
+    ),
+    "no-header": (table("u8,A,B,A", lambda n: "ABA"), "the first line seems to be a row"),
+    "twice": (table("user,left,right,won,won", lambda n: "ABAA"), "column won occurs twice"),
     "sep": (["sep=,", "user,left,right,winner", "u,A,B,A"], "begins with sep="),
     "comment": (["# made 2026-11-01", "user,left,right,winner", "u,A,B,A"], "begins with #"),
     "title": (["Results", "", "user,left,right,winner", "u,A,B,A"], "seems to be a title"),
@@ -131,8 +146,15 @@ def test_a_form_that_is_not_read_gets_one_sentence_and_no_file(command, form):
     assert [path.name for path in Path().iterdir()] == ["file.csv"]
 
 
-def test_utf_16_is_named(command):
-    Path("file.csv").write_bytes("user,left,right,winner\nu,A,B,A\n".encode("utf-16"))
+def test_a_list_of_two_beside_the_winner_is_no_ranking(command):
+    Path("v.jsonl").write_text('{"user": "u", "pair": ["A", "B"], "winner": "B"}\n' * 3)
+    code, printed = command("init", "v.jsonl")
+    assert (code, "pair seems to list the items that were compared" in printed) == (2, True)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(command, encoding):
+    Path("file.csv").write_bytes("user,left,right,winner\nu,A,B,A\n".encode(encoding))
     code, printed = command("init", "file.csv")
     assert (code, "this is UTF-16 text" in printed) == (2, True)
 
@@ -323,6 +345,36 @@ def test_a_rank_that_means_not_ranked_is_never_silently_the_best(command, given)
     # Last in a quarter of the ballots if 0 and - mean not ranked.
     expected = 1.5 * 0.75 - 1.5 * 0.25
     assert (abs(scores["Ada"] - expected) < 0.1) == (given == "all")
+
+
+CODES = {  # header of the result, cells for a win of the left and the right, answer to words
+    "zero-left": ("pref", ("0", "1"), "0/1"),
+    "one-left": ("said", ("1", "0"), "1/0"),
+    "floats": ("y1", ("1.0", "0.0"), "1/0"),
+    "truths": ("said", ("False", "True"), "false/true"),
+    "letters": ("pref", ("L", "R"), "l/r"),
+    "signs": ("said", ("-1", "1"), "-1/1"),
+    "halves": ("result", ("1", "0"), "1/0"),
+    "scale": ("preference", ("2", "5"), "{left: [1, 2], right: [4, 5], tie: [3]}"),
+    "unclear": ("y1,y2", ("0,1", "1,0"), "0/1"),
+}
+
+
+@pytest.mark.parametrize("coded", CODES)
+def test_codes_of_a_result_are_asked_about_and_never_turned_round(command, coded):
+    """The side alternates and a third of the left wins is 1 step nearer: A wins three of four."""
+    column, (left, right), answer = CODES[coded]
+    lines = [f"person,option_1,option_2,{column}"]
+    for number in range(400):
+        items, won = ("A", "B")[:: (-1) ** number], (left, right)[(number % 8 < 6) == number % 2]
+        cell = "0.5" if coded == "halves" and number in (1, 2) else won
+        lines.append(f"u{number},{','.join(items)},{cell}")
+    Path("v.csv").write_text("\n".join(lines) + "\n")
+    given = {"outcome": "y1"} if coded == "unclear" else {}
+    given |= {"words": answer, "design": "any", "items": "A, B", "max_contributions": "1"}
+    places, scores = ranked(command, "v.csv", **given)
+    assert places == ["A", "B"]
+    assert abs(scores["A"] - 0.55) < 0.15  # half of log 3
 
 
 def test_a_row_a_ballot_and_an_item_is_long_form(command):
