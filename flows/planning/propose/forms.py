@@ -28,12 +28,13 @@ _PLACED = re.compile(
 _ORDINALS = re.compile(rf"\b(?:{_ORDINAL})(?!\w)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?!.*\d)")
 _DECIMAL = re.compile(r"\s*[-+]?\d+,\d+\s*")
-_SEPARATORS = (";", "|", ">", ",")
+_SEPARATORS = (";", "|", ">", "→", "≻", ",")
 # separators between the two names of a pair
 _BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")
 _OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?(?:level)?")
 _RATED = frozenset({"item", "note", "movie", "film", "product", "book", "song", "artist", "post"})
 _WINS = re.compile("wins?|victories|siege|scores?|points?|goals?|runs?|votes?|punkte|tore")
+_OF_PLACE = frozenset({"rank", "ranking", "place", "position", "rang", "platz"})
 _LETTERS = re.compile("[a-h]")  # of an answer to a question with choices
 
 
@@ -95,7 +96,18 @@ def unread_column(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers, lists or None.
     """
-    return _joined(columns, rows) or _ratings(columns, rows)
+    return _objects(columns, rows) or _joined(columns, rows) or _ratings(columns, rows)
+
+
+def _objects(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """Recognise a column of JSON objects, such as `{"London": 1, "Paris": 2}`."""
+    found = [column for column in columns if any(isinstance(row.get(column), dict) for row in rows)]
+    if not found:
+        return None
+    return (
+        f"column {found[0]} holds objects, which are not read. Give each value a key of its own;"
+        f" or, for rankings: {_AS_LONG[0].lower()}{_AS_LONG[1:]}"
+    )
 
 
 def _cells_of_ranks(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
@@ -196,17 +208,20 @@ def _differ(rows: Sequence[Row], series: Sequence[str]) -> bool:
 
 
 def _places_in_words(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Recognise a column for each item, whose cells hold places in words, such as first choice."""
+    """Recognise cells that hold places in words, such as first choice, in the column of each item
+    or in one of ranks."""
     found = [
         column
         for column in columns
         if (texts := texts_of(rows, column)) and all(map(_PLACED.fullmatch, texts))
     ]
-    if len(found) < 2:
+    in_rows = len(found) == 1 and _OF_PLACE & set(words_of(found[0]))  # a row a ranked item
+    if len(found) < 2 and not in_rows:
         return None
+    held = f"column {found[0]} holds" if in_rows else f"columns {short_list(found, 3)} hold"
     return (
-        f"columns {short_list(found, 3)} hold places in words, which are not read. Write numbers in"
-        " their place: 1 for the first choice, 2 for the second"
+        f"{held} places in words, which are not read. Write numbers in their place: 1 for the first"
+        " choice, 2 for the second"
     )
 
 
@@ -225,7 +240,9 @@ def _holds_rankings(rows: Sequence[Row], column: str) -> bool:
     cells = [value for row in rows if isinstance(value := row.get(column), str) and value.strip()]
     cells = [cell for cell in cells if not _DECIMAL.fullmatch(cell)]
     for separator in _SEPARATORS:
-        lists = [[part.strip(" []\"'()") for part in cell.split(separator)] for cell in cells]
+        # equal signs join items of one place
+        split = (re.split(f"[=~{re.escape(separator)}]", cell) for cell in cells)
+        lists = [[part.strip(" []\"'()") for part in parts] for parts in split]
         lists = [[part for part in each if part] for each in lists]
         whole = [each for each in lists if len(each) >= 2 and len(set(each)) == len(each)]
         items = Counter(part for each in whole for part in each)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.planning.propose.names import Row
-from hushrank.flows.planning.propose.values import text_of, texts_of
+from hushrank.flows.planning.propose.values import text_of
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
@@ -129,8 +129,6 @@ def read_head(source: Source) -> Head:
     _check_names(first.path, columns)
     first, questions = _below_the_names(first)
     path, rows = first.path, _first_rows(first)
-    if first.format is FileFormat.CSV:
-        _check_header(path, columns, rows)
     head = Head(
         columns=_columns_shown(first, columns, rows),
         rows=rows,
@@ -174,20 +172,6 @@ def _check_names(path: str, columns: Sequence[str]) -> None:
                 f"{path}: the name of a column contains the invisible character {hidden};"
                 " rename that column"
             )
-
-
-def _check_header(path: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """Refuse a file whose first line is a row, and one of whose columns could not be named."""
-    filled = [column for column in columns if column.strip()]
-    values = [column for column in filled if not column.strip().isdecimal()]
-    if sum(column.strip().lower() in texts_of(rows, column) for column in values) > 1:
-        raise ConfigError(
-            f"{path}: the first line seems to be a row, because its texts stand in the rows below"
-            " too. The first line must name the columns: add one above it"
-        )
-    for column in filled:
-        if columns.count(column) > 1:
-            raise ConfigError(f"{path}: column {column} occurs twice. Rename one of them.")
 
 
 def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:

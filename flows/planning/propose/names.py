@@ -12,6 +12,7 @@ NameWords = tuple[str, ...]
 SIDES = (
     ("left", "right"),
     ("l", "r"),
+    ("links", "rechts"),
     ("a", "b"),
     ("i", "j"),
     ("1", "2"),

@@ -127,6 +127,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    _refuse_header(source, head, guess)
     _refuse_unread(source, head, guess)
     if guess is not None and guess.user is not None:
         _refuse_rounded(source, head, guess.user.column)
@@ -181,6 +182,22 @@ def _breaks_lines(head: Head, guess: Guess) -> str:
     if texts := [column for column in free if not holds_numbers(head.rows, column)]:
         return f"{scalar(texts[0])} may hold free text"
     return ""
+
+
+def _refuse_header(source: Source, head: Head, guess: Guess | None) -> None:
+    """Refuse a CSV file whose first line is a row, or names two columns alike."""
+    filled = [column for column in head.columns if column.strip()] if head.is_csv else []
+    if guess is None or "user" not in guess.known():
+        words = [column for column in filled if not column.strip().isdecimal()]
+        below = [{text_of(row.get(column)) for row in head.rows} for column in words]
+        if sum(word.strip() in texts for word, texts in zip(words, below, strict=True)) > 1:
+            raise ConfigError(
+                f"{source}: the first line seems to be a row, because its texts stand in the rows"
+                " below too. The first line must name the columns: add one above it"
+            )
+    for column in filled:
+        if filled.count(column) > 1:
+            raise ConfigError(f"{source}: column {column} occurs twice. Rename one of them.")
 
 
 def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
@@ -326,7 +343,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     if isinstance(guess, ColumnGuess) and guess.otherwise is not None:
         yield f"Check {guess.winner}: {guess.otherwise}."
     roles = set(guess.known().values())
-    others = [c for c in empty_columns(head.rows, head.columns) if c not in roles]
+    others = [c for c in empty_columns(head.rows, head.columns) if c.strip() and c not in roles]
     if others:
         yield f"Nothing is known of {short_list(others, MOST_COLUMNS)}: empty in those rows."
     if isinstance(guess, ResponseGuess | RankingGuess) and guess.layout == "wide":

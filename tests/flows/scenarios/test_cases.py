@@ -63,12 +63,23 @@ NOT_READ: dict[str, tuple[Lines, str]] = {
         ),
         WORDS,
     ),
+    "long-of-words": (
+        table(
+            "voter,candidate,rank", lambda n: [NAMES[n % 4], ("1st", "2nd", "3rd", "4th")[n % 4]]
+        ),
+        "column rank holds places in words",
+    ),
     "grid-of-words": (
         table("id,Ada,Bo,Cleo", lambda n: order(n, ["First", "Second", "Third"])),
         WORDS,
     ),
     "semicolons": (table("voter,ranking", lambda n: [";".join(order(n))]), WHOLE),
     "greater": (table("voter,ballot", lambda n: [" > ".join(order(n))]), WHOLE),
+    "arrows": (table("voter,ranking", lambda n: [" → ".join(order(n))]), WHOLE),
+    "equals": (
+        table("voter,vote", lambda n: ["{}>{}={}>{}".format(*order(n))]),
+        WHOLE,
+    ),
     "commas": (table("voter,ballot", lambda n: [f'"{", ".join(order(n))}"']), WHOLE),
     "json": (
         table("voter,ballot", lambda n: ['"' + json.dumps(order(n)).replace('"', '""') + '"']),
@@ -146,16 +157,24 @@ def test_a_form_that_is_not_read_gets_one_sentence_and_no_file(command, form):
     assert [path.name for path in Path().iterdir()] == ["file.csv"]
 
 
+def test_objects_in_cells_are_named(command):
+    Path("v.jsonl").write_text('{"voter": 1, "ranks": {"Ada": 1, "Bo": 2}}\n' * 3)
+    code, printed = command("init", "v.jsonl")
+    assert (code, "column ranks holds objects, which are not read" in printed) == (2, True)
+
+
 def test_a_list_of_two_beside_the_winner_is_no_ranking(command):
     Path("v.jsonl").write_text('{"user": "u", "pair": ["A", "B"], "winner": "B"}\n' * 3)
     code, printed = command("init", "v.jsonl")
     assert (code, "pair seems to list the items that were compared" in printed) == (2, True)
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf_16_is_named(command, encoding):
-    Path("file.csv").write_bytes("user,left,right,winner\nu,A,B,A\n".encode(encoding))
-    code, printed = command("init", "file.csv")
+def test_utf_16_is_named(command, encoding, ending):
+    text = "user,left,right,winner\nu,A,B,A\n" if ending == "csv" else '{"user": 1}\n'
+    Path(f"file.{ending}").write_bytes(text.encode(encoding))
+    code, printed = command("init", f"file.{ending}")
     assert (code, "this is UTF-16 text" in printed) == (2, True)
 
 
@@ -300,6 +319,10 @@ def test_the_highest_rank_may_be_best_beside_not_ranked_and_overvotes(command):
 
 
 READ = {
+    "items-called-as-columns": table("user,a,b,winner", lambda n: [*"ab", "ab"[n % 2]]),
+    "items-in-letters": table("Person,Links,Rechts,Gewinner", lambda n: [*"AB", "AB"[n % 2]]),
+    "truth-of-one-side": table("uid,a,b,b_won", lambda n: [*"ab", n % 2 == 0]),
+    "ticks": table("id,Q1,Q2,Q3", lambda n: ["✓✗"[n % 2], "✓", "✗"]),
     "a-test-of-pairs-of-numbers": table("id,Q1_1,Q1_2,Q2_1,Q2_2", lambda n: [1, n % 2, 0, 1]),
     "a-test-beside-a-list": table("id,Q1,Q2,Q3,langs", lambda n: [1, n % 2, 0, "de;en"]),
     "ranks-of-a-series": table("id,Q3_1,Q3_2,Q3_3", lambda n: order(n, "123")),
