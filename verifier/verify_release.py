@@ -746,7 +746,8 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
     "top-list": lambda n, groups, pairs: n,
 }
-GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts"}  # may be told by group
+# Kinds that may be told by group.
+GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"}
 RANKED_PARTS = ("above", "places", "nets", "squares", "rankings")
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
 Needed = tuple[str, int | None]  # derivation, or law of answers; entries
@@ -778,7 +779,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
     if kind == "sheet-totals":
-        entries = n + sum(map(len, released["sheets"]))
+        entries = b.groups * (n + sum(map(len, released["sheets"])))
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -897,7 +898,8 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     say.check(found == stated, wrong="counts are of other pairs than those stated to be public")
     booklets = certificate["rows"]["settings"].get("booklets")
     if released["kind"] == "sheet-totals":
-        check_sheets(released, booklets, certificate["domain"], say)
+        for board in (release, *(release.get("groups") or ())):
+            check_sheets(board["released"], booklets, certificate["domain"], say)
     elif booklets:
         shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
         graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
@@ -1190,13 +1192,11 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [each.get("items") for each in groups],
             [whole.get("items")] * len(groups),
         ),
-        "row_weight of a group": (
-            {each.get("row_weight") for each in groups},
-            {whole.get("row_weight")},
-        ),
     }
+    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots"):
+        found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
     if not certificate["domain"]["other_rows"]:
-        for name in ("wins", "losses", "ties"):
+        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets"):
             total, parts = (
                 numbers_in(whole.get(name)),
                 [numbers_in(each.get(name)) for each in groups],

@@ -67,6 +67,7 @@ from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_p
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
 
 
@@ -226,10 +227,15 @@ class SurveyConfig(Section):
         if isinstance(self.input, RankingsConfig):
             return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
-            return self.input.response_columns(self.items.catalogue())
+            return self.response_columns()
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def response_columns(self) -> ResponseColumns | WideColumns:
+        """Columns to read in a job on test answers."""
+        group = None if self.groups is None else self.groups.column
+        return self.responses.response_columns(self.items.catalogue(), group)
 
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""

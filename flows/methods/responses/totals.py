@@ -44,6 +44,7 @@ from hushrank.flows.methods.responses.spectral import (
     named_items,
     problems_of_sheets,
 )
+from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
@@ -104,6 +105,7 @@ class ReleasedSheetTotals(ReleasedRecord):
         )
 
 
+MOST_ENTRIES = 2_000_000  # of all groups
 FEWEST_ITEMS, MOST_ITEMS = 3, 2000  # a matrix of items is solved in each pass of the fit
 RESTATED = Restated(
     proof="privacy.sensitivity.sheet_totals_sensitivity",
@@ -173,6 +175,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
         kind="responses",
         units=(Unit.USER,),
         rules=problems_of_totals,
+        reads=("groups",),
     )
     mechanism = TotalsMechanism
     plan_order = 2
@@ -191,7 +194,14 @@ class Totals(PlannedMethod[TotalsMechanism]):
         params = config.privacy.params()
         booklets = config.responses.booklet_codes(config.items.catalogue())
         shape = SheetShape.of(n_items, booklets, params.noise)
-        counts = CountMechanism.of(params, shape.calibrate(params), n_items, None)
+        groups = None if config.groups is None else config.groups.groups()
+        if groups is not None and len(groups) * shape.n_entries > MOST_ENTRIES:
+            raise ConfigError(
+                f"groups.values: {len(groups)} groups of {shape.n_entries:,} counts each are more"
+                f" than {MOST_ENTRIES:,}, the most of method: totals; name fewer groups or items"
+            )
+        calibration = shape.calibrate(params)  # groups change nothing: see the sensitivity's proof
+        counts = CountMechanism.of(params, calibration, n_items, None, groups=groups)
         return TotalsMechanism(counts=counts, shape=shape)
 
     def terms(self, mechanism: TotalsMechanism) -> Terms:
@@ -213,33 +223,40 @@ class Totals(PlannedMethod[TotalsMechanism]):
         return reduce_test(config, files, key, folder, max_answers=most, totals=mechanism.shape)
 
     def draw(self, exact: Arrays, mechanism: TotalsMechanism, bits: RandomBits) -> Arrays:
-        """Add noise to every entry."""
-        totals = SheetTotals(exact[SHEETS], mechanism.shape)
-        noisy = release_sheet_totals(totals, mechanism.counts.calibration, bits)
-        return {SHEETS: noisy.entries}
+        """Add noise to every entry; with groups, to every entry of every group."""
+        shape, calibration = mechanism.shape, mechanism.counts.calibration
+        entries = exact[SHEETS].reshape(-1, shape.n_entries)  # a row for each group
+        noisy = [
+            release_sheet_totals(SheetTotals(each, shape), calibration, bits).entries
+            for each in entries
+        ]
+        return {SHEETS: np.stack(noisy).reshape(exact[SHEETS].shape)}
 
     def conclude(
         self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
     ) -> Conclusion:
-        """Difficulties from the noisy totals, reliability, and abilities by raw score."""
+        """Difficulties from the noisy totals, reliability, and abilities by raw score.
+
+        With groups, all of it of all groups together, and the difficulties of each.
+        """
         whole = self.conclude_whole(drawn, mechanism, config)
-        totals = SheetTotals(drawn[SHEETS], mechanism.shape, confidential=False)
-        law = mechanism.counts.law
+        totals, law = _released(drawn, mechanism.shape), mechanism.counts.whole_law
+        boards = _boards(drawn, mechanism, config)
         fit = estimate_from_totals(totals, law).fit
         if fit is None:
-            return whole
+            return replace(whole, boards=boards)
         told = booklet_estimates(totals, fit, law)
         names = _names_of_booklets(config)
         test = tuple(map(BookletRecord.of, names, told))
-        return replace(whole, test=test)
+        return replace(whole, test=test, boards=boards)
 
     def conclude_whole(
         self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Difficulties alone, for plans, which conclude many times."""
         counts, shape = mechanism.counts, mechanism.shape
-        totals = SheetTotals(drawn[SHEETS], shape, confidential=False)
-        found = estimate_from_totals(totals, counts.law)
+        totals = _released(drawn, shape)
+        found = estimate_from_totals(totals, counts.whole_law)
         names = config.items.catalogue().names
         words = totals_words(
             config.responses.missing or Missing.UNSEEN,
@@ -257,18 +274,20 @@ class Totals(PlannedMethod[TotalsMechanism]):
         """Totals of whole sheets, of a simulated test."""
         booklets = config.responses.booklet_codes(config.items.catalogue())
         shape = SheetShape.of(survey.n_items, booklets, config.privacy.params().noise)
-        entries = np.zeros(shape.n_entries, np.int64)
-        for answered, right in survey.sheets(replicate, booklets):
-            person, item = np.nonzero(answered)
-            entries += shape.count(person, item, right[person, item].astype(np.uint8))
-        return {SHEETS: entries}
+        entries = np.zeros((max(1, len(survey.shares)), shape.n_entries), np.int64)
+        for group in range(len(entries)):
+            for answered, right in survey.sheets(replicate, booklets, group):
+                person, item = np.nonzero(answered)
+                correct = right[person, item].astype(np.uint8)
+                entries[group] += shape.count(person, item, correct)
+        return {SHEETS: entries if survey.shares else entries[0]}
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: TotalsMechanism
     ) -> float | None:
         """Error of difficulties, for abilities and difficulties as far apart as supposed."""
         answers = survey.people * survey.answers / survey.n_items
-        noise = predicted_noise(mechanism.shape, mechanism.counts.law)
+        noise = predicted_noise(mechanism.shape, mechanism.counts.whole_law)
         return predicted_error(answers, survey.answers, survey.ability_spread, survey.spread, noise)
 
     def attacked(self, mechanism: TotalsMechanism) -> Attacked:
@@ -283,7 +302,34 @@ class Totals(PlannedMethod[TotalsMechanism]):
         own = {name: bounds[name] for name in ("n", "L", "sides")}
         own |= {"answer_weight": shape.answer_weight, "sheet_weight": shape.sheet_weight}
         formula = RESTATED.formula(own)
-        return (count_noise(RESTATED.what, shape.n_entries, formula, counts.calibration),)
+        groups = 1 if counts.groups is None else len(counts.groups)
+        entries = groups * shape.n_entries
+        return (count_noise(RESTATED.what, entries, formula, counts.calibration),)
+
+
+def _released(drawn: Arrays, shape: SheetShape) -> SheetTotals:
+    """The noisy totals of all sheets; with groups, the sums over all groups."""
+    entries = drawn[SHEETS].reshape(-1, shape.n_entries).sum(axis=0)
+    return SheetTotals(entries, shape, confidential=False)
+
+
+def _boards(drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig) -> tuple[Board, ...]:
+    """Difficulties in each group that has a name, from its own sheets alone."""
+    groups = mechanism.counts.groups
+    if groups is None:
+        return ()
+    boards = []
+    for name, entries in zip(groups.names, drawn[SHEETS], strict=False):
+        totals = SheetTotals(entries, mechanism.shape, confidential=False)
+        boards.append(
+            Board(
+                name=name,
+                estimate=estimate_from_totals(totals, mechanism.counts.law).estimate,
+                own=1.0,
+                released=ReleasedSheetTotals.of(totals, config.items.catalogue().names),
+            )
+        )
+    return tuple(boards)
 
 
 def _names_of_booklets(config: SurveyConfig) -> list[str | None]:

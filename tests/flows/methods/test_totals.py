@@ -286,3 +286,90 @@ def test_booklets_have_abilities_of_their_own(tmp_path):
     assert easy.ability[1] < hard.ability[1]  # a point is worth more among harder items
     assert pacsv.read_csv(survey.output / "scores.csv")["booklet"].to_pylist() == [*"AAAABBBB"]
     assert not Forger.of(survey).wrong()
+
+
+SCHOOLS = {"column": "school", "values": ["North", "South"]}
+
+
+def by_school(survey, people, extra=0.0, seed=2, items=ITEMS):
+    """Sheets of two schools, of which one is abler; the last item is harder in the other one."""
+    rng = np.random.default_rng(seed)
+    school = np.arange(people) % 2
+    difficulty = (
+        np.linspace(-1.5, 1.5, len(items)) + np.outer(school, np.eye(len(items))[-1]) * extra
+    )
+    ability = rng.normal(size=(people, 1)) + 0.5 * (1 - school[:, np.newaxis])
+    right = (rng.random((people, len(items))) < expit(ability - difficulty)).astype(np.int8)
+    write(survey, right, items)
+    table = pq.read_table(survey.folder / "rows.parquet")
+    names = np.array(["North", "South"])[school].repeat(len(items))
+    pq.write_table(table.append_column("school", pa.array(names)), survey.folder / "rows.parquet")
+    return right, school
+
+
+@pytest.fixture(scope="module")
+def schools(tmp_path_factory):
+    """A release of a test that two schools took, and the answers."""
+    survey = survey_of("totals", tmp_path_factory.mktemp("schools") / "job")
+    right, school = by_school(survey, 6000, extra=0.9)
+    run(survey.set(privacy__epsilon=20.0, ledger__epsilon=50.0, groups=SCHOOLS))
+    return survey, right, school
+
+
+def test_each_group_has_counts_of_its_own(schools):
+    survey, right, school = schools
+    release = load_release(survey.output / "release.json")
+    whole, boards = release.released, {board.name: board for board in release.groups}
+    assert list(boards) == ["North", "South"]
+    for number, board in enumerate(boards.values()):
+        own, told = right[school == number].astype(int), board.released
+        for item, exact in zip(ITEMS, 2 * own.sum(axis=0) - len(own), strict=True):
+            assert abs(told.right_minus_wrong[item] / told.answer_weight - exact) < 20
+        by_score = np.bincount(own.sum(axis=1), minlength=5)
+        assert np.abs(np.array(told.sheets[0]) / told.sheet_weight - by_score).max() < 20
+        assert board.own == 1
+    for item, total in whole.right_minus_wrong.items():
+        assert total == sum(board.released.right_minus_wrong[item] for board in boards.values())
+    assert release.privacy.sensitivity_l1 == 2 * (4 * whole.answer_weight + whole.sheet_weight)
+    (sentence,) = (each for each in release.privacy.statement if "2 groups" in each)
+    assert "holds across all groups" in sentence
+    assert len(release.test) == 1
+    assert not Forger.of(survey).wrong()
+
+
+def test_a_sheet_of_two_groups_or_of_none_adds_nothing(tmp_path):
+    survey = survey_of("totals", tmp_path / "job")
+    right, school = by_school(survey, 40)
+    table = pq.read_table(survey.folder / "rows.parquet").to_pandas()
+    table.loc[4 * 3 + 1, "school"] = "South"  # person 3's others name South as well
+    table.loc[4 * 6 + 1, "school"] = "South"  # person 6's name North
+    table.loc[4 * 8 + 2, "school"] = "East"
+    table.loc[4 * 10, "school"] = None
+    pq.write_table(pa.Table.from_pandas(table), survey.folder / "rows.parquet")
+    run(survey.set(privacy__epsilon=300.0, ledger__epsilon=1000.0, groups=SCHOOLS))
+    release = load_release(survey.output / "release.json")
+    keep = ~np.isin(np.arange(40), [6, 8, 10])
+    for number, board in enumerate(release.groups):
+        own = right[keep & (school == number)]
+        by_score = np.bincount(own.sum(axis=1), minlength=5)
+        (sheets,) = board.released.sheets
+        assert (np.array(sheets) == board.released.sheet_weight * by_score).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "spectral"}, "groups: needs a method that releases counts"),
+        ({"method": "spectral"}, "write method: totals; or remove it"),
+        ({"groups__column": "user"}, "groups.column: user is input.columns.user already"),
+        (
+            {"input__layout": "wide", "groups__column": ITEMS[0]},
+            f"groups.column: {ITEMS[0]} is the column of an item",
+        ),
+    ],
+)
+def test_groups_that_do_not_suit_are_refused(tmp_path, changes, message):
+    survey = survey_of("totals", tmp_path / "survey").set(groups={**SCHOOLS}).set(**changes)
+    with pytest.raises(ConfigError) as refused:
+        load_config(survey.config)
+    assert message in str(refused.value)
