@@ -186,6 +186,7 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
+    dif?=[differences]
     released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
@@ -202,6 +203,9 @@ ties: model=text parameter=open low=open high=open equals=number equals_low=numb
     equals_high=number
 booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
 reliability: estimate=number low=number high=number
+differences: group=text against=text items=[difference]
+difference: item=item difference=number error=number low=number high=number size=text
+    differs=bool
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -814,13 +818,31 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
         ("test", release.get("test") is not None, kind == "sheet-totals"),
+        ("dif", release.get("dif") is not None, kind == "sheet-totals" and bool(domain["groups"])),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
+    check_compared(release)
     tests = [[len(each["ability"]), len(each["error"])] for each in release.get("test") or ()]
     if tests and tests != [[len(items) + 1] * 2 for items in booklets_of(release)]:
         raise Wrong("test: abilities are of other booklets, or of other scores, than were counted")
+
+
+def check_compared(release: Document) -> None:
+    """That items are compared between the first group and others, each item and group once."""
+    pairs, groups = release.get("dif"), [each["name"] for each in release.get("groups") or ()]
+    if pairs is None:
+        return
+    named = [each["group"] for each in pairs]
+    if not named or len({*named}) < len(named) or not {*named} <= {*groups[1:]}:
+        raise Wrong("dif: groups are compared twice, or are none of this release")
+    if any(each["against"] != groups[0] for each in pairs):
+        raise Wrong("dif: a group is not compared with the first one")
+    for pair in pairs:
+        items = [each["item"] for each in pair["items"]]
+        if len({*items}) < max(3, len(items)):
+            raise Wrong("dif: an item stands twice, or too few are compared")
 
 
 def booklets_of(release: Document) -> list[list[str]]:
@@ -2804,7 +2826,8 @@ NAMES = (
     *("release.json", "ranking.csv", "report.html"),
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
-MORE_TABLES = {"effects.csv", "scores.csv"}  # of releases that have effects, or a test's abilities
+# Of releases with effects, with abilities of a test, with differences of its items by group.
+MORE_TABLES = {"effects.csv", "scores.csv", "dif.csv"}
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -2874,6 +2897,7 @@ def check_order(release: Document, say: Findings) -> None:
     )
     check_errors(release, say)
     check_abilities(release, say)
+    check_differences(release, say)
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
@@ -2973,6 +2997,55 @@ def check_abilities(release: Document, say: Findings) -> None:
         )
 
 
+def check_differences(release: Document, say: Findings) -> None:
+    """That differences of items between groups are those of the groups' difficulties, as far as
+    the ridge lets them be known, and that sizes and intervals follow from the rest."""
+    pairs, wrong = release.get("dif"), []
+    if pairs is None:
+        return
+    groups = {each["name"]: each for each in release["groups"]}
+    for pair in pairs:
+        told = {each["item"]: each for each in pair["items"]}
+        one, other = (
+            {line["item"]: float(line["score"]) for line in groups[pair[side]]["ranking"]}
+            for side in ("against", "group")
+        )
+        apart = {item: other[item] - one[item] for item in told}
+        mean = sum(apart.values()) / len(apart)
+        furthest = max(abs(each) for side in (one, other) for each in side.values())
+        errors = max(each["error"] ** 2 for each in told.values())
+        far = sum(each["difference"] for each in told.values())
+        if abs(far) > 1e-6 * len(told):
+            wrong.append(f"items of {short(pair['group'])}")
+        for item, each in told.items():
+            # The ridge draws a difficulty b by about b / 4 of its squared error to the mean.
+            off = abs(each["difference"] - apart[item] + mean)
+            if off > 1e-4 + (1 + furthest) * errors or not is_difference(each):
+                wrong.append(f"{short(item)} in {short(pair['group'])}")
+    say.check(
+        not wrong,
+        "differences of items between groups follow from the difficulties of the groups",
+        f"release.json: dif: {', '.join(wrong[:3])}: not the difference of the difficulties, or"
+        " its interval or size does not follow",
+    )
+
+
+def is_difference(told: Document) -> bool:
+    """Whether interval, size and what is said of one item follow from difference and error."""
+    far, error, size = abs(told["difference"]), told["error"], told["size"]
+    low, high = (far - abs(told["difference"] - told[end]) for end in ("low", "high"))
+    reach = (told["high"] - told["low"]) / 2
+    sure = far > reach  # alone
+    return (
+        math.isclose(low, high, abs_tol=1e-6)
+        and 1.6 * error <= reach + 1e-9 <= 2.6 * error + 1e-6
+        and size in ("A", "B", "C")
+        and (size == "A" or (sure and 2.35 * far >= (1.5 if size == "C" else 1.0) - 1e-6))
+        and (size != "A" or not sure or 2.35 * far <= 1.0 + 1e-6)
+        and (sure or not told["differs"])
+    )
+
+
 def is_warm(score: int, ability: float, error: float, difficulties: Sequence[float]) -> bool:
     """Whether an ability solves Warm's equation for a raw score; its error is at least that of
     answers alone."""
@@ -3050,6 +3123,23 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         wrong = compare_table(files["scores.csv"], scores, ("score", "ability", "standard_error"))
         text = f"scores.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
         say.check(not wrong, "scores.csv has the abilities of release.json", text)
+    if "dif.csv" in files or release.get("dif"):
+        items = [
+            {
+                **each,
+                "group": pair["group"],
+                "against": pair["against"],
+                "standard_error": each["error"],
+                "z": each["difference"] / each["error"] if each["error"] else 0.0,
+                "differs": "yes" if each["differs"] else "no",
+            }
+            for pair in release.get("dif") or []
+            for each in pair["items"]
+        ]
+        columns = ("group", "against", "item", "difference", "standard_error", "size", "differs")
+        wrong = compare_table(files["dif.csv"], items, columns)
+        text = f"dif.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
+        say.check(not wrong, "dif.csv has the differences of release.json", text)
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from hushrank.estimation.responses.booklet_report import booklet_estimates
+from hushrank.estimation.responses.item_differences import ItemDifferences, item_differences
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals, release_sheet_totals
 from hushrank.estimation.responses.totals_estimate import (
     TotalsEstimate,
@@ -48,7 +49,12 @@ from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sheet_report import BookletRecord
+from hushrank.flows.release.sheet_report import (
+    BookletRecord,
+    GroupDifferences,
+    ItemDifference,
+    Size,
+)
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.flows.statement.totals import totals_words
@@ -241,14 +247,15 @@ class Totals(PlannedMethod[TotalsMechanism]):
         """
         whole = self.conclude_whole(drawn, mechanism, config)
         totals, law = _released(drawn, mechanism.shape), mechanism.counts.whole_law
-        boards = _boards(drawn, mechanism, config)
+        if mechanism.counts.groups is not None:
+            whole = _by_group(whole, drawn, mechanism, config)
         fit = estimate_from_totals(totals, law).fit
         if fit is None:
-            return replace(whole, boards=boards)
+            return whole
         told = booklet_estimates(totals, fit, law)
         names = _names_of_booklets(config)
         test = tuple(map(BookletRecord.of, names, told))
-        return replace(whole, test=test, boards=boards)
+        return replace(whole, test=test)
 
     def conclude_whole(
         self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
@@ -313,23 +320,56 @@ def _released(drawn: Arrays, shape: SheetShape) -> SheetTotals:
     return SheetTotals(entries, shape, confidential=False)
 
 
-def _boards(drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig) -> tuple[Board, ...]:
-    """Difficulties in each group that has a name, from its own sheets alone."""
-    groups = mechanism.counts.groups
-    if groups is None:
-        return ()
-    boards = []
-    for name, entries in zip(groups.names, drawn[SHEETS], strict=False):
-        totals = SheetTotals(entries, mechanism.shape, confidential=False)
-        boards.append(
-            Board(
-                name=name,
-                estimate=estimate_from_totals(totals, mechanism.counts.law).estimate,
-                own=1.0,
-                released=ReleasedSheetTotals.of(totals, config.items.catalogue().names),
-            )
+def _by_group(
+    whole: Conclusion, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
+) -> Conclusion:
+    """Difficulties in each group that has a name, from its own sheets, and how they differ."""
+    counts, items = mechanism.counts, config.items.catalogue().names
+    names = () if counts.groups is None else counts.groups.names
+    parts = [
+        SheetTotals(entries, mechanism.shape, confidential=False)
+        for entries, _ in zip(drawn[SHEETS], names, strict=False)
+    ]
+    found = [estimate_from_totals(part, counts.law) for part in parts]
+    boards = tuple(
+        Board(
+            name=name,
+            estimate=each.estimate,
+            own=1.0,
+            released=ReleasedSheetTotals.of(part, items),
         )
-    return tuple(boards)
+        for name, part, each in zip(names, parts, found, strict=True)
+    )
+    dif = []
+    for name, each in zip(names[1:], found[1:], strict=True):
+        pair = item_differences(found[0], each, counts.law.kind, len(names) - 1)
+        if pair is not None:
+            dif.append(_differences_record(name, names[0], pair, items))
+    return replace(whole, boards=boards, dif=tuple(dif) or None)
+
+
+def _differences_record(
+    group: str, against: str, found: ItemDifferences, items: Sequence[str]
+) -> GroupDifferences:
+    sizes: tuple[Size, ...] = ("A", "B", "C")
+    columns = (found.item, found.difference, found.error, found.low, found.high)
+    lines = zip(*(c.tolist() for c in (*columns, found.size, found.differs)), strict=True)
+    return GroupDifferences(
+        group=group,
+        against=against,
+        items=tuple(
+            ItemDifference(
+                item=items[item],
+                difference=difference,
+                error=error,
+                low=low,
+                high=high,
+                size=sizes[size],
+                differs=differs,
+            )
+            for item, difference, error, low, high, size, differs in lines
+        ),
+    )
 
 
 def _names_of_booklets(config: SurveyConfig) -> list[str | None]:

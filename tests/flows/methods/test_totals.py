@@ -373,3 +373,52 @@ def test_groups_that_do_not_suit_are_refused(tmp_path, changes, message):
     with pytest.raises(ConfigError) as refused:
         load_config(survey.config)
     assert message in str(refused.value)
+
+
+def test_items_that_differ_between_groups_are_named(schools, command, tmp_path):
+    survey, _, _ = schools
+    (pair,) = load_release(survey.output / "release.json").dif
+    assert (pair.group, pair.against) == ("South", "North")
+    told = {each.item: each for each in pair.items}
+    assert list(told) == ITEMS
+    last = told[ITEMS[-1]]  # 0.9 harder, less the mean of all four
+    assert last.low < 0.675 < last.high
+    assert last.differs
+    assert last.size in "BC"
+    page = " ".join((survey.output / "report.html").read_text().split())
+    assert f"{ITEMS[-1]} ({last.difference:+.2f}, size {last.size})" in page
+    assert f'<td class="number">{last.difference:+.2f}</td>' in page
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert "South against North: with 95 % confidence for all items at once" in printed
+    table = pacsv.read_csv(survey.output / "dif.csv")
+    assert table["difference"].to_pylist() == pytest.approx(
+        [each.difference for each in pair.items], abs=1e-6
+    )
+    assert table["differs"].to_pylist()[-1] == "yes"
+    found = hushrank.read_release(survey.output).dif
+    assert found["item"].to_pylist() == ITEMS
+    assert found["size"].to_pylist() == [each.size for each in pair.items]
+    out = tmp_path / "dif.parquet"
+    code, printed = command("export", survey.config, "--table", "dif", "--out", out)
+    assert code == 0, printed
+    assert pq.read_table(out)["against"].to_pylist() == ["North"] * 4
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda f: f.tell("dif.0.items.1.difference", 2.5), "dif: items of South"),
+        (lambda f: f.tell("dif.0.items.3.size", "A"), "its interval or size does not follow"),
+        (lambda f: f.tell("dif.0.items.3.high", 9.0), "its interval or size does not follow"),
+        (lambda f: f.tell("dif.0.against", "South"), "is not compared with the first one"),
+        (lambda f: f.tell("dif.0.group", "East"), "none of this release"),
+        (lambda f: f.replace("dif.csv", ",yes", ",no"), "dif.csv differs"),
+        (lambda f: f.tell("groups.1.released.sheets.0.2", lambda n: n + 5), "sheets of all groups"),
+    ],
+)
+def test_the_verifier_finds_differences_that_do_not_follow(schools, forge, message):
+    survey, _, _ = schools
+    honest = Forger.of(survey)
+    assert not honest.wrong()
+    assert message in forge(honest.copy()).with_digests().wrong()
