@@ -30,6 +30,7 @@ from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, s
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
     differences_sentence,
+    fit_sentence,
     reliability_sentences,
 )
 from hushrank.flows.release.ties import tie_sentence
@@ -270,6 +271,8 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield from _of_test(release.test)
     for pair in release.dif or ():
         yield differences_sentence(pair, release.shown())
+    if release.fit is not None:
+        yield fit_sentence(release.fit, release.shown())
     if not (sure := certainty(release)):
         return
     yield sure

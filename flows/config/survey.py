@@ -374,12 +374,10 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        if content["model"]["epsilon_cap"] is None:
-            del content["model"]["epsilon_cap"]
-        if not content["model"]["common_order"]:
-            del content["model"]["common_order"]
-        if content["model"]["weights"] == Weights.PRECISION:
-            del content["model"]["weights"]
+        later = {"epsilon_cap": None, "bands": None, "common_order": False}
+        for key, default in {**later, "weights": Weights.PRECISION}.items():
+            if content["model"][key] == default:
+                del content["model"][key]
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         _without_version(content["input"])

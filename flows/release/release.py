@@ -54,7 +54,7 @@ from hushrank.flows.release.scale import (
     log_odds_of,
     published,
 )
-from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences
+from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.pilot_query import LookRecord
@@ -198,7 +198,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "dif", "groups", "source"),
+    *("ties", "test", "dif", "fit", "groups", "source"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -229,6 +229,8 @@ class Release(Record):
             does not tell them, or nothing was learned.
         dif: how much harder items of a test are in each group than in the first; None: there are
             no groups, or nothing was learned.
+        fit: how well each item of a test fits the model; None: there are no bands of raw scores,
+            or nothing was learned.
     """
 
     release_id: str
@@ -256,6 +258,7 @@ class Release(Record):
     ties: TieRecord | None = None
     test: tuple[BookletRecord, ...] | None = None
     dif: tuple[GroupDifferences, ...] | None = None
+    fit: tuple[ItemFitRecord, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -469,6 +472,7 @@ def build_release(
     ties: TieRecord | None = None,
     test: tuple[BookletRecord, ...] | None = None,
     dif: tuple[GroupDifferences, ...] | None = None,
+    fit: tuple[ItemFitRecord, ...] | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -489,6 +493,7 @@ def build_release(
         ties: how often items tie.
         test: reliability and abilities by raw score, of each booklet of a test.
         dif: how much harder items of a test are in each group than in the first.
+        fit: how well each item of a test fits the model.
 
     Raises:
         ValueError: the sizes differ.
@@ -528,6 +533,7 @@ def build_release(
         ties=ties,
         test=test,
         dif=dif,
+        fit=fit,
         released=released,
         groups=groups or None,
     )

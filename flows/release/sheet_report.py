@@ -140,6 +140,27 @@ class GroupDifferences(Record):
     items: tuple[ItemDifference, ...] = Field(min_length=3)
 
 
+class ItemFitRecord(Record):
+    """How well one item fits the Rasch model.
+
+    Attributes:
+        item: name.
+        statistic: what bands of raw scores differ from the model, squared, in units of variance.
+        degrees: of freedom of the chi-squared law that it has where the model holds.
+        chance: to see so much or more where the model holds.
+        misfits: whether the model does not hold, with 95 % confidence for all items together.
+        steeper: whether people with more points are right more often than the model says, and
+            those with fewer points less often; else the other way round.
+    """
+
+    item: str
+    statistic: float = Field(ge=0)
+    degrees: int = Field(ge=0)
+    chance: float = Field(ge=0, le=1)
+    misfits: bool
+    steeper: bool
+
+
 def difference_rows(
     compared: Sequence[GroupDifferences],
 ) -> Iterator[tuple[str, str, str, float, float, float, float, float, str, bool]]:
@@ -184,3 +205,41 @@ def differences_sentence(pair: GroupDifferences, shown: Mapping[str, str]) -> st
         names.append(f"{len(found) - MOST_NAMED} more")
     verb = "is" if len(found) == 1 else "are"
     return f"{start} {', '.join(names)} {verb} harder (+) or easier (-), relative to the others."
+
+
+def fit_csv(fits: Sequence[ItemFitRecord]) -> str:
+    """How well items fit as a table, to six decimals; `slope` is that of the item's curve."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["item", "statistic", "degrees", "chance", "misfits", "slope"])
+    for each in fits:
+        numbers = [f"{each.statistic:.6f}", each.degrees, f"{each.chance:.6f}"]
+        said = ["yes" if each.misfits else "no", slope_word(each)]
+        table.writerow([write_cell(each.item), *numbers, *said])
+    return text.getvalue()
+
+
+def slope_word(fit: ItemFitRecord) -> str:
+    """How the curve of an item compares with that of the model."""
+    return "steeper" if fit.steeper else "flatter"
+
+
+def fit_sentence(fits: Sequence[ItemFitRecord], shown: Mapping[str, str]) -> str:
+    """Which items do not fit the model.
+
+    Args:
+        fits: of all items.
+        shown: what people read for each item.
+    """
+    found = sorted((each for each in fits if each.misfits), key=lambda each: -each.statistic)
+    start = "Item fit: with 95 % confidence for all items at once,"
+    if not found:
+        return f"{start} no item is shown to depart from the Rasch model."
+    names = [f"{shown[each.item]} ({slope_word(each)})" for each in found[:MOST_NAMED]]
+    if len(found) > MOST_NAMED:
+        names.append(f"{len(found) - MOST_NAMED} more")
+    verb = "departs" if len(found) == 1 else "depart"
+    return (
+        f"{start} {len(found)} of {len(fits)} {verb} from the Rasch model: {', '.join(names)}."
+        " Difficulties and abilities rest on that model."
+    )

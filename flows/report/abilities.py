@@ -11,11 +11,14 @@ from hushrank.flows.release.sheet_report import (
     GroupDifferences,
     ItemDifference,
     differences_sentence,
+    fit_sentence,
     reliability_sentences,
+    slope_word,
 )
 
 MOST_ROWS = 62  # of a table of abilities
 MOST_SECTIONS = 10  # booklets that the page has tables of
+SMALLEST_CHANCE = 0.001  # that is told as a number
 NORMAL = 1.96  # standard errors from an ability to the ends of its 95 % interval
 
 
@@ -127,6 +130,54 @@ def _difference(each: ItemDifference, item: str) -> DifferenceRow:
         error=f"{each.error:.2f}",
         size=each.size,
         differs="yes" if each.differs else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FitRow:
+    """One item: texts as they are shown."""
+
+    item: str
+    statistic: str
+    degrees: str
+    chance: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitFacts:
+    """What the page says of how well items fit the model.
+
+    Attributes:
+        sentence: which items do not fit.
+        rows: items, those that fit worst first, as many as the page has room for.
+        left_out: how many more there are.
+    """
+
+    sentence: str
+    rows: tuple[FitRow, ...]
+    left_out: int
+
+
+def fit_facts(release: Release) -> FitFacts | None:
+    """The facts; None: the release does not tell them."""
+    if release.fit is None:
+        return None
+    shown = release.shown()
+    worst = sorted(release.fit, key=lambda each: -each.statistic)[:MOST_ROWS]
+    return FitFacts(
+        sentence=fit_sentence(release.fit, shown),
+        rows=tuple(
+            FitRow(
+                item=shown[each.item],
+                statistic=f"{each.statistic:.1f}",
+                degrees=f"{each.degrees}",
+                chance=f"{each.chance:.3f}" if each.chance >= SMALLEST_CHANCE else "<0.001",
+                said=slope_word(each) if each.misfits else "",
+            )
+            for each in worst
+        ),
+        left_out=len(release.fit) - len(worst),
     )
 
 

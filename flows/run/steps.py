@@ -241,6 +241,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         ties=conclusion.ties,
         test=conclusion.test,
         dif=conclusion.dif,
+        fit=conclusion.fit,
     )
 
 

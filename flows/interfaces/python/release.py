@@ -204,6 +204,17 @@ class Release:
         return Table(dif_table([self.record]).drop_columns(_OF_RELEASE))
 
     @property
+    def fit(self) -> Table | None:
+        """Fit of each item of a test to the Rasch model; None: not told.
+
+        A row for each item: statistic, degrees of freedom, chance, whether it misfits (95 % for all
+        together), and whether its curve is steeper than that of the model.
+        """
+        if self.record.fit is None:
+            return None
+        return Table(pa.Table.from_pylist([each.model_dump() for each in self.record.fit]))
+
+    @property
     def top_k(self) -> tuple[str, ...] | None:
         """The best items, if the job asked for them."""
         return self.record.top_k

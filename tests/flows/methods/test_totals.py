@@ -312,7 +312,8 @@ def schools(tmp_path_factory):
     """A release of a test that two schools took, and the answers."""
     survey = survey_of("totals", tmp_path_factory.mktemp("schools") / "job")
     right, school = by_school(survey, 6000, extra=0.9)
-    run(survey.set(privacy__epsilon=20.0, ledger__epsilon=50.0, groups=SCHOOLS))
+    # Noise is large enough to be seen in KR-20, where the sums over groups have twice the variance.
+    run(survey.set(privacy__epsilon=4.0, ledger__epsilon=50.0, groups=SCHOOLS))
     return survey, right, school
 
 
@@ -324,9 +325,9 @@ def test_each_group_has_counts_of_its_own(schools):
     for number, board in enumerate(boards.values()):
         own, told = right[school == number].astype(int), board.released
         for item, exact in zip(ITEMS, 2 * own.sum(axis=0) - len(own), strict=True):
-            assert abs(told.right_minus_wrong[item] / told.answer_weight - exact) < 20
+            assert abs(told.right_minus_wrong[item] / told.answer_weight - exact) < 130  # scale 2.5
         by_score = np.bincount(own.sum(axis=1), minlength=5)
-        assert np.abs(np.array(told.sheets[0]) / told.sheet_weight - by_score).max() < 20
+        assert np.abs(np.array(told.sheets[0]) / told.sheet_weight - by_score).max() < 130
         assert board.own == 1
     for item, total in whole.right_minus_wrong.items():
         assert total == sum(board.released.right_minus_wrong[item] for board in boards.values())
@@ -422,3 +423,88 @@ def test_the_verifier_finds_differences_that_do_not_follow(schools, forge, messa
     honest = Forger.of(survey)
     assert not honest.wrong()
     assert message in forge(honest.copy()).with_digests().wrong()
+
+
+EIGHT = [f"q{number}" for number in range(8)]
+
+
+@pytest.fixture(scope="module")
+def banded(tmp_path_factory):
+    """A release of a test of eight items in three bands, of which the sixth item is flat."""
+    survey = survey_of("totals, gaussian", tmp_path_factory.mktemp("banded") / "job")
+    rng = np.random.default_rng(5)
+    slope = np.where(np.arange(8) == 5, 0.2, 1.0)
+    difficulty = np.linspace(-1.2, 1.2, 8)
+    right = rng.random((6000, 8)) < expit(slope * (rng.normal(size=(6000, 1)) - difficulty))
+    write(survey, right.astype(np.int8), EIGHT)
+    run(
+        survey.set(
+            items={"names": EIGHT},
+            privacy__max_contributions=8,
+            privacy__epsilon=4.0,
+            ledger__epsilon=50.0,
+            model={"bands": 3},
+        )
+    )
+    return survey, right.astype(int)
+
+
+def test_bands_of_raw_scores_say_which_items_do_not_fit(banded, command):
+    survey, right = banded
+    release = load_release(survey.output / "release.json")
+    told, score = release.released, right.sum(axis=1)
+    (starts,) = told.bands
+    band = np.searchsorted(starts, score, side="right") - 1
+    for number, part in enumerate(told.by_band):
+        own = right[band == number]
+        for item, exact in zip(EIGHT, 2 * own.sum(axis=0) - len(own), strict=True):
+            assert abs(part[item] / told.answer_weight - exact) < 60  # nine standard deviations
+    for item in EIGHT:
+        assert told.right_minus_wrong[item] == sum(part[item] for part in told.by_band)
+    fits = {each.item: each for each in release.fit}
+    assert fits["q5"].misfits
+    assert not fits["q5"].steeper
+    assert {each.degrees for each in release.fit} == {2}
+    assert "for sheets of low to high raw scores" in " ".join(release.privacy.statement)
+    page = " ".join((survey.output / "report.html").read_text().split())
+    assert "q5 (flatter)" in page
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert "Item fit: with 95 % confidence" in printed
+    table = pacsv.read_csv(survey.output / "fit.csv")
+    assert table["slope"].to_pylist()[5] == "flatter"
+    assert hushrank.read_release(survey.output).fit["item"].to_pylist() == EIGHT
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda f: f.tell("fit.5.misfits", False), "what is said of q5 does not follow"),
+        (lambda f: f.tell("fit.5.chance", 0.5), "what is said of q5 does not follow"),
+        (lambda f: f.tell("fit", lambda all_: all_[1:]), "fit: an item stands twice"),
+        (lambda f: f.tell("released.by_band.1.q2", lambda n: n + 2), "not the sums over bands"),
+        (lambda f: f.tell("released.bands.0.1", lambda n: n + 1), "other raw scores than those"),
+        (lambda f: f.tell("released.bands", None), "without their numbers"),
+        (lambda f: f.replace("fit.csv", "flatter", "steeper"), "fit.csv differs"),
+    ],
+)
+def test_the_verifier_finds_fits_that_do_not_follow(banded, forge, message):
+    survey, _ = banded
+    honest = Forger.of(survey)
+    assert not honest.wrong()
+    assert message in forge(honest.copy()).with_digests().wrong()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("totals", {"model": {"bands": 2}}, "model.bands: needs noise: gaussian"),
+        ("totals, gaussian", {"model": {"bands": 3}}, "model.bands: must be at most 2 for sheets"),
+        ("totals, gaussian", {"model": {"bands": 7}}, "model.bands: "),
+        ("auto, test", {"model": {"bands": 2}}, "model.bands: is for method: totals"),
+    ],
+)
+def test_bands_that_do_not_suit_are_refused(tmp_path, name, changes, message):
+    with pytest.raises(ConfigError) as refused:
+        load_config(survey_of(name, tmp_path / "survey").set(**changes).config)
+    assert message in str(refused.value)
