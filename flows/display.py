@@ -27,7 +27,12 @@ from hushrank.flows.release.archive import RANKING, REPORT, SCORES
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences
+from hushrank.flows.release.sheet_report import (
+    BookletRecord,
+    differences_sentence,
+    fit_sentence,
+    reliability_sentences,
+)
 from hushrank.flows.release.ties import tie_sentence
 from hushrank.flows.release.wording import (
     certainty,
@@ -264,6 +269,10 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield tie_sentence(release.ties)
     if release.test is not None:
         yield from _of_test(release.test)
+    for pair in release.dif or ():
+        yield differences_sentence(pair, release.shown())
+    if release.fit is not None:
+        yield fit_sentence(release.fit, release.shown())
     if not (sure := certainty(release)):
         return
     yield sure

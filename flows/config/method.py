@@ -78,6 +78,9 @@ class ModelConfig(Section):
         weights: of rankings with their own epsilon. `precision` lets those with a larger epsilon
             count more, for the smallest error; if people who chose more privacy rank otherwise, the
             result leans to the others, and a release warns of that. `equal` counts all alike.
+        bands: of a test by method `totals`: count right less wrong answers apart in so many bands
+            of raw scores, 2 to 6, from which follows how well each item fits the model. The noise
+            in a difficulty has `bands` times the variance.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -95,6 +98,7 @@ class ModelConfig(Section):
     weights: Annotated[Weights, Field(strict=False)] = Field(
         default=Weights.PRECISION, examples=["equal"]
     )
+    bands: int | None = Field(default=None, ge=2, le=6, examples=["4"])
 
     _design: PublicDesign | None = PrivateAttr(default=None)
 

@@ -10,6 +10,7 @@ from hushrank.flows.config.comparisons import MOST_ASKED, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
@@ -261,11 +262,14 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     groups = config.groups
     if groups is None:
         return
-    if not isinstance(config.input, InputConfig):
-        yield "groups", "is for input.kind: comparisons; remove it"
+    if isinstance(config.input, RankingsConfig):
+        yield "groups", "is for input.kind: comparisons or responses; remove it"
         return
     if not methods[config.method].uses("groups"):
-        able = " or ".join(name for name, each in methods.items() if each.uses("groups"))
+        kind = config.input.kind
+        able = " or ".join(
+            name for name, each in methods.items() if each.uses("groups") and kind == each.kind
+        )
         yield (
             "groups",
             "needs a method that releases counts, from which every group is ranked at one"
@@ -280,6 +284,10 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     for role, column in config.input.columns.model_dump(exclude_none=True).items():
         if column == groups.column:
             yield "groups.column", f"{column} is input.columns.{role} already; name another"
+    if isinstance(config.input, ResponsesConfig):
+        if config.input.layout == "wide" and groups.column in config.items.catalogue().names:
+            yield "groups.column", f"{groups.column} is the column of an item; name another"
+        return
     if config.input.columns.weight is not None or config.privacy.bounding is Bounding.WEIGHTS:
         yield (
             "groups",

@@ -67,6 +67,7 @@ from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_p
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
 
 
@@ -238,10 +239,15 @@ class SurveyConfig(Section):
         if isinstance(self.input, RankingsConfig):
             return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
-            return self.input.response_columns(self.items.catalogue())
+            return self.response_columns()
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def response_columns(self) -> ResponseColumns | WideColumns:
+        """Columns to read in a job on test answers."""
+        group = None if self.groups is None else self.groups.column
+        return self.responses.response_columns(self.items.catalogue(), group)
 
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
@@ -380,12 +386,10 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        if content["model"]["epsilon_cap"] is None:
-            del content["model"]["epsilon_cap"]
-        if not content["model"]["common_order"]:
-            del content["model"]["common_order"]
-        if content["model"]["weights"] == Weights.PRECISION:
-            del content["model"]["weights"]
+        later = {"epsilon_cap": None, "bands": None, "common_order": False}
+        for key, default in {**later, "weights": Weights.PRECISION}.items():
+            if content["model"][key] == default:
+                del content["model"][key]
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         _without_version(content["input"])

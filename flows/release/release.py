@@ -54,7 +54,7 @@ from hushrank.flows.release.scale import (
     log_odds_of,
     published,
 )
-from hushrank.flows.release.sheet_report import BookletRecord
+from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.pilot_query import LookRecord
@@ -198,7 +198,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "groups", "source"),
+    *("ties", "test", "dif", "fit", "groups", "source"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -227,6 +227,10 @@ class Release(Record):
         ties: how often items tie; None: the job does not model that.
         test: reliability and abilities by raw score, of each booklet of a test; None: the method
             does not tell them, or nothing was learned.
+        dif: how much harder items of a test are in each group than in the first; None: there are
+            no groups, or nothing was learned.
+        fit: how well each item of a test fits the model; None: there are no bands of raw scores,
+            or nothing was learned.
     """
 
     release_id: str
@@ -253,6 +257,8 @@ class Release(Record):
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
     test: tuple[BookletRecord, ...] | None = None
+    dif: tuple[GroupDifferences, ...] | None = None
+    fit: tuple[ItemFitRecord, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -465,6 +471,8 @@ def build_release(
     boards: Sequence[Board] = (),
     ties: TieRecord | None = None,
     test: tuple[BookletRecord, ...] | None = None,
+    dif: tuple[GroupDifferences, ...] | None = None,
+    fit: tuple[ItemFitRecord, ...] | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -484,6 +492,8 @@ def build_release(
         boards: rankings of groups, computed from noisy counts too.
         ties: how often items tie.
         test: reliability and abilities by raw score, of each booklet of a test.
+        dif: how much harder items of a test are in each group than in the first.
+        fit: how well each item of a test fits the model.
 
     Raises:
         ValueError: the sizes differ.
@@ -522,6 +532,8 @@ def build_release(
         effects=effects,
         ties=ties,
         test=test,
+        dif=dif,
+        fit=fit,
         released=released,
         groups=groups or None,
     )

@@ -45,7 +45,7 @@ from hushrank.flows.release.wording import (
     certainty,
     verdict,
 )
-from hushrank.flows.report.abilities import booklet_facts
+from hushrank.flows.report.abilities import booklet_facts, difference_facts, fit_facts
 from hushrank.flows.report.about import about_rows, made_rows
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
@@ -173,6 +173,8 @@ def _words_of(release: Release) -> dict[str, Any]:
         "effects": effect_rows(release),
         "ties": tie_facts(release),
         "test": booklet_facts(release),
+        "dif": difference_facts(release),
+        "fit": fit_facts(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }

@@ -240,6 +240,8 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         boards=conclusion.boards,
         ties=conclusion.ties,
         test=conclusion.test,
+        dif=conclusion.dif,
+        fit=conclusion.fit,
     )
 
 
