@@ -25,6 +25,7 @@ from hushrank.flows.ledger.texts import (
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
 from hushrank.flows.release.archive import RANKING, REPORT, SCORES
 from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.effects import effect_sentences
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences
@@ -264,6 +265,8 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield tie_sentence(release.ties)
     if release.test is not None:
         yield from _of_test(release.test)
+    if release.personal is not None and release.informative:
+        yield from effect_sentences(release.personal)
     if not (sure := certainty(release)):
         return
     yield sure

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 from pydantic import (
     BeforeValidator,
@@ -38,6 +38,9 @@ from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.storage.cloud_storage import Place
+
+if TYPE_CHECKING:
+    from hushrank.flows.config.item_features import ItemFeatures
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 
@@ -77,6 +80,9 @@ class ModelConfig(Section):
         weights: of rankings with their own epsilon. `precision` lets those with a larger epsilon
             count more, for the smallest error; if people who chose more privacy rank otherwise, the
             result leans to the others, and a release warns of that. `equal` counts all alike.
+        item_features: for method `personalized`: a CSV file of public features of items, with a
+            column `item` and one column of numbers for each feature. What features of people change
+            then depends on these; without it every item has effects of its own.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -94,7 +100,9 @@ class ModelConfig(Section):
     weights: Annotated[Weights, Field(strict=False)] = Field(
         default=Weights.PRECISION, examples=["equal"]
     )
+    item_features: LocalPath | None = Field(default=None, examples=["features.csv"])
 
+    _item_features: ItemFeatures | None = PrivateAttr(default=None)
     _design: PublicDesign | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -104,11 +112,22 @@ class ModelConfig(Section):
                 self._design = read_public_design(self.exposures)
             except ValueError as error:
                 refuse(("exposures", f"{self.exposures}: {error}"))
+        if self.item_features is not None:
+            from hushrank.flows.config.item_features import read_item_features
+
+            try:
+                self._item_features = read_item_features(self.item_features)
+            except ValueError as error:
+                refuse(("item_features", f"{self.item_features}: {error}"))
         return self
 
     def design(self) -> PublicDesign | None:
         """Content of the file of exposures, as it was read when the configuration was loaded."""
         return self._design
+
+    def features_of_items(self) -> ItemFeatures | None:
+        """Content of the file of features of items, as it was read with the configuration."""
+        return self._item_features
 
     def with_comparisons(self, comparisons: float) -> Self:
         """Return a copy of this section with a public design of another size."""

@@ -370,6 +370,7 @@ class SurveyConfig(Section):
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
         if content["model"]["epsilon_cap"] is None:
             del content["model"]["epsilon_cap"]
+        self._write_item_features(content["model"])
         if not content["model"]["common_order"]:
             del content["model"]["common_order"]
         if content["model"]["weights"] == Weights.PRECISION:
@@ -400,6 +401,12 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _write_item_features(self, content: dict[str, Any]) -> None:
+        """Write the content of the file of features of items, or nothing, as earlier versions."""
+        del content["item_features"]
+        if (features := self.model.features_of_items()) is not None:
+            content["item_features"] = features.content()
 
 
 def _without_version(content: dict[str, Any]) -> None:
@@ -464,9 +471,7 @@ def _without_new_keys(
         (content, "multiline"),
         (content, "words"),
         (content, "features"),
-        (content, "not_ranked"),
-        (content, "missing"),
-        (content, "booklets"),
+        *((content, key) for key in ("not_ranked", "person_features", "missing", "booklets")),
         (content["columns"], "booklet"),
     )
     columns = ((content["columns"], name) for name in names)

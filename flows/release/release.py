@@ -42,7 +42,7 @@ from hushrank.flows.release.boards import (
     published_lines,
     ranked_items,
 )
-from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
@@ -198,7 +198,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "groups", "source"),
+    *("ties", "test", "personal", "groups", "source"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -227,6 +227,7 @@ class Release(Record):
         ties: how often items tie; None: the job does not model that.
         test: reliability and abilities by raw score, of each booklet of a test; None: the method
             does not tell them, or nothing was learned.
+        personal: scores by public features of people; None: the method has one score for each item.
     """
 
     release_id: str
@@ -253,6 +254,7 @@ class Release(Record):
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
     test: tuple[BookletRecord, ...] | None = None
+    personal: PersonalRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -465,6 +467,7 @@ def build_release(
     boards: Sequence[Board] = (),
     ties: TieRecord | None = None,
     test: tuple[BookletRecord, ...] | None = None,
+    personal: PersonalRecord | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -484,6 +487,7 @@ def build_release(
         boards: rankings of groups, computed from noisy counts too.
         ties: how often items tie.
         test: reliability and abilities by raw score, of each booklet of a test.
+        personal: scores by public features of people.
 
     Raises:
         ValueError: the sizes differ.
@@ -522,6 +526,7 @@ def build_release(
         effects=effects,
         ties=ties,
         test=test,
+        personal=personal,
         released=released,
         groups=groups or None,
     )
