@@ -262,7 +262,7 @@ parameters of scores: constants=text public_graph=bool public_graph_statement?=t
 parameters of scores-and-effects: covariates=text share_of_effects=number *optimum
 parameters of top-list: k=count
 parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
-    graph_chosen_because?=text booklets?=count
+    graph_chosen_because?=text booklets?=count estimator?=text
 parameters of sheet-totals: step_of_scores=count booklets?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
     pairs=count levels_of_epsilon?=text after_shuffling?=text

@@ -153,6 +153,13 @@ class GraphKind(StrEnum):
     BOOKLETS = "booklets"  # pairs that share one of `input.booklets`
 
 
+class SpectralEstimator(StrEnum):
+    """Way from noisy counts of pairs of test items to difficulties."""
+
+    BALANCE = "balance"  # weights that suit noise and chance, negative counts as they are
+    CHAIN = "chain"  # the paper's Algorithm 2: the stationary distribution of a Markov chain
+
+
 class SpectralConfig(Section):
     """Settings of the methods `spectral` and `spectral-rr`.
 
@@ -166,12 +173,17 @@ class SpectralConfig(Section):
         edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
         degree: how many pairs each item has in an even graph, an even number; by default 6, or as
             many as connect an answer with four other answers of the same person.
+        estimator: for `spectral`: `balance`, or `chain`, the paper's own (Algorithm 2), which
+            raises negative noisy counts to 0. Both are computed from the same kind of counts.
     """
 
     graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.AUTO
     debiased: bool = True
     edge_probability: float | None = Field(default=None, ge=1e-9, le=1, examples=["0.1"])
     degree: int | None = Field(default=None, ge=2, multiple_of=2, examples=["8"])
+    estimator: Annotated[SpectralEstimator, Field(strict=False)] = Field(
+        default=SpectralEstimator.BALANCE, examples=["chain"]
+    )
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.edge_probability is not None and self.graph is not GraphKind.SPARSE:

@@ -38,6 +38,7 @@ from hushrank.flows.config.method import (
     ModelConfig,
     ReportConfig,
     SpectralConfig,
+    SpectralEstimator,
     Weights,
     known_method,
     methods_of,
@@ -484,6 +485,8 @@ def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
     """Write `spectral` as versions without `auto` did, so that older jobs keep their hash."""
     if content["degree"] is None:
         del content["degree"]
+    if content["estimator"] == SpectralEstimator.BALANCE:
+        del content["estimator"]
     if content["graph"] == GraphKind.AUTO and not even:
         content["graph"] = GraphKind.DENSE
 
