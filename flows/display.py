@@ -25,6 +25,7 @@ from hushrank.flows.ledger.texts import (
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
 from hushrank.flows.release.archive import RANKING, REPORT, SCORES
 from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.effects import effect_sentences
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.sheet_report import (
@@ -273,6 +274,8 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield differences_sentence(pair, release.shown())
     if release.fit is not None:
         yield fit_sentence(release.fit, release.shown())
+    if release.personal is not None and release.informative:
+        yield from effect_sentences(release.personal)
     if not (sure := certainty(release)):
         return
     yield sure

@@ -188,7 +188,7 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
-    released=<released> groups?=[group]
+    personal?=personal released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -208,6 +208,11 @@ item-fit: item=item statistic=number degrees=size chance=number misfits=bool ste
 differences: group=text against=text items=[difference]
 difference: item=item difference=number error=number low=number high=number size=text
     differs=bool
+personal: features=[person-feature] of_items=[text] item_features=[[number]] known=bool ridge=number
+    effects=[person-effect] coefficients=[number] centre=[number] covariance=[[number]]
+    rankings=size mean_features=[number]
+person-feature: name=text numbers=[number] words=[text]
+person-effect: of=text by=text estimate=number low=open high=open
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -243,6 +248,9 @@ rankings-of-level: epsilon=number rankings=[size*lengths] wins=[[int*n]*n]
     places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
 private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
     squares=[[int*n]*n] moments=[[int*n]*n] by_epsilon?=[answers-of-level]~
+    by_profile?=[answers-of-profile]~
+answers-of-profile: features={value} rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
+    squares=[[int*n]*n] moments=[[int*n]*n]
 answers-of-level: epsilon=number pairs=count rankings=[size*lengths] wins=[[int*n]*n]
     asked=[[int*n]*n] squares=[[int*n]*n] moments=[[int*n]*n]
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
@@ -260,7 +268,7 @@ parameters of scores: constants=text public_graph=bool public_graph_statement?=t
 parameters of scores-and-effects: covariates=text share_of_effects=number *optimum
 parameters of top-list: k=count
 parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
-    graph_chosen_because?=text booklets?=count
+    graph_chosen_because?=text booklets?=count estimator?=text
 parameters of sheet-totals: step_of_scores=count booklets?=count bands?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
     pairs=count levels_of_epsilon?=text after_shuffling?=text
@@ -270,7 +278,8 @@ parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_mos
     information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
     link_chosen_by_likelihood?=bool ridge?=number smallest_curvature?=number is_minimum?=bool
 parameters of private-rankings: epsilon_of_a_whole_ranking_at_most=number *private-lists
-parameters of private-pairs: pairs_answered=count hidden=text *private-lists
+parameters of private-pairs: pairs_answered=count hidden=text features_of_people?=text
+    *private-lists
 parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
     *lists
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
@@ -298,6 +307,7 @@ outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
     max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
+    person_features?={[value]}~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
@@ -412,6 +422,7 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "count": lambda value: type(value) is int and value >= 1,
     "number": is_number,
     "open": lambda value: is_number(value) or value in ("inf", "-inf"),
+    "value": lambda value: is_number(value) or isinstance(value, str),
     "time": is_time,
     "date": is_text(r"\d{4}-\d\d-\d\d"),
     "ranges": is_text(r"(\d+(\.\.\d+)?( \d+(\.\.\d+)?)*)?"),
@@ -730,6 +741,7 @@ KIND_OF = {  # what each method may publish
     "bradley-terry": ("private-rankings", "private-pairs", "above-counts"),
     "kemeny": ("private-rankings", "private-pairs", "above-counts"),
     "footrule": ("place-counts",),
+    "personalized": ("private-pairs",),
 }
 KIND_OF["auto"] = tuple(  # which takes one of these
     itertools.chain(
@@ -823,6 +835,7 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("dif", release.get("dif") is not None, kind == "sheet-totals" and bool(domain["groups"])),
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
+        ("personal", release.get("personal") is not None, kind == "private-pairs"),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -1135,6 +1148,8 @@ def parameters_of_local(draw: Document, certificate: Document, release: Document
             hidden = "which items were ranked, how many, and their order"
         levels = [digits(fraction(each["epsilon"])) for each in draw.get("levels") or ()]
         found["levels_of_epsilon"] = ", ".join(levels) or None
+        read = certificate["rows"]["settings"].get("person_features") or ()
+        found["features_of_people"] = ", ".join(read) or None
         return {**found, "pairs_answered": draw["pairs"], "hidden": hidden}
     return {**found, "epsilon_of_a_whole_ranking_at_most": fraction(draw["whole_ranking"])}
 
@@ -1174,6 +1189,14 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(True, "numbers of the mechanism follow from the draws")
     for name in unlike_levels(release):
         say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
+    if release.get("personal") or release["released"].get("by_profile"):
+        unfit = list(unlike_profiles(certificate, release))
+        say.check(
+            not unfit,
+            "scores by features of people: counts of all profiles add up, and effects, intervals"
+            " and ranking follow from the coefficients",
+            f"release.json: {', '.join(unfit)}: does not follow from the features of people",
+        )
     for board in (release, *(release.get("groups") or ())):
         for name in counted_nowhere(board["released"]):
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
@@ -1312,6 +1335,104 @@ def unlike_levels(release: Document) -> Iterator[str]:
         tables = [numbers_in(each) for each in rows]
         if tables[0] != [sum(column) for column in zip(*tables[1:], strict=True)]:
             yield f"released.{name}"
+
+
+NORMAL_95 = 1.959963984540054  # standard errors to each side of a 95 % interval
+
+
+def unlike_profiles(certificate: Document, release: Document) -> Iterator[str]:
+    """Parts of scores by features of people that do not follow from the others."""
+    released, told = release["released"], release.get("personal")
+    parts = released.get("by_profile")
+    read = certificate["rows"]["settings"].get("person_features")
+    if not (told and parts is not None and read):
+        yield "personal"
+        return
+    given = {each["name"]: each["numbers"] or each["words"] for each in told["features"]}
+    if given != {name: [*values] for name, values in read.items()}:
+        yield "personal.features"
+        return
+    known = [each["features"] for each in parts]
+    listed = all(
+        each.keys() == given.keys() and all(v in given[name] for name, v in each.items())
+        for each in known
+    )
+    if not listed or any(each in known[:k] for k, each in enumerate(known)):
+        yield "released.by_profile.features"
+        return
+    for name in ("rankings", "wins", "asked", "squares", "moments"):
+        rows = [[each[name]] if name == "rankings" else each[name] for each in (released, *parts)]
+        tables = [numbers_in(each) for each in rows]
+        if tables[0] != [sum(column) for column in zip(*tables[1:], strict=True)] and parts:
+            yield f"released.{name}"
+    yield from unlike_personal(release, told, parts)
+
+
+def codes_of(features: list[Document], person: Document) -> list[float]:
+    """What the features of a person are in a score."""
+    found: list[float] = []
+    for each in features:
+        value, numbers = person[each["name"]], each["numbers"]
+        if numbers:
+            low, high = numbers[0], numbers[-1]
+            found.append((value - (low + high) / 2) / ((high - low) / 2))
+        else:
+            found += [float(value == word) for word in each["words"][1:]]
+    return found
+
+
+def unlike_personal(release: Document, told: Document, parts: list[Document]) -> Iterator[str]:
+    """The same of coefficients, and of what is said of them."""
+    items, size = release["released"]["items"], len(told["coefficients"])
+    n, answered = len(items), [each for each in parts if any(map(any, each["asked"]))]
+    codes = [
+        (sum(each["rankings"]), codes_of(told["features"], each["features"])) for each in answered
+    ]
+    total, width = sum(m for m, _ in codes), len(told["mean_features"])
+    mean = [sum(m * x[j] for m, x in codes) / max(total, 1) for j in range(width)]
+    if total != told["rankings"] or not all(map(is_close, mean, told["mean_features"])):
+        yield "personal.mean_features"
+    features = told["item_features"]
+    if not told["of_items"]:
+        features = [[float(a == b) - 1 / n for b in range(n)] for a in range(n)]
+    wide = len(told["of_items"]) or n
+    rows = told["covariance"]
+    sizes = [size, len(told["effects"]), *map(len, features)]
+    if sizes != [n + width * wide, width * wide, *[wide] * n]:
+        yield "personal.coefficients"
+        return
+    if len(told["centre"]) != size or [len(each) for each in rows] != [size] * size:
+        yield "personal.covariance"
+        return
+    ends = [(-math.inf, math.inf)] * size
+    if told["known"]:
+        reach = [NORMAL_95 * math.sqrt(max(rows[k][k], 0.0)) for k in range(size)]
+        ends = [(c - r, c + r) for c, r in zip(told["centre"], reach, strict=True)]
+    for k, each in enumerate(told["effects"], start=n):
+        value, (low, high) = told["coefficients"][k], ends[k]
+        found = float(each["low"]), float(each["high"])
+        fits = is_close(min(low, value), found[0]) and is_close(max(high, value), found[1])
+        if not fits or not is_close(value, each["estimate"]):
+            yield "personal.effects"
+            break
+    base, effects = told["coefficients"][:n], told["coefficients"][n:]
+    scores = {line["item"]: line["score"] for line in release["ranking"]}
+    for a, item in enumerate(items):
+        own = sum(
+            mean[j] * effects[j * wide + k] * features[a][k]
+            for j in range(width)
+            for k in range(wide)
+        )
+        if release["scale"] == "log-odds" and not is_close(
+            base[a] - sum(base) / n + own, scores[item]
+        ):
+            yield "ranking"
+            break
+
+
+def is_close(one: float, other: float) -> bool:
+    """Whether two numbers are alike but for rounding."""
+    return math.isclose(one, other, rel_tol=1e-6, abs_tol=2e-6)
 
 
 def counted_nowhere(released: Document) -> Iterator[str]:
@@ -3611,6 +3732,8 @@ private lists ties_refused: Whether somebody put two items at the same rank: suc
     out.
 private lists levels: Which epsilon a person chose: what is published is kept apart by it. If people
     let it depend on how they rank, it tells that.
+private lists person_features: Features of people ({people_features}): they are taken as public,
+    and what is published is kept apart by them.
 private lists unnamed: A person with several rankings in the input: their losses add up, unbounded.
 central comparison: A person with many answers: each answer is protected, all of them together are
     protected less. For k answers the loss is {grows}.
@@ -3981,6 +4104,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
     values: Document = {
         "epsilon": digits(epsilon),
         "whole_epsilon": digits(epsilon),
+        "people_features": release["privacy"]["parameters"].get("features_of_people", ""),
         "delta": digits(delta),
         "odds": odds_of(epsilon),
         "large_odds": odds_of(epsilon),
@@ -4034,6 +4158,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "at_source": draw.get("at_source", False),
         "unnamed": NAMELESS in facts,
         "one_list": bounds["max_contributions"] == 1,
+        "person_features": bool(settings.get("person_features")),
         "contests": (settings.get("columns") or {}).get("contest") is not None,
         f"unlisted_{settings.get('unlisted')}": True,
         "ties_refused": layout in refuses and not draw.get("at_source"),

@@ -38,6 +38,7 @@ from hushrank.flows.config.method import (
     ModelConfig,
     ReportConfig,
     SpectralConfig,
+    SpectralEstimator,
     Weights,
     known_method,
     methods_of,
@@ -390,6 +391,7 @@ class SurveyConfig(Section):
         for key, default in {**later, "weights": Weights.PRECISION}.items():
             if content["model"][key] == default:
                 del content["model"][key]
+        self._write_item_features(content["model"])
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         _without_version(content["input"])
@@ -416,6 +418,12 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _write_item_features(self, content: dict[str, Any]) -> None:
+        """Write the content of the file of features of items, or nothing, as earlier versions."""
+        del content["item_features"]
+        if (features := self.model.features_of_items()) is not None:
+            content["item_features"] = features.content()
 
 
 def _without_version(content: dict[str, Any]) -> None:
@@ -480,9 +488,7 @@ def _without_new_keys(
         (content, "multiline"),
         (content, "words"),
         (content, "features"),
-        (content, "not_ranked"),
-        (content, "missing"),
-        (content, "booklets"),
+        *((content, key) for key in ("not_ranked", "person_features", "missing", "booklets")),
         (content["columns"], "booklet"),
     )
     columns = ((content["columns"], name) for name in names)
@@ -495,6 +501,8 @@ def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
     """Write `spectral` as versions without `auto` did, so that older jobs keep their hash."""
     if content["degree"] is None:
         del content["degree"]
+    if content["estimator"] == SpectralEstimator.BALANCE:
+        del content["estimator"]
     if content["graph"] == GraphKind.AUTO and not even:
         content["graph"] = GraphKind.DENSE
 

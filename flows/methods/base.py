@@ -22,7 +22,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
 from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
-from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
@@ -94,6 +94,7 @@ class Conclusion:
         test: reliability and abilities by raw score, of each booklet; None where they are not told.
         dif: how much harder items are in each group than in the first; None where it is not told.
         fit: how well each item fits the model; None where it is not told.
+        personal: scores by features of people; None: the method has one score for each item.
     """
 
     estimate: Estimate
@@ -107,6 +108,7 @@ class Conclusion:
     test: tuple[BookletRecord, ...] | None = None
     dif: tuple[GroupDifferences, ...] | None = None
     fit: tuple[ItemFitRecord, ...] | None = None
+    personal: PersonalRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ from hushrank.flows.release.boards import (
     published_lines,
     ranked_items,
 )
-from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
@@ -198,7 +198,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "dif", "fit", "groups", "source"),
+    *("ties", "test", "dif", "fit", "personal", "groups", "source"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -231,6 +231,7 @@ class Release(Record):
             no groups, or nothing was learned.
         fit: how well each item of a test fits the model; None: there are no bands of raw scores,
             or nothing was learned.
+        personal: scores by public features of people; None: the method has one score for each item.
     """
 
     release_id: str
@@ -259,6 +260,7 @@ class Release(Record):
     test: tuple[BookletRecord, ...] | None = None
     dif: tuple[GroupDifferences, ...] | None = None
     fit: tuple[ItemFitRecord, ...] | None = None
+    personal: PersonalRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -473,6 +475,7 @@ def build_release(
     test: tuple[BookletRecord, ...] | None = None,
     dif: tuple[GroupDifferences, ...] | None = None,
     fit: tuple[ItemFitRecord, ...] | None = None,
+    personal: PersonalRecord | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -494,6 +497,7 @@ def build_release(
         test: reliability and abilities by raw score, of each booklet of a test.
         dif: how much harder items of a test are in each group than in the first.
         fit: how well each item of a test fits the model.
+        personal: scores by public features of people.
 
     Raises:
         ValueError: the sizes differ.
@@ -534,6 +538,7 @@ def build_release(
         test=test,
         dif=dif,
         fit=fit,
+        personal=personal,
         released=released,
         groups=groups or None,
     )

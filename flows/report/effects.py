@@ -44,3 +44,28 @@ def _row(effect: Effect) -> EffectRow:
 
 def _end(value: float) -> str:
     return f"{value:.2f}" if math.isfinite(value) else ("−∞" if value < 0 else "∞")
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalRow:
+    """One effect of a feature of people; texts as they are shown."""
+
+    by: str
+    of: str
+    estimate: str
+    interval: str
+
+
+def personal_rows(release: Release) -> list[PersonalRow]:
+    """A line for each effect of features of people; none if the release has no such effects."""
+    if release.personal is None:
+        return []
+    return [
+        PersonalRow(
+            by=each.by,
+            of=each.of,
+            estimate=f"{each.estimate:.2f}",
+            interval=f"{_end(each.low)} to {_end(each.high)}",
+        )
+        for each in release.personal.effects
+    ]

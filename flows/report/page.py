@@ -49,7 +49,7 @@ from hushrank.flows.report.abilities import booklet_facts, difference_facts, fit
 from hushrank.flows.report.about import about_rows, made_rows
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
-from hushrank.flows.report.effects import effect_rows
+from hushrank.flows.report.effects import effect_rows, personal_rows
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.over_time import history_figure
 from hushrank.flows.report.policy import policy_of
@@ -171,6 +171,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "very_likely": MEANING_OF_VERY_LIKELY,
         "stream": None if release.stream is None else stream_sentence(release.stream),
         "effects": effect_rows(release),
+        "personal": personal_rows(release),
         "ties": tie_facts(release),
         "test": booklet_facts(release),
         "dif": difference_facts(release),

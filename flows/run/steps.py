@@ -242,6 +242,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         test=conclusion.test,
         dif=conclusion.dif,
         fit=conclusion.fit,
+        personal=conclusion.personal,
     )
 
 

@@ -8,6 +8,7 @@ from 2^53 on is its multiple of 2048 below, exact as a float64, and the rest; an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from hushrank.transforms.common.schema import (
     CONTEST,
     LENGTH,
     OUTCOME,
+    PERSON_FEATURE,
     RANK,
     RANKING,
     WIDE_RANK,
@@ -30,6 +32,9 @@ from hushrank.transforms.common.schema import (
     to_text,
 )
 from hushrank.transforms.common.sorting import Words
+
+if TYPE_CHECKING:
+    from hushrank.transforms.rankings.person_features import PersonFeatures
 
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
@@ -230,12 +235,14 @@ class ListColumns(ByRole):
         user: whose ranking it is; None: each row is another person's.
         contest: as in `RankColumns`; here it only serves to choose one contest.
         epsilon: as in `RankColumns`.
+        features: public ones of the person; None: none are read.
     """
 
     ranking: str
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
+    features: PersonFeatures | None = None
 
     def item_names(self) -> list[str]:
         """None: items are named inside lists."""
@@ -249,7 +256,8 @@ class ListColumns(ByRole):
             (CONTEST, self.contest),
             ("epsilon", self.epsilon),
         ]
-        return [(role, name) for role, name in chosen if name is not None]
+        found = [(role, name) for role, name in chosen if name is not None]
+        return [*found, *_roles_of_features(self.features)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +268,7 @@ class WideRankColumns(ByRole):
         items: name of the column, and of the item whose rank it holds; an empty cell is unranked.
         user, contest, epsilon: as in `ListColumns`.
         highest: as in `RankColumns`.
+        features: as in `ListColumns`.
     """
 
     items: tuple[tuple[str, str], ...]
@@ -267,6 +276,7 @@ class WideRankColumns(ByRole):
     contest: str | None = None
     epsilon: str | None = None
     highest: bool = False
+    features: PersonFeatures | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -276,7 +286,8 @@ class WideRankColumns(ByRole):
         """Role and name of each column."""
         chosen = [("user", self.user), (CONTEST, self.contest), ("epsilon", self.epsilon)]
         found = [(role, name) for role, name in chosen if name is not None]
-        return [*found, *((WIDE_RANK, name) for name, _ in self.items)]
+        ranks = ((WIDE_RANK, name) for name, _ in self.items)
+        return [*found, *_roles_of_features(self.features), *ranks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +301,7 @@ class PairColumns(ByRole):
         length: how many items the ranking has; None: that is hidden.
         pairs: d, how many answers a row has at most.
         epsilon: the epsilon of the ranking; None: all have the same.
+        features: as in `ListColumns`.
     """
 
     left: str
@@ -298,6 +310,7 @@ class PairColumns(ByRole):
     length: str | None
     pairs: int
     epsilon: str | None = None
+    features: PersonFeatures | None = None
 
     @property
     def user(self) -> None:
@@ -318,11 +331,21 @@ class PairColumns(ByRole):
         chosen = [("left", self.left), ("right", self.right), (OUTCOME, self.outcome)]
         found = [(role, name) for role, each in chosen for name in self.numbered(each)]
         more = ((LENGTH, self.length), ("epsilon", self.epsilon))
-        return [*found, *((role, name) for role, name in more if name is not None)]
+        found += [(role, name) for role, name in more if name is not None]
+        return [*found, *_roles_of_features(self.features)]
+
+    def profiles_of(self, batch: pa.RecordBatch) -> tuple[Integers, int] | None:
+        """Profile of each row, and how many profiles there are; None: no features are read."""
+        features = self.features
+        return None if features is None else (features.profiles_of(batch), features.profiles)
 
     def numbered(self, name: str) -> list[str]:
         """Names of the columns of all answers."""
         return [name] if self.pairs == 1 else [f"{name}_{k + 1}" for k in range(self.pairs)]
+
+
+def _roles_of_features(features: PersonFeatures | None) -> list[tuple[str, str]]:
+    return [] if features is None else [(PERSON_FEATURE, name) for name in features.names]
 
 
 def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from html import escape
 from pathlib import Path
@@ -56,6 +56,15 @@ _RELIABILITY = pa.schema(
         ("booklet", pa.string()),
         ("measure", pa.string()),
         *((name, pa.float64()) for name in ("estimate", "low", "high")),
+    ]
+)
+_FOR_A_PERSON = pa.schema(
+    [
+        ("rank", pa.float64()),
+        ("item", pa.string()),
+        *((name, pa.float64()) for name in ("score", "low", "high")),
+        ("rank_low", pa.int64()),
+        ("rank_high", pa.int64()),
     ]
 )
 REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
@@ -191,6 +200,21 @@ class Release:
             if found is not None
         ]
         return Table(pa.Table.from_pylist(rows, schema=_RELIABILITY))
+
+    @plainly
+    def rank_for(self, features: Mapping[str, Any]) -> Table:
+        """Rank for a person with these public features: place, item, score, 95 % intervals, ranks.
+
+        Args:
+            features: a value for each feature of `method: personalized`, by name; a number may lie
+                between those that the job lists.
+
+        Raises:
+            ConfigError: the release has no scores by features, or a value is not one of its own.
+        """
+        from hushrank.flows.release.person_ranking import lines_for
+
+        return Table(pa.Table.from_pylist(lines_for(self.record, features), schema=_FOR_A_PERSON))
 
     @property
     def dif(self) -> Table | None:
