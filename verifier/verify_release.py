@@ -292,7 +292,9 @@ outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
     max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
-list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
+    overvoted?=[text] repeated?=text write_ins?=text~
+list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
+    contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~
@@ -1011,7 +1013,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
 
 def tie_rule(settings: Document) -> str | None:
     """What becomes of items that a ranking puts at one rank; None: it has no ranks."""
-    if settings.get("layout") not in ("long", "wide"):
+    several = settings.get("layout") == "places" and settings.get("overvoted")
+    if settings.get("layout") not in ("long", "wide") and not several:
         return None
     if settings.get("ties") == "random":
         return "a secret coin puts them in order"

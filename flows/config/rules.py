@@ -23,6 +23,7 @@ from hushrank.flows.config.schedule import problems_of_paths
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.rankings.ranking_columns import Repeated
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
 from hushrank.transforms.tables.names import is_object, is_source, is_table
 
@@ -292,7 +293,7 @@ def _problems_of_pairs(config: Sections) -> Problems:
         yield (
             "input.layout",
             "pairs is for private answers; set privacy.mechanism: random-pairs and"
-            " already_private: true, or write long, list or wide",
+            " already_private: true, or write long, list, wide or places",
         )
     if privacy.hide is Hide.ITEMS and config.rankings.columns.length is not None:
         yield "input.columns.length", "is hidden by privacy.hide: items; remove it"
@@ -314,6 +315,7 @@ def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
     ends = {
         "overvotes": rankings.overvotes is Overvotes.EXHAUST,
         "skipped": rankings.skipped is Skipped.EXHAUST,
+        "repeated": rankings.repeated is Repeated.EXHAUST,
     }
     for name, exhausted in ends.items():
         if exhausted:
@@ -322,6 +324,12 @@ def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
                 "exhaust is for unit: user: where a private ballot ends is not hidden; end it where"
                 " it is filled in, and remove this line",
             )
+    for name, given in (
+        ("overvoted", bool(rankings.overvoted)),
+        ("repeated", rankings.repeated is Repeated.FIRST),
+    ):
+        if given:
+            yield f"input.{name}", "is for unit: user, where ballots are counted as they are"
 
 
 def _problems_of_trusted_rankings(config: Sections) -> Problems:
@@ -330,7 +338,7 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
     if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
     if rankings.layout == "pairs":
-        yield "input.layout", "pairs is for unit: local; write long, list or wide"
+        yield "input.layout", "pairs is for unit: local; write long, list, wide or places"
     if privacy.mechanism is not None:
         yield "privacy.mechanism", "is for unit: local; remove it"
     if rankings.columns.epsilon is not None:

@@ -448,8 +448,9 @@ def _without_new_keys(
     names = ["loser", "weight", "first", "winner_values"]
     names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
-        names += ["left", "right", "outcome", "length", "items"]
-        of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}
+        names += ["left", "right", "outcome", "length", "items", "places"]
+        of_ranks = {"unlisted": "unknown", "skipped": "close"}
+        of_ranks |= dict.fromkeys(("overvotes", "repeated"), "set-aside")
         for key in (key for key, default in of_ranks.items() if content[key] == default):
             del content[key]
     if content["kind"] == "responses" and content["words"] and not content["words"]["blank"]:
@@ -458,17 +459,11 @@ def _without_new_keys(
         content["booklets"] = {name: sorted(items) for name, items in content["booklets"].items()}
     if content.get("missing") == "unseen":  # what no key means
         del content["missing"]
-    new = (
-        (content, "partitions"),
-        (content, "pairs"),
-        (content, "multiline"),
-        (content, "words"),
-        (content, "features"),
-        (content, "not_ranked"),
-        (content, "missing"),
-        (content, "booklets"),
-        (content["columns"], "booklet"),
+    unset = (
+        *("partitions", "pairs", "multiline", "words", "features", "not_ranked", "overvoted"),
+        *("write_ins", "missing", "booklets"),
     )
+    new = (*((content, key) for key in unset), (content["columns"], "booklet"))
     columns = ((content["columns"], name) for name in names)
     for section, key in (*new, *columns):
         if not section.get(key):
