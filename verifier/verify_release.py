@@ -44,6 +44,7 @@ import math
 import os
 import re
 import stat
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -186,6 +187,7 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
+    election?=election
     released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
@@ -202,6 +204,8 @@ ties: model=text parameter=open low=open high=open equals=number equals_low=numb
     equals_high=number
 booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
 reliability: estimate=number low=number high=number
+election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rules=[rule-result]
+rule-result: rule=text winners=[item] possible=[item] sure=bool
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -816,6 +820,7 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
         ("test", release.get("test") is not None, kind == "sheet-totals"),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
+        ("election", bool(release.get("election")), kind in ("above-counts", "place-counts")),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -863,6 +868,58 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
         given or bool((bits or {}).get(purpose)),
         wrong=f"no source of the random bits of the {purpose} is named",
     )
+
+
+def check_election(release: Document, say: Findings) -> None:
+    """That margins are as sure as the noise allows, and winners are those of the noisy counts.
+
+    Of copeland, schulze, ranked-pairs, minimax and borda only who is possible is checked: the first
+    three have their winners in the Smith set.
+    """
+    election, released = release.get("election"), release["released"]
+    if election is None or released["kind"] != "above-counts":
+        return
+    above, weight, items = released["above"], released["weights"]["above"], released["items"]
+    n, everybody = len(items), range(len(items))
+    margin = [[(above[a][b] - above[b][a]) / weight for b in everybody] for a in everybody]
+    deviation = math.sqrt(2 * (release["privacy"]["noise_variance"] or 0.0)) / weight
+    reach = statistics.NormalDist().inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation
+    least = reach + (0.5 / weight if deviation else 0.0)
+    sure, gaussian = election["sure_from"], "gaussian" in release["privacy"]["mechanism"]
+    fits = sure is not None and math.isclose(election["margin_deviation"], deviation, rel_tol=1e-9)
+    fits = fits and (math.isclose(sure, least, rel_tol=1e-6) if gaussian else sure >= least * 0.999)
+    say.check(fits, wrong="election: margins are not as sure as their noise allows")
+    if not fits:
+        return
+    results = {each["rule"]: each for each in election["rules"]}
+    inside = {*results["smith"]["possible"]} if "smith" in results else {*items}
+    if (found := results.get("condorcet")) is not None:
+        beats = [
+            [items[a] for a in everybody if all(margin[a][b] > limit for b in everybody if b != a)]
+            for limit in (0.0, sure, -sure)
+        ]
+        fits = found["winners"] == beats[0] and {*found["possible"]} == {*beats[2]}
+        fits = fits and found["sure"] == bool(beats[1] or not beats[2])
+        say.check(fits, wrong="election: the Condorcet winner is not that of the noisy counts")
+    for rule in results.keys() & {"smith", "copeland", "schulze", "ranked-pairs"}:
+        say.check(
+            {*results[rule]["possible"]} <= inside,
+            wrong=f"election: {rule} is not in the Smith set",
+        )
+    outside = [b for b in everybody if items[b] not in inside]
+    closed = all(margin[a][b] > sure for a in everybody if items[a] in inside for b in outside)
+    say.check(
+        closed and bool(inside), wrong="election: the Smith set may reach outside the possible one"
+    )
+    if gaussian and deviation:
+        normal = statistics.NormalDist(0, deviation)
+        for a in everybody:
+            chance = math.prod(normal.cdf(margin[a][b]) for b in everybody if b != a)
+            told = election["chances"][items[a]]
+            say.check(
+                told <= chance + 1e-6 and chance < told + 0.01 + 1e-6,
+                wrong=f"election: the chance of {short(items[a])} does not follow from the noise",
+            )
 
 
 def check_public(certificate: Document, release: Document, say: Findings) -> None:
@@ -4220,6 +4277,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "guarantee": lambda: check_claim(certificate, release, say),
         "draws": lambda: check_draws(certificate, release, say),
         "public facts": lambda: check_public(certificate, release, say),
+        "election": lambda: check_election(release, say),
         "numbers": lambda: check_numbers(certificate, release, say),
         "words": lambda: check_words(certificate, release, say),
         "sentences": lambda: check_texts(certificate, say),

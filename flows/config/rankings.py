@@ -79,6 +79,24 @@ class Skipped(StrEnum):
     EXHAUST = "exhaust"  # the ranking ends there
 
 
+class ElectionRule(StrEnum):
+    """A rule of elections that finds winners in released counts, beside `approval-k`."""
+
+    CONDORCET = "condorcet"
+    SMITH = "smith"
+    COPELAND = "copeland"
+    SCHULZE = "schulze"
+    RANKED_PAIRS = "ranked-pairs"
+    MINIMAX = "minimax"
+    BORDA = "borda"
+    PLURALITY = "plurality"
+
+
+def approval_rules(longest: int) -> list[str]:
+    """Rules that count how often an item is among the first k places."""
+    return [f"approval-{k}" for k in range(2, longest + 1)]
+
+
 def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 

@@ -23,6 +23,7 @@ from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
 from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.election import ElectionRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import BookletRecord
@@ -92,6 +93,7 @@ class Conclusion:
         boards: rankings of groups; empty: there are none.
         ties: how often items tie; None where the job does not model that.
         test: reliability and abilities by raw score, of each booklet; None where they are not told.
+        election: winners by rules of elections; None where the counts tell none.
     """
 
     estimate: Estimate
@@ -103,6 +105,7 @@ class Conclusion:
     boards: tuple[Board, ...] = ()
     ties: TieRecord | None = None
     test: tuple[BookletRecord, ...] | None = None
+    election: ElectionRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -240,6 +240,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         boards=conclusion.boards,
         ties=conclusion.ties,
         test=conclusion.test,
+        election=conclusion.election,
     )
 
 
