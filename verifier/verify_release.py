@@ -44,6 +44,7 @@ import math
 import os
 import re
 import stat
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -188,7 +189,7 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
-    personal?=personal released=<released> groups?=[group]
+    personal?=personal election?=election released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -213,6 +214,8 @@ personal: features=[person-feature] of_items=[text] item_features=[[number]] kno
     rankings=size mean_features=[number]
 person-feature: name=text numbers=[number] words=[text]
 person-effect: of=text by=text estimate=number low=open high=open
+election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rules=[rule-result]
+rule-result: rule=text winners=[item] possible=[item] sure=bool
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -307,8 +310,9 @@ outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
     max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
-    person_features?={[value]}~
-list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ contest?=text~
+    person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
+list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
+    contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~
@@ -836,6 +840,7 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
         ("personal", release.get("personal") is not None, kind == "private-pairs"),
+        ("election", bool(release.get("election")), kind in ("above-counts", "place-counts")),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -905,6 +910,58 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
         given or bool((bits or {}).get(purpose)),
         wrong=f"no source of the random bits of the {purpose} is named",
     )
+
+
+def check_election(release: Document, say: Findings) -> None:
+    """That margins are as sure as the noise allows, and winners are those of the noisy counts.
+
+    Of copeland, schulze, ranked-pairs, minimax and borda only who is possible is checked: the first
+    three have their winners in the Smith set.
+    """
+    election, released = release.get("election"), release["released"]
+    if election is None or released["kind"] != "above-counts":
+        return
+    above, weight, items = released["above"], released["weights"]["above"], released["items"]
+    n, everybody = len(items), range(len(items))
+    margin = [[(above[a][b] - above[b][a]) / weight for b in everybody] for a in everybody]
+    deviation = math.sqrt(2 * (release["privacy"]["noise_variance"] or 0.0)) / weight
+    reach = statistics.NormalDist().inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation
+    least = reach + (0.5 / weight if deviation else 0.0)
+    sure, gaussian = election["sure_from"], "gaussian" in release["privacy"]["mechanism"]
+    fits = sure is not None and math.isclose(election["margin_deviation"], deviation, rel_tol=1e-9)
+    fits = fits and (math.isclose(sure, least, rel_tol=1e-6) if gaussian else sure >= least * 0.999)
+    say.check(fits, wrong="election: margins are not as sure as their noise allows")
+    if not fits:
+        return
+    results = {each["rule"]: each for each in election["rules"]}
+    inside = {*results["smith"]["possible"]} if "smith" in results else {*items}
+    if (found := results.get("condorcet")) is not None:
+        beats = [
+            [items[a] for a in everybody if all(margin[a][b] > limit for b in everybody if b != a)]
+            for limit in (0.0, sure, -sure)
+        ]
+        fits = found["winners"] == beats[0] and {*found["possible"]} == {*beats[2]}
+        fits = fits and found["sure"] == bool(beats[1] or not beats[2])
+        say.check(fits, wrong="election: the Condorcet winner is not that of the noisy counts")
+    for rule in results.keys() & {"smith", "copeland", "schulze", "ranked-pairs"}:
+        say.check(
+            {*results[rule]["possible"]} <= inside,
+            wrong=f"election: {rule} is not in the Smith set",
+        )
+    outside = [b for b in everybody if items[b] not in inside]
+    closed = all(margin[a][b] > sure for a in everybody if items[a] in inside for b in outside)
+    say.check(
+        closed and bool(inside), wrong="election: the Smith set may reach outside the possible one"
+    )
+    if gaussian and deviation:
+        normal = statistics.NormalDist(0, deviation)
+        for a in everybody:
+            chance = math.prod(normal.cdf(margin[a][b]) for b in everybody if b != a)
+            told = election["chances"][items[a]]
+            say.check(
+                told <= chance + 1e-6 and chance < told + 0.01 + 1e-6,
+                wrong=f"election: the chance of {short(items[a])} does not follow from the noise",
+            )
 
 
 def check_public(certificate: Document, release: Document, say: Findings) -> None:
@@ -1089,7 +1146,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
 
 def tie_rule(settings: Document) -> str | None:
     """What becomes of items that a ranking puts at one rank; None: it has no ranks."""
-    if settings.get("layout") not in ("long", "wide"):
+    several = settings.get("layout") == "places" and settings.get("overvoted")
+    if settings.get("layout") not in ("long", "wide") and not several:
         return None
     if settings.get("ties") == "random":
         return "a secret coin puts them in order"
@@ -4519,6 +4577,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "guarantee": lambda: check_claim(certificate, release, say),
         "draws": lambda: check_draws(certificate, release, say),
         "public facts": lambda: check_public(certificate, release, say),
+        "election": lambda: check_election(release, say),
         "numbers": lambda: check_numbers(certificate, release, say),
         "words": lambda: check_words(certificate, release, say),
         "sentences": lambda: check_texts(certificate, say),

@@ -159,6 +159,8 @@ def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
         yield from _problems_of_winners(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "wide":
         yield from _problems_of_wide(rows, catalogue)
+    if isinstance(rows, RankingsConfig) and rows.layout == "places":
+        yield from _problems_of_places(rows, catalogue)
 
 
 def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
@@ -170,6 +172,22 @@ def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
         if told.count(name) != 1:
             many = "two columns" if name in told else "no column"
             yield "input.columns.items", f"item {name} has {many}; it needs one of its own"
+
+
+def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
+    """Refuse words of a place that name an item, and write-ins that are no item."""
+    if rows.write_ins is not None and rows.write_ins not in catalogue.names:
+        yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
+    for key in ("not_ranked", "overvoted"):
+        words = getattr(rows, key)
+        codes = catalogue.codes(pa.array(words, pa.string())).tolist()
+        for word, code in zip(words, codes, strict=True):
+            if code != UNKNOWN:
+                yield (
+                    f"input.{key}",
+                    f"the word {word} also names item {catalogue.names[code]}; rename the item, or"
+                    " remove the word",
+                )
 
 
 def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:

@@ -60,7 +60,15 @@ from hushrank.flows.config.schedule import (
     selects_nights,
     with_nightly_share,
 )
-from hushrank.flows.config.section import BASE, COUNTED, FOLDER, SURVEY, AnyPlace, Section
+from hushrank.flows.config.section import (
+    BASE,
+    COUNTED,
+    FOLDER,
+    SURVEY,
+    AnyPlace,
+    Section,
+    Text,
+)
 from hushrank.flows.config.yaml_file import config_error, refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
@@ -101,6 +109,10 @@ class SurveyConfig(Section):
         model: settings of methods that fit scores.
         spectral: settings of methods that measure pairs of test items.
         top_k: how many of the best items to name; some methods require it.
+        rules: rules of elections for which a release names the winners: `condorcet`, `smith`,
+            `copeland`, `schulze`, `ranked-pairs`, `minimax` and `borda` with methods that count
+            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`. Left out:
+            all of these but approval. They cost nothing.
         report: how scores are written.
         output: folder for public files, and nothing else.
         supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
@@ -129,6 +141,9 @@ class SurveyConfig(Section):
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
     spectral: SpectralConfig | None = None
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
+    rules: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
+        default=None, examples=["[condorcet, schulze]"]
+    )
     report: ReportConfig = Field(default_factory=ReportConfig, examples=["{scale: elo}"])
     output: AnyPlace = Field(examples=["out/campus"])
     supersedes: Annotated[tuple[AnyPlace, ...], Field(strict=False)] = Field(
@@ -370,8 +385,8 @@ class SurveyConfig(Section):
         names of the catalogue in their order (so a changed items file is another job), groups,
         privacy, method, model (of public exposures the numbers) and top_k, with defaults as if
         written out, and how rows are assigned to nights. It leaves out: the date of the night;
-        report and the labels of items, which change how a release is written but not what was
-        drawn; output, supersedes, confidential, ledger, retention, collect, runner and
+        rules, report and the labels of items, which change how a release is written but not what
+        was drawn; output, supersedes, confidential, ledger, retention, collect, runner and
         memory_limit, which decide where and under which budget, but not what.
         It also leaves out the content of the input files, whose identity the release key adds, and
         so the source and the version of rows that no file holds.
@@ -472,8 +487,9 @@ def _without_new_keys(
     names = ["loser", "weight", "first", "winner_values"]
     names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
-        names += ["left", "right", "outcome", "length", "items"]
-        of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}
+        names += ["left", "right", "outcome", "length", "items", "places"]
+        of_ranks = {"unlisted": "unknown", "skipped": "close"}
+        of_ranks |= dict.fromkeys(("overvotes", "repeated"), "set-aside")
         for key in (key for key, default in of_ranks.items() if content[key] == default):
             del content[key]
     if content["kind"] == "responses" and content["words"] and not content["words"]["blank"]:
@@ -482,15 +498,11 @@ def _without_new_keys(
         content["booklets"] = {name: sorted(items) for name, items in content["booklets"].items()}
     if content.get("missing") == "unseen":  # what no key means
         del content["missing"]
-    new = (
-        (content, "partitions"),
-        (content, "pairs"),
-        (content, "multiline"),
-        (content, "words"),
-        (content, "features"),
-        *((content, key) for key in ("not_ranked", "person_features", "missing", "booklets")),
-        (content["columns"], "booklet"),
+    unset = (
+        *("partitions", "pairs", "multiline", "words", "features", "not_ranked", "overvoted"),
+        *("write_ins", "person_features", "missing", "booklets"),
     )
+    new = (*((content, key) for key in unset), (content["columns"], "booklet"))
     columns = ((content["columns"], name) for name in names)
     for section, key in (*new, *columns):
         if not section.get(key):

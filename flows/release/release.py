@@ -43,6 +43,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.effects import Effect, PersonalRecord
+from hushrank.flows.release.election import ElectionRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
@@ -198,7 +199,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "dif", "fit", "personal", "groups", "source"),
+    *("ties", "test", "dif", "fit", "personal", "groups", "source", "election"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -232,6 +233,7 @@ class Release(Record):
         fit: how well each item of a test fits the model; None: there are no bands of raw scores,
             or nothing was learned.
         personal: scores by public features of people; None: the method has one score for each item.
+        election: winners by rules of elections; None: the released counts tell none.
     """
 
     release_id: str
@@ -261,6 +263,7 @@ class Release(Record):
     dif: tuple[GroupDifferences, ...] | None = None
     fit: tuple[ItemFitRecord, ...] | None = None
     personal: PersonalRecord | None = None
+    election: ElectionRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -329,6 +332,11 @@ class Release(Record):
     def noise_variance(self) -> float | None:
         """Of the noise in each released count; None where no noise was added to counts."""
         return self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
+
+    @property
+    def is_order(self) -> bool:
+        """Whether scores say no more than places in an order, so that ranks are their intervals."""
+        return self.method in ("kemeny", "footrule") and self.scale is Scale.ABOVE_MIDDLE
 
     @property
     def labelled(self) -> bool:
@@ -476,6 +484,7 @@ def build_release(
     dif: tuple[GroupDifferences, ...] | None = None,
     fit: tuple[ItemFitRecord, ...] | None = None,
     personal: PersonalRecord | None = None,
+    election: ElectionRecord | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -498,6 +507,7 @@ def build_release(
         dif: how much harder items of a test are in each group than in the first.
         fit: how well each item of a test fits the model.
         personal: scores by public features of people.
+        election: winners by rules of elections.
 
     Raises:
         ValueError: the sizes differ.
@@ -539,6 +549,7 @@ def build_release(
         dif=dif,
         fit=fit,
         personal=personal,
+        election=election,
         released=released,
         groups=groups or None,
     )

@@ -13,7 +13,7 @@ from datetime import UTC
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from jinja2 import (
@@ -47,7 +47,6 @@ from hushrank.flows.release.wording import (
 )
 from hushrank.flows.report.abilities import booklet_facts, difference_facts, fit_facts
 from hushrank.flows.report.about import about_rows, made_rows
-from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
 from hushrank.flows.report.effects import effect_rows, personal_rows
 from hushrank.flows.report.figures import figures_of
@@ -63,6 +62,9 @@ from hushrank.flows.statement.sentences import number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.changes import Changes
 
 COMPILED = Path(__file__).parent / "__pycache__"
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
@@ -126,7 +128,7 @@ def render_report(
         counts=release.released.wins_by_item() is not None,
         protected=_protected(release),
         downloads=downloads,
-        changes=(None if before is None else changes_between(before, release, continued=continued)),
+        changes=_changes(before, release, continued=continued),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
         balance=balance,
@@ -140,6 +142,29 @@ def render_report(
         rule=rule_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _changes(before: Release | None, release: Release, *, continued: bool) -> Changes | None:
+    """What changed since `before`; only then its module is loaded."""
+    if before is None:
+        return None
+    from hushrank.flows.report.changes import changes_between
+
+    return changes_between(before, release, continued=continued)
+
+
+def _of_some(release: Release) -> dict[str, Any]:
+    """Words that few releases have, whose modules are loaded only for them."""
+    found: dict[str, Any] = {"stream": None, "election": None}
+    if release.stream is not None:
+        from hushrank.flows.report.changes import stream_sentence
+
+        found["stream"] = stream_sentence(release.stream)
+    if release.election is not None:
+        from hushrank.flows.report.elections import election_facts
+
+        found["election"] = election_facts(release)
+    return found
 
 
 def _made(release: Release) -> Iterator[tuple[str, str]]:
@@ -169,7 +194,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "probabilities": release.says("p_best"),
         "reliably": RELIABLY,
         "very_likely": MEANING_OF_VERY_LIKELY,
-        "stream": None if release.stream is None else stream_sentence(release.stream),
+        **_of_some(release),
         "effects": effect_rows(release),
         "personal": personal_rows(release),
         "ties": tie_facts(release),

@@ -243,6 +243,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         dif=conclusion.dif,
         fit=conclusion.fit,
         personal=conclusion.personal,
+        election=conclusion.election,
     )
 
 
