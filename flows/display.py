@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import (
     alert_sentence,
@@ -176,6 +175,8 @@ def show_delta(console: Console, delta: float, unit: Unit) -> None:
 
 def check_notes(job: Job) -> tuple[str, ...]:
     """What could not be checked of `job` before it runs, and what speaks against running it."""
+    from hushrank.flows.ledger.forecast import yearly_text
+
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))

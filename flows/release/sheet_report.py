@@ -8,14 +8,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
-from hushrank.estimation.responses.booklet_report import BookletEstimate
-from hushrank.estimation.responses.reliability import Reliability
 from hushrank.flows.statement.record import Record
 from hushrank.transforms.common.plain_text import write_cell
+
+if TYPE_CHECKING:
+    from hushrank.estimation.responses.booklet_report import BookletEstimate
+    from hushrank.estimation.responses.reliability import Reliability
 
 KR20, SEPARATION = "Reliability (KR-20)", "Person separation"
 NOT_TOLD = {

@@ -1,10 +1,15 @@
 """The report of a release: one self-contained HTML page that loads nothing from outside.
 
 The page is complete without its script, which searches, filters and sorts the ranking.
+
+References:
+    W3C. Content Security Policy Level 3, section 2.3.1 (hash sources).
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,17 +50,21 @@ from hushrank.flows.release.wording import (
     certainty,
     verdict,
 )
-from hushrank.flows.report.abilities import booklet_facts, difference_facts, fit_facts
 from hushrank.flows.report.about import about_rows, made_rows
 from hushrank.flows.report.downloads import downloads_of
-from hushrank.flows.report.effects import effect_rows, personal_rows
 from hushrank.flows.report.figures import figures_of
+from hushrank.flows.report.model_facts import (
+    booklet_facts,
+    difference_facts,
+    effect_rows,
+    fit_facts,
+    personal_rows,
+    tie_facts,
+)
 from hushrank.flows.report.over_time import history_figure
-from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.svg import figure_style
-from hushrank.flows.report.ties import tie_facts
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
 from hushrank.flows.statement.sentences import number
@@ -333,3 +342,22 @@ def _value(value: Parameter) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str) else number(value)
+
+
+def policy_of(style: str, script: str) -> str:
+    """The content-security policy of a page with this one `style` and this one `script` element.
+
+    No attribute may hold style or script, nothing is fetched, no form is sent, and no base element
+    changes links. So even a name that became markup could do nothing.
+
+    Args:
+        style, script: the exact text of the element.
+    """
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}';"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

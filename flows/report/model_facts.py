@@ -1,10 +1,13 @@
-"""Reliability, abilities by raw score and differences between groups, on the page of a report."""
+"""What the page of a report says of the model: effects of features, ties, tests."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.release.effects import Effect, sentence_of
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
@@ -15,11 +18,121 @@ from hushrank.flows.release.sheet_report import (
     reliability_sentences,
     slope_word,
 )
+from hushrank.flows.release.ties import tie_sentence
 
+TIE_MODELS = {TieModel.DAVIDSON: "Davidson (1970)", TieModel.RAO_KUPPER: "Rao and Kupper (1967)"}
+TIE_MEANINGS = {
+    TieModel.DAVIDSON: "Scores are log odds of the comparisons that do not end in a tie.",
+    TieModel.RAO_KUPPER: (
+        "An item wins against another one where chance adds up to more than log theta on top of"
+        " what its score lacks."
+    ),
+}
 MOST_ROWS = 62  # of a table of abilities
 MOST_SECTIONS = 10  # booklets that the page has tables of
 SMALLEST_CHANCE = 0.001  # that is told as a number
 NORMAL = 1.96  # standard errors from an ability to the ends of its 95 % interval
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """One line: texts as they are shown.
+
+    Attributes:
+        name: of the covariate.
+        scale: the difference that the effect is of.
+        estimate, interval: in log odds.
+        words: what that means.
+    """
+
+    name: str
+    scale: str
+    estimate: str
+    interval: str
+    words: str
+
+
+def effect_rows(release: Release) -> list[EffectRow]:
+    """A line for each effect; none where the job names no covariates."""
+    return [_row(effect) for effect in release.effects or ()]
+
+
+def _row(effect: Effect) -> EffectRow:
+    return EffectRow(
+        name=effect.name,
+        scale="being first" if effect.scale is None else f"{effect.scale:g} more",
+        estimate=f"{effect.estimate:.2f}",
+        interval=f"{_end(effect.low)} to {_end(effect.high)}",
+        words=sentence_of(effect),
+    )
+
+
+def _end(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else ("−∞" if value < 0 else "∞")
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalRow:
+    """One effect of a feature of people; texts as they are shown."""
+
+    by: str
+    of: str
+    estimate: str
+    interval: str
+
+
+def personal_rows(release: Release) -> list[PersonalRow]:
+    """A line for each effect of features of people; none if the release has no such effects."""
+    if release.personal is None:
+        return []
+    return [
+        PersonalRow(
+            by=each.by,
+            of=each.of,
+            estimate=f"{each.estimate:.2f}",
+            interval=f"{_end(each.low)} to {_end(each.high)}",
+        )
+        for each in release.personal.effects
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieFacts:
+    """Texts as they are shown.
+
+    Attributes:
+        sentence: how often equals tie.
+        model: of ties, and its source.
+        symbol: of its parameter.
+        parameter, interval: its estimate.
+        meaning: what scores are in this model.
+    """
+
+    sentence: str
+    model: str
+    symbol: str
+    parameter: str
+    interval: str
+    meaning: str
+
+
+def tie_facts(release: Release) -> TieFacts | None:
+    """The facts of ties; None where the release does not model them."""
+    ties = release.ties
+    if ties is None:
+        return None
+    return TieFacts(
+        sentence=tie_sentence(ties),
+        model=TIE_MODELS[ties.model],
+        symbol=ties.model.symbol,
+        parameter=_number(ties.parameter),
+        interval=f"{_number(ties.low)} to {_number(ties.high)}",
+        meaning=TIE_MEANINGS[ties.model],
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "∞"
 
 
 @dataclass(frozen=True, slots=True)
