@@ -112,7 +112,7 @@ class PointShape:
             sizes = np.diff(starts)
             cells -= np.repeat(len(owner) * self.share // sizes, sizes)
         scores = points.reshape(-1, n).sum(axis=1, dtype=np.int64)
-        sheets = sheets_at_knots(scores, self.knots, self.step, self.sheet_weight)
+        sheets = sheets_at_knots(scores, self.knots, self.sheet_weight)
         return np.concatenate([self.answer_weight * cells, sheets])
 
 

@@ -23,6 +23,7 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.responses import (
     NOT_ANSWERED,
@@ -275,9 +276,14 @@ class ResponsesConfig(RowFiles):
                 f" can answer so many, and the noise would be for them; write {largest} there",
             )
 
-    def sheet_rules(self, catalogue: Catalogue) -> SheetRules | None:
+    def sheet_rules(self, catalogue: Catalogue, groups: Groups | None = None) -> SheetRules | None:
         """Rules that decide which sheets count as a whole; None: all do, and a blank was not
-        asked."""
+        asked.
+
+        Args:
+            catalogue: the items of the job.
+            groups: of people, if sheets are counted by group.
+        """
         missing = self.missing or Missing.UNSEEN
         if missing is Missing.UNSEEN and self.booklets is None:
             return None
@@ -288,6 +294,7 @@ class ResponsesConfig(RowFiles):
             booklets=self.booklet_codes(catalogue),
             names=tuple(self.booklets or ()) if named else None,
             points=self.points_of(catalogue),
+            groups=groups,
         )
 
     def booklet_codes(self, catalogue: Catalogue) -> tuple[tuple[int, ...], ...]:
@@ -321,8 +328,10 @@ class ResponsesConfig(RowFiles):
             " excluded unless input.words says what it means."
         )
 
-    def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
-        """Columns to read."""
+    def response_columns(
+        self, catalogue: Catalogue, group: str | None = None
+    ) -> ResponseColumns | WideColumns:
+        """Columns to read; `group` is that of the public group of a person."""
         columns = self.columns
         words = None if self.words is None else self.words.words()
         key = self.key_of(catalogue)
@@ -335,6 +344,7 @@ class ResponsesConfig(RowFiles):
                 booklet=columns.booklet,
                 epsilon=columns.epsilon,
                 key=key,
+                group=group,
             )
         return ResponseColumns(
             user=columns.user,
@@ -345,6 +355,7 @@ class ResponsesConfig(RowFiles):
             booklet=columns.booklet,
             epsilon=columns.epsilon,
             key=key,
+            group=group,
         )
 
 

@@ -151,6 +151,13 @@ def problems_of_points(config: Sections) -> Problems:
     catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
     if config.privacy.unit is Unit.LOCAL:
         yield "input.points", "are not randomised one by one; write unit: user, or remove it"
+    if config.groups is not None:
+        yield (
+            "groups",
+            "are not for input.points: rank each group by a job of its own",
+        )
+    if config.model.bands is not None:
+        yield "model.bands", "is for items that are right or wrong; remove it, or input.points"
     for key, rule in rows.problems_of_points(catalogue):
         yield f"input.{key}", rule
     if 0 < most < len(catalogue):

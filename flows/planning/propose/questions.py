@@ -281,7 +281,7 @@ def doubtful_items_question(
     maybe, unsure = {*empty, *doubtful}, {*empty, *doubtful, *points}
     choices = [("no", "if not", [each for each in items if each not in unsure])]
     if maybe:
-        but = f", but for {_listed(items, points)}" if points else ""
+        but = f", but for {listed(items, points)}" if points else ""
         choices.insert(0, ("yes", f"if so{but}", [each for each in items if each not in points]))
     if points:
         choices.append(("points", _WITH_POINTS, list(items)))
@@ -290,16 +290,17 @@ def doubtful_items_question(
         short="which columns are items"
         if doubtful or points
         else "whether empty columns are items",
-        asks=f"is each of {_listed(items, unsure)} an item too?",
+        asks=f"is each of {listed(items, unsure)} an item too?",
         choices=tuple(
             Choice(answer, effect, f"{{names: [{', '.join(map(scalar, names))}]}}")
             for answer, effect, names in choices
         ),
-        because="; ".join(text.format(_listed(items, some)) for some, text in told if some),
+        because="; ".join(text.format(listed(items, some)) for some, text in told if some),
     )
 
 
-def _listed(items: Sequence[str], chosen: Collection[str]) -> str:
+def listed(items: Sequence[str], chosen: Collection[str]) -> str:
+    """The names of chosen items, in the order of all."""
     return ", ".join(scalar(each) for each in items if each in chosen)
 
 
@@ -320,124 +321,6 @@ def bound_question(advice: str = _FEWER) -> Question:
     """
     asks = f"{_MOST_ANSWERS}: {advice}"
     return Question(key="privacy.max_contributions", short="answers a person", asks=asks)
-
-
-def asked_question(n_items: int) -> Question:
-    """Ask how many items of a sheet each person was asked."""
-    return Question(
-        key="privacy.max_contributions",
-        short="items a person",
-        asks=f"how many items was a person asked at most, by the design of the test and never"
-        f" counted in the answers? {n_items} if everybody was asked all; fewer need less noise",
-    )
-
-
-def missing_question(*, gaps: bool) -> Question:
-    """Ask what a blank of a sheet means.
-
-    Args:
-        gaps: whether the rows that were read have one.
-    """
-    return Question(
-        key="input.missing",
-        short="what a blank means",
-        asks="what does it mean if a person has no answer to an item?",
-        choices=(
-            Choice("unseen", "if the item was not asked, by chance or by the person's booklet"),
-            Choice("wrong", "if it was asked, and no answer counts as a wrong one"),
-            Choice("set-aside", "if a sheet with a blank must not count"),
-        ),
-        because="the rows that were read have blanks" if gaps else "",
-    )
-
-
-def booklets_question(items: Sequence[str]) -> Question:
-    """Ask which items were asked together, if people were asked different ones."""
-    one, two, three = (scalar(name) for name in (*items[:2], items[-1]))
-    return Question(
-        key="input.booklets",
-        short="the booklets",
-        asks="was each person asked the items of one of several booklets? Then list them, whoever"
-        f" had which: {{A: [{one}, {two}], B: [{two}, {three}]}};",
-        choices=(Choice("none", "if everybody was asked all items, or some by chance", "null"),),
-        because="the rows that were read have blanks",
-    )
-
-
-def blank_codes_question(codes: Sequence[str], right: str, wrong: str) -> Question:
-    """Ask whether codes among the answers stand for a blank.
-
-    Args:
-        codes: those that the rows hold, which this room knows.
-        right, wrong: the words for right and wrong.
-    """
-    words = f"right: {flow([right])}, wrong: {flow([wrong])}"
-    return Question(
-        key="input.words",
-        short="what a code means",
-        asks=f"does {' or '.join(map(scalar, codes))} in place of an answer mean a blank?",
-        choices=(
-            Choice("yes", "if so", f"{{{words}, blank: {flow(codes)}}}"),
-            Choice("no", "if not: a sheet with it is set aside", f"{{{words}}}"),
-        ),
-        because="the rows that were read hold it",
-    )
-
-
-def points_question(column: str) -> Question:
-    """Ask whether answers may be points, which right and wrong are made of or which are counted.
-
-    Args:
-        column: of the answers; empty: each item has one.
-    """
-    where = scalar(column) if column else "the columns of items"
-    others = "any other number is excluded"
-    if not column:
-        others = "a sheet with another number is set aside"
-    more = flow([str(number) for number in range(1, MOST_POINTS + 1)])
-    any_right = f"{{right: {more}, wrong: {flow(['0'])}}}"
-    return Question(
-        key="input.words",
-        short="whether answers are points",
-        asks="is every answer 1 (right), 0 (wrong) or empty? To count points, write null and add"
-        " input.points, such as points: 2; or write another rule as {right: [2], wrong: [0, 1]};",
-        choices=(
-            Choice("yes", f"if so: {others}", "null"),
-            Choice("points", "if there are points, and any is right", any_right),
-        ),
-        because=f"{where} may hold 2 in rows that were not read",
-    )
-
-
-def key_question(items: Sequence[str]) -> Question:
-    """Ask for the right answers, where items hold letters."""
-    return Question(
-        key="input.key",
-        short="the right answers",
-        asks="what is the right answer to each item? Letters in a row, in the order of items, such"
-        f" as {'ABCD' * 2}; or each by name, such as {{{scalar(items[0])}: A}}. The certificate of"
-        " a release shows them",
-        because="the rows that were read hold single letters",
-    )
-
-
-def most_points_question(columns: Sequence[str], *, among: bool) -> Question:
-    """Ask how many points items give, if the rows that were read hold points.
-
-    Args:
-        columns: those that hold them; the marks of a log, or items.
-        among: whether these are items; else they are the column of the marks.
-    """
-    example = f"{{{scalar(columns[0])}: 3}}" if among else "2"
-    return Question(
-        key="input.points",
-        short="how many points items give",
-        asks="how many points does an item give at most, by the design of the test and never by"
-        f" the answers? A number for all items, or each by name, such as {example}; a sheet with"
-        " more is set aside;",
-        choices=(Choice("none", "if no item gives more than one", "null"),),
-        because=f"the rows that were read hold numbers above 1 in {_listed(columns, columns)}",
-    )
 
 
 def codes_of_result_question(
@@ -462,6 +345,30 @@ def codes_of_result_question(
         asks=asks,
         choices=tuple(_reading(each, left, right) for each in readings),
         because=f"{name} holds codes, which say nothing of the side",
+    )
+
+
+def unknown_result_question(sides: Sequence[str]) -> Question:
+    """Ask what the values of the result mean, if no column was taken for it.
+
+    Args:
+        sides: the columns of the two items, the left one first.
+    """
+    left, right = map(scalar, sides)
+    return Question(
+        key="input.words",
+        short="which value means that left won",
+        asks=f"which value of the result means that {left} won, and which that {right} won?",
+        choices=(
+            *(_reading(each, left, right) for each in NUMBERS[:2]),
+            Choice(
+                "usual",
+                f"if 1 means that {left} won, -1 that {right} won and 0 a tie; or if the column"
+                " names the item that won",
+                "null",
+            ),
+        ),
+        because="other codes need a line such as {left: [first], right: [second], tie: [same]}",
     )
 
 
@@ -527,6 +434,40 @@ def not_ranked_question(markers: Collection[str]) -> Question:
             Choice("all", "if each of them does", flow(_NOT_RANKED)),
         ),
         because=f"the ranks that were read hold {seen}" if markers else "",
+    )
+
+
+def place_questions() -> tuple[Question, ...]:
+    """Ask for the rules of ballots that mark no candidate, several, or one twice."""
+    return (
+        Question(
+            key="input.overvotes",
+            short="several candidates at one place",
+            asks="what becomes of a ballot that marks several candidates at one place?",
+            choices=(
+                Choice("exhaust", "if it ends before that place"),
+                Choice("set-aside", "if it does not count at all"),
+            ),
+        ),
+        Question(
+            key="input.skipped",
+            short="a skipped place",
+            asks="what becomes of a ballot that leaves a place out?",
+            choices=(
+                Choice("close", "if the candidates after it move up"),
+                Choice("exhaust", "if it ends there"),
+            ),
+        ),
+        Question(
+            key="input.repeated",
+            short="a candidate at two places",
+            asks="what becomes of a ballot that names a candidate at two places?",
+            choices=(
+                Choice("first", "if only the first of them counts"),
+                Choice("exhaust", "if it ends before the second"),
+                Choice("set-aside", "if it does not count at all"),
+            ),
+        ),
     )
 
 

@@ -146,6 +146,11 @@ def test_the_verifier_finds_what_does_not_follow(released, forge, message):
         ({"input__points": {ITEMS[0]: 0}}, "input.points: must be the most points of every"),
         ({"input__missing": None}, "input.missing: unseen is not for points"),
         ({"method": "spectral"}, "input.points: is for method: totals, not spectral"),
+        ({"model": {"bands": 3}}, "model.bands: is for items that are right or wrong"),
+        (
+            {"groups": {"column": "g", "values": ["a", "b"]}},
+            "groups: are not for input.points: rank each group by a job of its own",
+        ),
         ({"privacy__max_contributions": 3}, "must be 4 for input.points"),
         (
             {"input__booklets": {"A": ITEMS[:3], "B": ITEMS[1:]}},
