@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, sides_of, words_of
+from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, words_of
 from hushrank.flows.planning.propose.places import PLACED, name_items
 from hushrank.flows.planning.propose.values import holds_numbers, text_of, texts_of
 from hushrank.transforms.common.plain_text import short_list
@@ -29,7 +29,6 @@ _OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?
 _RATED = frozenset({"item", "note", "movie", "film", "product", "book", "song", "artist", "post"})
 _WINS = re.compile("wins?|victories|siege|scores?|points?|goals?|runs?|votes?|punkte|tore")
 _OF_PLACE = frozenset({"rank", "ranking", "place", "position", "rang", "platz"})
-_LETTERS = re.compile("[a-h]")  # of an answer to a question with choices
 
 
 def recorded_form(columns: Sequence[str]) -> str | None:
@@ -77,7 +76,7 @@ def unread_table(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers, lists or None.
     """
-    for told in (_cells_of_ranks, _unnamed_places, _places_in_words, _letters, _counts):
+    for told in (_cells_of_ranks, _unnamed_places, _places_in_words, _counts):
         if found := told(columns, rows):
             return found
     return None
@@ -148,21 +147,6 @@ def _unnamed_places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         f"columns {short_list(found, 3)} name the same items, and no name says which place a column"
         " is. Call them Rank 1, Rank 2 and so on, the best one first, if that is what they are;"
         f" otherwise: {_AS_PAIRS[0].lower()}{_AS_PAIRS[1:]}"
-    )
-
-
-def _letters(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Recognise a sheet whose cells hold the letters of the choices, not right and wrong."""
-    found = [
-        column
-        for column in columns
-        if (texts := texts_of(rows, column)) and all(map(_LETTERS.fullmatch, texts))
-    ]
-    if len(found) < 3 or sides_of(columns) is not None:
-        return None
-    return (
-        f"columns {short_list(found, 3)} seem to hold the letters of the choices that people made,"
-        " which are not read without their key. Write 1 for a right answer and 0 for a wrong one"
     )
 
 

@@ -116,10 +116,6 @@ NOT_READ: dict[str, tuple[Lines, str]] = {
         "columns left_score and right_score seem to hold wins or points",
     ),
     "other-words": (table("id,Top pick,Runner up,Then,Last", order), "no name says which place"),
-    "letters": (
-        table("id,Q1,Q2,Q3,Q4", lambda n: ["ABDE"[(n + k) % 4 * (k < 3)] for k in range(4)]),
-        "letters of the choices",
-    ),
     "bars": (
         [line.replace(",", "|") for line in table("id,a,b,won", lambda n: "ABA")],
         "columns seem to be separated by |",
