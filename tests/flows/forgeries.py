@@ -131,7 +131,14 @@ class Forger:
     def with_digests(self) -> Forger:
         """The forger computes all digests and hashes anew, and puts the files into the page."""
         page = self.files["report.html"].decode()
-        for name in ("release.json", "ranking.csv", "effects.csv", "scores.csv"):
+        for name in (
+            "release.json",
+            "ranking.csv",
+            "effects.csv",
+            "scores.csv",
+            "dif.csv",
+            "fit.csv",
+        ):
             if name in self.files:
                 coded = base64.b64encode(self.files[name]).decode()
                 page = re.sub(
