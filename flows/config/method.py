@@ -63,7 +63,8 @@ class ModelConfig(Section):
         exposures: a CSV file that says in how many comparisons each item takes part (columns `item`
             and `exposure`), or how often each pair is compared (`left`, `right`, `comparisons`):
             public numbers, of a schedule or of questions asked, and never counted in the answers.
-            No epsilon is then spent on them. `hushrank plan` simulates surveys with them.
+            No epsilon is then spent on them. `hushrank plan` simulates surveys with them. A row on
+            a pair that a list of pairs leaves out breaks a rule.
         gamma: weight of the ridge, which draws scores towards zero and on which privacy depends;
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
@@ -80,6 +81,9 @@ class ModelConfig(Section):
         weights: of rankings with their own epsilon. `precision` lets those with a larger epsilon
             count more, for the smallest error; if people who chose more privacy rank otherwise, the
             result leans to the others, and a release warns of that. `equal` counts all alike.
+        bands: of a test by method `totals`: count right less wrong answers apart in so many bands
+            of raw scores, 2 to 6, from which follows how well each item fits the model. The noise
+            in a difficulty has `bands` times the variance.
         item_features: for method `personalized`: a CSV file of public features of items, with a
             column `item` and one column of numbers for each feature. What features of people change
             then depends on these; without it every item has effects of its own.
@@ -100,6 +104,7 @@ class ModelConfig(Section):
     weights: Annotated[Weights, Field(strict=False)] = Field(
         default=Weights.PRECISION, examples=["equal"]
     )
+    bands: int | None = Field(default=None, ge=2, le=6, examples=["4"])
     item_features: LocalPath | None = Field(default=None, examples=["features.csv"])
 
     _item_features: ItemFeatures | None = PrivateAttr(default=None)
@@ -292,6 +297,8 @@ class Sections(Protocol):
     def spectral(self) -> SpectralConfig | None: ...
     @property
     def top_k(self) -> int | None: ...
+    @property
+    def rules(self) -> tuple[str, ...] | None: ...
     @property
     def report(self) -> ReportConfig: ...
     @property

@@ -6,14 +6,17 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from hushrank.estimation.common.links import LOGISTIC
-from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.transforms.common.plain_text import write_cell
+
+if TYPE_CHECKING:
+    from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
 
 MOST_SHOWN = 20  # effects of features of people that a terminal lists
 

@@ -13,10 +13,10 @@ from hushrank.transforms.rankings.person_features import PersonFeatures
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
+    OneRowColumns,
     PairColumns,
     RankColumns,
     RankReading,
-    WideRankColumns,
 )
 
 
@@ -37,7 +37,7 @@ class ReduceRankings(LocalReduction):
         reading: what ranks mean beside their order.
     """
 
-    columns: RankColumns | ListColumns | WideRankColumns | PairColumns
+    columns: RankColumns | ListColumns | OneRowColumns | PairColumns
     contest: str | None
     max_length: int
     max_rankings: int
@@ -95,7 +95,7 @@ class CountRankings(Reduction):
         below: items that a ranking leaves out count as below those it lists.
     """
 
-    columns: RankColumns | ListColumns | WideRankColumns
+    columns: RankColumns | ListColumns | OneRowColumns
     contest: str | None
     max_length: int
     max_rankings: int

@@ -64,6 +64,7 @@ from hushrank.transforms.rankings.private_rankings import (
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
     PairColumns,
+    PlaceColumns,
     RankColumns,
     RankReading,
     of_contest,
@@ -74,6 +75,7 @@ from hushrank.transforms.rankings.rankings import (
     Rankings,
     assemble,
     encode_lists,
+    encode_places,
     encode_ranks,
     encode_wide,
     owners,
@@ -149,6 +151,8 @@ class RankingsKind(Kind[ReduceRankings]):
             return encode_ranks(ranked_rows(batch, columns.rank, job.reading), columns, *how)
         if isinstance(columns, ListColumns):
             lists = encode_lists(batch, columns, *how, job.max_length)
+        elif isinstance(columns, PlaceColumns):
+            lists = encode_places(batch, columns, *how, job.max_length, reading=job.reading)
         else:
             wide = encode_wide(batch, columns, *how, job.max_length, **self._of_ranks)
             lists = self._without_ties(wide)
@@ -320,6 +324,8 @@ class CountRankingsKind(RankingsKind):
             return replace(found, rows=without_names(found.rows, self.keyed_hash))
         if isinstance(columns, ListColumns):
             found = encode_lists(batch, columns, *how, job.max_length)
+        elif isinstance(columns, PlaceColumns):
+            found = encode_places(batch, columns, *how, job.max_length, reading=job.reading)
         else:
             found = encode_wide(batch, columns, *how, job.max_length, **self._of_ranks)
         if columns.user is None and job.meets_owners:

@@ -182,6 +182,24 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "totals",
         {**ADDED, "input__booklets": BOOKLETS, "privacy__max_contributions": 3},
     ),
+    "totals by group": (
+        "totals",
+        {
+            "privacy__epsilon": 400.0,
+            "ledger__epsilon": 1000,
+            "groups": {**GROUPS, "others": "whole"},
+        },
+    ),
+    "totals in bands, by group": (
+        "totals, gaussian",
+        {
+            "privacy__epsilon": 60.0,
+            "ledger__epsilon": 1000,
+            "groups": GROUPS,
+            "model": {"bands": 2},
+            "privacy__max_contributions": 4,
+        },
+    ),
     "totals, no noise": ("totals", {"privacy__epsilon": "inf"}),
     "totals, abilities": ("totals", {"privacy__epsilon": 400.0, "ledger__epsilon": 1000}),
     "totals of many items": (

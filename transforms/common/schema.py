@@ -45,6 +45,7 @@ NUMBERS = {  # by role
 }
 WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
+PLACE = "places"  # the role of a column for a place, whose cells name the item there
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
 PERSON_FEATURE = "person feature"  # the role of a public feature of the person who ranks
 MAYBE_FLOATS = frozenset(
@@ -416,8 +417,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
 
 
 def _type_problem(role: str, type_: pa.DataType) -> str | None:
-    if role in (WIDE_ITEM, WIDE_RANK) and pa.types.is_null(type_):
-        return None  # nobody answered this item, or ranked it
+    if role in (WIDE_ITEM, WIDE_RANK, PLACE) and pa.types.is_null(type_):
+        return None  # nobody answered this item, or ranked it, or named an item at this place
     if pa.types.is_dictionary(type_):
         return _type_problem(role, type_.value_type)
     if pa.types.is_null(type_):

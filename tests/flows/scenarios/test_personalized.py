@@ -176,7 +176,7 @@ def test_answers_from_devices_and_features_of_items_are_read(tmp_path, command):
         ({"input__person_features": {"age": [40, "old"]}}, "all numbers or all words"),
         ({"input__person_features": {"tea": [0, 1]}}, "is a column of the ranking already"),
         ({"input__person_features": {"age": list(range(300))}}, "300 combinations of values"),
-        ({"input__layout": "long"}, "needs a row for each ranking"),
+        ({"input__layout": "long"}, "needs layout: list, wide or pairs"),
         ({"method": "borda"}, "input.person_features: changes nothing with method: borda"),
         ({"model": {"item_features": "none.csv"}}, "model.item_features: "),
     ],
