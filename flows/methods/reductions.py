@@ -149,9 +149,10 @@ def reduce_test(
 ) -> ReduceResponses:
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
     responses, catalogue = config.responses, config.items.catalogue()
+    groups = None if config.groups is None else config.groups.groups()
     return ReduceResponses(
         files=files,
-        columns=responses.response_columns(catalogue),
+        columns=config.response_columns(),
         catalogue=catalogue,
         max_answers=max_answers,
         duplicates=responses.duplicates,
@@ -160,7 +161,7 @@ def reduce_test(
         fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
         people_vote=local is None and config.privacy.params().look > 0,
         local=local,
-        sheets=responses.sheet_rules(catalogue),
+        sheets=responses.sheet_rules(catalogue, groups),
         totals=totals,
         epsilons=epsilons,
     )

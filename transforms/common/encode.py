@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.units import UNITS
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
-from hushrank.transforms.common.groups import OUTSIDE, GroupCodes, Groups
+from hushrank.transforms.common.groups import OUTSIDE, UNLISTED_GROUP, GroupCodes, Groups
 from hushrank.transforms.common.names import Naming, bare, integers_in
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
@@ -229,7 +229,7 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
         ("null outcome", no_outcome & bad_outcome),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
         ("winner is neither of the two items", bad_outcome),
-        ("group is not one of groups.values", _outside(rows)),
+        (UNLISTED_GROUP, _outside(rows)),
         *_rules_of_weights(batch, columns, rows),
     ]
 

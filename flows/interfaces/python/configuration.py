@@ -59,6 +59,7 @@ class Keywords(TypedDict, total=False):
         correct: the column of 1, right, or 0, wrong.
         ranking: the column of lists of items, best first.
         rank: the column of an item's rank, a number; see `best`.
+        places: the columns that name the item at the first place, the second and so on.
         contest: the column of the contest of a ranking.
         kind: comparisons, responses or rankings; by default what the columns say.
         layout: wide, where each item has a column; by default what the columns say.
@@ -117,6 +118,7 @@ class Keywords(TypedDict, total=False):
     correct: str
     ranking: str
     rank: str
+    places: Sequence[str]
     contest: str
     kind: str
     layout: str
@@ -160,7 +162,7 @@ class Keywords(TypedDict, total=False):
 
 _COLUMNS = (
     *("user", "left", "right", "winner", "outcome", "loser", "event", "weight", "item", "correct"),
-    *("ranking", "rank", "contest", "winner_values", "booklet"),
+    *("ranking", "rank", "places", "contest", "winner_values", "booklet"),
 )
 _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
@@ -373,7 +375,8 @@ def complete(content: dict[str, Any], paths: list[str] | None) -> None:
     answers["paths"] = list(IN_MEMORY) if paths is None else paths
     kind = answers.setdefault("kind", _kind(columns, answers))
     if kind == "rankings":
-        answers.setdefault("layout", "list" if "ranking" in columns else "long")
+        usual = "places" if "places" in columns else "long"
+        answers.setdefault("layout", "list" if "ranking" in columns else usual)
     privacy = content.setdefault("privacy", {})
     unit = privacy.setdefault("unit", "user")
     if "method" not in content and kind in DEFAULT_METHODS:
@@ -427,7 +430,7 @@ def _without_look(config: SurveyConfig) -> SurveyConfig:
 
 
 def _kind(columns: Mapping[str, Any], answers: Mapping[str, Any]) -> str:
-    if columns.keys() & {"ranking", "rank"}:
+    if columns.keys() & {"ranking", "rank", "places"}:
         return "rankings"
     if columns.keys() & {"item", "correct"} or answers.get("layout") == "wide":
         return "responses"

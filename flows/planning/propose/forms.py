@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, sides_of, words_of
+from hushrank.flows.planning.propose.places import PLACED, name_items
 from hushrank.flows.planning.propose.values import holds_numbers, text_of, texts_of
 from hushrank.transforms.common.plain_text import short_list
 
-_AS_LONG = "Write a row for each ranked item, with columns voter, candidate and rank"
+_AS_LONG = (
+    "Write a row for each ranked item, with columns voter, candidate and rank, or a row for each"
+    " ballot with a column for each place, as Rank 1, that holds a name"
+)
 _AS_PAIRS = "Write a row for each answer, with columns user, left, right and winner"
 _CLEAR_BALLOT = re.compile(r"Choice_\d+_\d+:.*:\d+:.*")
-_ORDINAL = (
-    r"\d+ ?(?:st|nd|rd|th|er|re|e|eme|ème|º|ª|\.)|first|second|third|fourth|fifth|sixth|seventh"
-    r"|erste[rs]?|zweite[rs]?|dritte[rs]?|vierte[rs]?"
-)
-_PLACE = r"choice|preference|pref|rank|ranking|place|position|pick|wahl|platz|rang"
-# rank in a column name or a cell: `1st`, `first choice`, `Rank 1`, `choice_2`
-_PLACED = re.compile(
-    rf".*?\b(?:(?:{_ORDINAL})[ _.-]*(?:{_PLACE})?|(?:{_PLACE})[ _.#-]*\d+|#\d+)\W*", re.IGNORECASE
-)
-_ORDINALS = re.compile(rf"\b(?:{_ORDINAL})(?!\w)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?!.*\d)")
 _DECIMAL = re.compile(r"\s*[-+]?\d+,\d+\s*")
 _SEPARATORS = (";", "|", ">", "→", "≻", ",")
@@ -83,7 +77,7 @@ def unread_table(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers, lists or None.
     """
-    for told in (_cells_of_ranks, _places, _places_in_words, _letters, _counts):
+    for told in (_cells_of_ranks, _unnamed_places, _places_in_words, _letters, _counts):
         if found := told(columns, rows):
             return found
     return None
@@ -142,36 +136,19 @@ def _is_pair(parts: Sequence[str]) -> bool:
     return len(parts) == 2 and all(part.strip() for part in parts) and parts[0] != parts[1]
 
 
-def _places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Recognise a column for each place, whose cells name the item there."""
-    placed = [column for column in columns if _PLACED.fullmatch(column)]
-    ordinal = [column for column in placed if _ORDINALS.search(column)]
-    for series in (placed, *_numbered_series(columns), ordinal, _sharing_words(columns, rows)):
-        codes = series is ordinal and _differ(rows, series)
-        if len(series) >= 2 and (codes or _name_items(rows, series)):
-            return (
-                f"it has a column for each place ({short_list(series, 3)}), whose cells name the"
-                f" item there, which is not read. {_AS_LONG}"
-            )
-    return None
-
-
-def _numbered_series(columns: Sequence[str]) -> Iterator[list[str]]:
-    """Yield series of columns that differ only in a number, such as `Q1[1]` to `Q1[4]`."""
-    families: dict[str, list[str]] = {}
-    for column in columns:
-        if _NUMBER.search(column):
-            families.setdefault(_NUMBER.sub("#", column), []).append(column)
-    yield from (each for each in families.values() if len(each) >= 3)
-
-
-def _sharing_words(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """List columns each of whose words stands in another one too; empty: fewer than three."""
+def _unnamed_places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """Recognise three columns or more each of whose words stands in another one too."""
     words = {column: set(texts_of(rows, column)) for column in columns}
     found = [column for column in columns if words[column]]
     shared = Counter(word for column in found for word in words[column])
     found = [column for column in found if all(shared[word] > 1 for word in words[column])]
-    return found if len(found) >= 3 else []
+    if len(found) < 3 or not name_items(rows, found, repeated=False):
+        return None
+    return (
+        f"columns {short_list(found, 3)} name the same items, and no name says which place a column"
+        " is. Call them Rank 1, Rank 2 and so on, the best one first, if that is what they are;"
+        f" otherwise: {_AS_PAIRS[0].lower()}{_AS_PAIRS[1:]}"
+    )
 
 
 def _letters(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
@@ -189,31 +166,13 @@ def _letters(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
     )
 
 
-def _name_items(rows: Sequence[Row], series: Sequence[str]) -> bool:
-    """Whether cells hold words, none twice in a row, and some in several columns."""
-    columns = [set(texts_of(rows, column)) for column in series]
-    if not any(columns) or any(holds_numbers(rows, column) for column in series):
-        return False
-    words = Counter(word for found in columns for word in found)
-    if any(map(_PLACED.fullmatch, words)) or max(words.values()) < 2:
-        return False
-    return _differ(rows, series)
-
-
-def _differ(rows: Sequence[Row], series: Sequence[str]) -> bool:
-    """Whether values of a row always differ between these columns, and some row has several."""
-    in_rows = [[text for c in series if (text := text_of(row.get(c)).lower())] for row in rows]
-    several = any(len(each) > 1 for each in in_rows)
-    return several and all(len(set(each)) == len(each) for each in in_rows)
-
-
 def _places_in_words(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
     """Recognise cells that hold places in words, such as first choice, in the column of each item
     or in one of ranks."""
     found = [
         column
         for column in columns
-        if (texts := texts_of(rows, column)) and all(map(_PLACED.fullmatch, texts))
+        if (texts := texts_of(rows, column)) and all(map(PLACED.fullmatch, texts))
     ]
     in_rows = len(found) == 1 and _OF_PLACE & set(words_of(found[0]))  # a row a ranked item
     if len(found) < 2 and not in_rows:

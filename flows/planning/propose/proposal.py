@@ -28,6 +28,7 @@ from hushrank.flows.planning.propose.groups import group_column
 from hushrank.flows.planning.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.planning.propose.names import meaning_of, words_of
 from hushrank.flows.planning.propose.people import UserGuess, rounded_ids
+from hushrank.flows.planning.propose.places import guess_places
 from hushrank.flows.planning.propose.questions import (
     Question,
     answers_to,
@@ -155,11 +156,13 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if kind is Kind.RESPONSES:
         return guess_sheet(columns, rows, least=2) or guess_long(columns, rows, partial=True)
     if kind is Kind.RANKINGS:
-        wide = guess_wide(columns, rows, head.questions)
-        return wide or guess_rankings(columns, rows) or RankingGuess(layout="long")
+        found = guess_places(columns, rows) or guess_wide(columns, rows, head.questions)
+        return found or guess_rankings(columns, rows) or RankingGuess(layout="long")
     compared = guess_columns(columns, rows)
     if compared.sides is not None and {"outcome", "winner"} & compared.known().keys():
         return compared
+    if (placed := guess_places(columns, rows)) is not None:
+        return placed
     if (wide := guess_wide(columns, rows, head.questions)) is not None:
         return wide
     sheet = guess_sheet(columns, rows)
@@ -332,6 +335,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
     looks = f"{_described(guess)}{known}" if known else _described(guess).removesuffix(": ")
     told = bool(known) or (not isinstance(guess, ColumnGuess) and bool(guess.items))
+    told = told or (isinstance(guess, RankingGuess) and bool(guess.places))
     yield f"{read} Looks like {looks}." if told and not unclear else read
     if unclear:
         yield (
@@ -368,9 +372,12 @@ def _described(guess: Guess) -> str:
     if isinstance(guess, ColumnGuess):
         return "comparisons: "
     if isinstance(guess, RankingGuess):
-        return (
-            f"rankings{', with a row a ranking and a column an item' * (guess.layout == 'wide')}: "
-        )
+        if guess.layout == "wide":
+            return "rankings, with a row a ranking and a column an item: "
+        if guess.layout == "places":
+            ends = f"{guess.places[0]} to {guess.places[-1]}"
+            return f"rankings, with a row a ranking and a column a place ({ends}): "
+        return "rankings: "
     if guess.layout == "long":
         return "test answers: "
     return "a test, with a row a person and a column an item: "

@@ -525,6 +525,40 @@ def not_ranked_question(markers: Collection[str]) -> Question:
     )
 
 
+def place_questions() -> tuple[Question, ...]:
+    """Ask for the rules of ballots that mark no candidate, several, or one twice."""
+    return (
+        Question(
+            key="input.overvotes",
+            short="several candidates at one place",
+            asks="what becomes of a ballot that marks several candidates at one place?",
+            choices=(
+                Choice("exhaust", "if it ends before that place"),
+                Choice("set-aside", "if it does not count at all"),
+            ),
+        ),
+        Question(
+            key="input.skipped",
+            short="a skipped place",
+            asks="what becomes of a ballot that leaves a place out?",
+            choices=(
+                Choice("close", "if the candidates after it move up"),
+                Choice("exhaust", "if it ends there"),
+            ),
+        ),
+        Question(
+            key="input.repeated",
+            short="a candidate at two places",
+            asks="what becomes of a ballot that names a candidate at two places?",
+            choices=(
+                Choice("first", "if only the first of them counts"),
+                Choice("exhaust", "if it ends before the second"),
+                Choice("set-aside", "if it does not count at all"),
+            ),
+        ),
+    )
+
+
 def lines_question(why: str) -> Question:
     """Ask whether cells of a CSV file hold line breaks.
 

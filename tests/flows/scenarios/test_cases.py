@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import unicodedata
@@ -37,25 +38,12 @@ def order(number: int, names: Sequence[str] = NAMES) -> list[str]:
 
 
 PAIRS = [f"{a}{{}}{b}" for a, b in combinations("ABC", 2)]
-PLACES = "it has a column for each place"
 WORDS = "hold places in words"
 WHOLE = "seems to hold a whole ranking"
 A_PAIR = "it has a column for each pair of items"
 CLEAR = "Choice_{}_1:City, Auditor:{}:Number of Winners 1:{}:NON"
 
 NOT_READ: dict[str, tuple[Lines, str]] = {
-    "ordinals": (table("voter,1st,2nd,3rd,4th", order), PLACES),
-    "ordinals-of-codes": (
-        table("voter,1st,2nd,3rd", lambda n: order(n, "123")),
-        PLACES,
-    ),
-    "choices": (table("voter,Choice 1,Choice 2,Choice 3,Choice 4", order), PLACES),
-    "words": (table("voter,first,second,third,fourth", order), PLACES),
-    "first-choice": (
-        table("voter,First choice,Second choice,Third choice", lambda n: order(n)[:3]),
-        PLACES,
-    ),
-    "limesurvey": (table("id,Q1[1],Q1[2],Q1[3],Q1[4]", order), PLACES),
     "grid": (
         table(
             "id,Rank [Ada],Rank [Bo],Rank [Cleo]",
@@ -127,7 +115,7 @@ NOT_READ: dict[str, tuple[Lines, str]] = {
         table("row,left,right,left_score,right_score", lambda n: ["A", "B", n % 3 + 1, 3]),
         "columns left_score and right_score seem to hold wins or points",
     ),
-    "other-words": (table("id,Top pick,Runner up,Then,Last", order), PLACES),
+    "other-words": (table("id,Top pick,Runner up,Then,Last", order), "no name says which place"),
     "letters": (
         table("id,Q1,Q2,Q3,Q4", lambda n: ["ABDE"[(n + k) % 4 * (k < 3)] for k in range(4)]),
         "letters of the choices",
@@ -322,6 +310,42 @@ def test_the_highest_rank_may_be_best_beside_not_ranked_and_overvotes(command):
     code, printed = command("validate", "survey.yaml")
     assert code == 2
     assert "it cannot stand beside best: highest" in " ".join(printed.split())
+
+
+MAINE = "Rep. to Congress {} Choice District 2"
+NEW_YORK = '"DEM Mayor Choice {} of 3 Citywide (026916)"'
+# Headers of tables with a column for each place, and the columns of places among them.
+IN_PLACES = {
+    "voter,1st,2nd,3rd,4th": (order, 4),
+    "voter,Choice 1,Choice 2,Choice 3,Choice 4": (order, 4),
+    "voter,first,second,third,fourth": (order, 4),
+    "voter,First choice,Second choice,Third choice": (lambda n: order(n)[:3], 3),
+    "id,Q1[1],Q1[2],Q1[3],Q1[4]": (order, 4),
+    "voter,1st,2nd,3rd": (lambda n: order(n, "123"), 3),
+    "CastVoteRecordID,Precinct,Rank 1,Rank 2,Rank 3": (
+        lambda n: [n % 2, "Ada" if n else "overvote", "Ada", "undervote" if n % 2 else "Bo"],
+        3,
+    ),
+    "Cast Vote Record," + ",".join(map(MAINE.format, ("1st", "2nd", "3rd"))): (
+        lambda n: order(n)[:3],
+        3,
+    ),
+    "Cast Vote Record," + ",".join(map(NEW_YORK.format, "123")): (lambda n: order(n)[:3], 3),
+}
+
+
+@pytest.mark.parametrize("header", IN_PLACES)
+def test_a_column_for_each_place_is_recognised_and_the_rules_are_asked(header):
+    cells, places = IN_PLACES[header]
+    Path("cvr.csv").write_text("\n".join(table(header, cells)) + "\n")
+    proposal = propose_config(Path("cvr.csv"), Path("survey.yaml"))
+    rows = yaml.safe_load(proposal.text)["input"]
+    assert rows["layout"] == "places"
+    names = next(csv.reader([header]))
+    assert rows["columns"]["places"] == names[-places:]
+    asked = [each.key for each in proposal.questions]
+    assert {"input.overvotes", "input.skipped", "input.repeated", "input.unlisted"} < {*asked}
+    assert f"a column a place ({names[-places]} to {names[-1]})" in proposal.summary
 
 
 READ = {
