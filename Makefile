@@ -3,8 +3,9 @@
 
 PYTHON ?= python3
 UV_VERSION := uv>=0.11,<0.14
-# Tests wait half of their time: for engines, servers, disks and each other.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
+# Tests wait more than half of their time: for engines, servers, child processes and each other. With two workers a processor
+# a fifth of the processors would stand idle, more while one worker waits for an engine.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
 ARGS ?=
 
 SHELL := /bin/bash

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import (
     alert_sentence,
@@ -25,9 +24,16 @@ from hushrank.flows.ledger.texts import (
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
 from hushrank.flows.release.archive import RANKING, REPORT, SCORES
 from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.effects import effect_sentences
+from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences
+from hushrank.flows.release.sheet_report import (
+    BookletRecord,
+    differences_sentence,
+    fit_sentence,
+    reliability_sentences,
+)
 from hushrank.flows.release.ties import tie_sentence
 from hushrank.flows.release.wording import (
     certainty,
@@ -169,6 +175,8 @@ def show_delta(console: Console, delta: float, unit: Unit) -> None:
 
 def check_notes(job: Job) -> tuple[str, ...]:
     """What could not be checked of `job` before it runs, and what speaks against running it."""
+    from hushrank.flows.ledger.forecast import yearly_text
+
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
@@ -230,9 +238,10 @@ def ranking_table(release: Release) -> Table:
     table.add_column("place")
     table.add_column("item")
     table.add_column(WORDS[release.scale].heading.lower(), justify="right")
-    at_once = release.says("low_all")
-    table.add_column("95 % alone" if at_once else "95 % interval")
-    if at_once:
+    at_once, measured = release.says("low_all"), not release.is_order
+    if measured:
+        table.add_column("95 % alone" if at_once else "95 % interval")
+    if at_once and measured:
         table.add_column("95 % all at once")
     table.add_column("rank" if at_once else "rank, 95 %")
     if release.says("p_best"):
@@ -249,8 +258,10 @@ def ranking_table(release: Release) -> Table:
 def _cells(release: Release, line: RankedItem, decimals: int) -> tuple[str, ...]:
     scale = release.scale
     unit = WORDS[scale].unit
-    cells = [score_text(scale, line.score, decimals), interval_text(scale, line, decimals)]
-    if release.says("low_all"):
+    cells = [score_text(scale, line.score, decimals)]
+    if not release.is_order:
+        cells.append(interval_text(scale, line, decimals))
+    if release.says("low_all") and not release.is_order:
         cells.append(interval_text(scale, line.at_once, decimals))
     cells = [f"{cell}{unit}" for cell in cells] + [rank_interval(line)]
     return (*cells, chance_text(line.p_best)) if release.says("p_best") else tuple(cells)
@@ -262,11 +273,25 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield release.look.sentence
     if release.ties is not None and release.informative:
         yield tie_sentence(release.ties)
+    if release.election is not None:
+        yield from election_lines(release.election, release.shown())
     if release.test is not None:
         yield from _of_test(release.test)
+    for pair in release.dif or ():
+        yield differences_sentence(pair, release.shown())
+    if release.fit is not None:
+        yield fit_sentence(release.fit, release.shown())
+    if release.personal is not None and release.informative:
+        yield from effect_sentences(release.personal)
     if not (sure := certainty(release)):
         return
     yield sure
+    if release.is_order:
+        yield (
+            "A score here is a place in the order and no measurement, so it has no interval; the"
+            " ranks say where each item may be."
+        )
+        return
     yield (
         "'95 % alone' covers that one score; '95 % all at once' covers every score simultaneously."
         " Items whose joint intervals do not overlap never share a place."

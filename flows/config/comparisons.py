@@ -43,6 +43,9 @@ FIRST = "shown first"  # name of the effect
 MOST_OF_A_GROUP = 200  # longest name of a group, in characters
 
 
+MOST_ASKED = 2_000  # most items for which a list of pairs is turned into a matrix
+
+
 class Design(StrEnum):
     """Frequency with which pairs of items were asked about, as the operator states it."""
 
@@ -340,11 +343,9 @@ class InputConfig(RowFiles):
         yield from super().readings(given)
 
     def row_rules(self, names: Sequence[str]) -> Iterator[str]:
-        """Meaning of the result, pairs that were asked about, and rows of one event."""
+        """Meaning of the result, and rows of one event."""
         if words := self.spelled_out(names):
             yield f"{words[0].upper()}{words[1:]}."
-        if self.asked() is not None:
-            yield "A row on a pair that was not asked about breaks a rule."
         if self.columns.event is not None:
             yield "Rows of one user, pair and event count once; contradicting ones never."
 

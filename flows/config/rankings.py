@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -20,23 +21,31 @@ from hushrank.flows.config.section import (
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
+    OneRowColumns,
     PairColumns,
+    PlaceColumns,
     RankColumns,
     RankReading,
+    Repeated,
     WideRankColumns,
 )
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
+if TYPE_CHECKING:
+    from hushrank.transforms.rankings.person_features import PersonFeatures
+
 MAX_LENGTH = 1_000
+MOST_PROFILES = 256  # combinations of features of people, each of which has counts of its own
 # Layouts that have a column of each role.
 ROLES = {
-    "user": ("long", "list", "wide"),
+    "user": ("long", "list", "wide", "places"),
     "item": ("long",),
     "rank": ("long",),
     "ranking": ("list",),
     "items": ("wide",),
-    "contest": ("long", "list", "wide"),
-    "epsilon": ("long", "list", "wide", "pairs"),
+    "places": ("places",),
+    "contest": ("long", "list", "wide", "places"),
+    "epsilon": ("long", "list", "wide", "places", "pairs"),
     "left": ("pairs",),
     "right": ("pairs",),
     "outcome": ("pairs",),
@@ -44,7 +53,7 @@ ROLES = {
 }
 
 
-RankingColumns = RankColumns | ListColumns | WideRankColumns | PairColumns
+RankingColumns = RankColumns | ListColumns | OneRowColumns | PairColumns
 
 
 class RankingTies(StrEnum):
@@ -75,8 +84,41 @@ class Skipped(StrEnum):
     EXHAUST = "exhaust"  # the ranking ends there
 
 
+FeatureValues = Annotated[tuple[float | Text, ...], Field(strict=False)]
+
+
+class ElectionRule(StrEnum):
+    """A rule of elections that finds winners in released counts, beside `approval-k`."""
+
+    CONDORCET = "condorcet"
+    SMITH = "smith"
+    COPELAND = "copeland"
+    SCHULZE = "schulze"
+    RANKED_PAIRS = "ranked-pairs"
+    MINIMAX = "minimax"
+    BORDA = "borda"
+    PLURALITY = "plurality"
+
+
+def approval_rules(longest: int) -> list[str]:
+    """Rules that count how often an item is among the first k places."""
+    return [f"approval-{k}" for k in range(2, longest + 1)]
+
+
 def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _problem_of_values(values: Sequence[float | str]) -> str:
+    """Rule that the values of a feature of people break; empty: none."""
+    numbers = [each for each in values if not isinstance(each, str)]
+    if numbers and len(numbers) < len(values):
+        return "must be all numbers or all words; put numbers that are words in quotes"
+    if len(set(values)) < max(len(values), 2):
+        return "must have two different values at least, each once"
+    if numbers != sorted(numbers) or not all(map(math.isfinite, numbers)):
+        return "must be finite numbers in ascending order"
+    return ""
 
 
 class RankingColumnsConfig(ColumnRoles):
@@ -90,6 +132,8 @@ class RankingColumnsConfig(ColumnRoles):
         ranking: for layout `list`: the items, best first.
         items: for layout `wide`: the item of each column that holds ranks, if the columns do not
             have the items' names.
+        places: for layout `places`: the columns of the first place, the second and so on, whose
+            cells name the item there.
         contest: the contest of the ranking; rankings of different contests are different.
         epsilon: the epsilon of this ranking.
         left, right: for layout `pairs`: the items of a drawn pair.
@@ -97,13 +141,16 @@ class RankingColumnsConfig(ColumnRoles):
         length: for layout `pairs`: how many items the ranking has.
     """
 
-    second: ClassVar[frozenset[str]] = frozenset({"items"})
+    second: ClassVar[frozenset[str]] = frozenset({"items", "places"})
 
     user: Text | None = Field(default=None, examples=["user"])
     item: Text | None = Field(default=None, examples=["item"])
     rank: Text | None = Field(default=None, examples=["rank"])
     ranking: Text | None = Field(default=None, examples=["ranking"])
     items: dict[Text, Text] | None = Field(default=None, examples=["{Q3_1: London, Q3_2: Paris}"])
+    places: Annotated[tuple[Text, ...], Field(strict=False, min_length=1)] | None = Field(
+        default=None, max_length=MAX_LENGTH, examples=["[Rank 1, Rank 2, Rank 3]"]
+    )
     contest: Text | None = Field(default=None, examples=["contest"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
     left: Text | None = Field(default=None, examples=["left"])
@@ -115,6 +162,10 @@ class RankingColumnsConfig(ColumnRoles):
         for name, role in ((getattr(self, role), role) for role in ("user", "contest", "epsilon")):
             if self.items is not None and name in self.items:
                 yield f"items.{name}", f"column {name} is {role} already; name another"
+            if self.places is not None and name in self.places:
+                yield "places", f"column {name} is {role} already; name another"
+        if self.places is not None and len(set(self.places)) < len(self.places):
+            yield "places", "names a column twice; each place has a column of its own"
         yield from super()._problems()
 
 
@@ -131,6 +182,7 @@ class RankingsConfig(RowFiles):
         kind: what the rows are: whole or partial rankings.
         layout: `long`, a row is one ranked item; `list`, a row is a ranking; `wide`, a row is a
             ranking, and each item has a column that holds its rank, empty or NA if it is unranked;
+            `places`, a row is a ranking, and each place has a column that names the item there;
             `pairs`, a row has the private answers of a ranking under `mechanism: random-pairs`, and
             the names of their columns are numbered (`left_1`, `left_2`) where `privacy.pairs` is
             above 1.
@@ -144,16 +196,27 @@ class RankingsConfig(RowFiles):
         unlisted: `below` counts the items that a ranking does not list as below those it lists, as
             on the ballots of most elections; `unknown` takes it to say nothing of them. `below`
             needs unit `user`.
-        not_ranked: for layouts `long` and `wide`: cells in place of a rank that say that the item
-            was not ranked, such as 0 or 99. An empty cell and NA always say so.
-        overvotes: for layouts `long` and `wide` and `ties: refuse`: `set-aside` counts no ranking
-            that puts two items at one rank; `exhaust` ends it before that rank.
-        skipped: for layouts `long` and `wide`: `close` moves the items after a rank that is left
-            out up; `exhaust` ends the ranking there. Ranks then count from 1.
+        person_features: for method `personalized` and layouts `list`, `wide` and `pairs`: public
+            features of people, each a column and its values. Of numbers, at least two in ascending
+            order: a row counts as the nearest, and one outside their range is set aside. Of words,
+            all that may occur, the first to be compared with; a row with another is set aside.
+        not_ranked: for layouts `long`, `wide` and `places`: cells in place of a rank that say that
+            the item was not ranked, such as 0 or 99; or in place of an item that say that nobody
+            is at that place, such as undervote. An empty cell and NA always say so.
+        overvoted: for layout `places`: cells that say that several items were put at that place.
+        overvotes: for layouts `long`, `wide` and `places` and `ties: refuse`: `set-aside` counts no
+            ranking that puts two items at one rank; `exhaust` ends it before that rank.
+        skipped: for layouts `long`, `wide` and `places`: `close` moves the items after a rank that
+            is left out up; `exhaust` ends the ranking there. Ranks then count from 1.
+        repeated: for layout `places`: `set-aside` counts no ranking that names an item at two
+            places; `first` passes over all but the first of them, which is no gap; `exhaust` ends
+            it before the second.
+        write_ins: for layout `places`: the item that each name outside the catalogue counts as.
+            Without it, a ranking with such a name is excluded.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
-    layout: Literal["long", "list", "wide", "pairs"] = "long"
+    layout: Literal["long", "list", "wide", "places", "pairs"] = "long"
     columns: RankingColumnsConfig = Field(
         default_factory=RankingColumnsConfig, examples=["{user: user, item: item, rank: rank}"]
     )
@@ -167,8 +230,14 @@ class RankingsConfig(RowFiles):
         default=Unlisted.UNKNOWN, examples=["below"]
     )
     not_ranked: WordList = Field(default=(), examples=['["0", "99", "-"]'])
+    overvoted: WordList = Field(default=(), examples=["[overvote]"])
     overvotes: Annotated[Overvotes, Field(strict=False)] = Overvotes.SET_ASIDE
     skipped: Annotated[Skipped, Field(strict=False)] = Skipped.CLOSE
+    person_features: dict[Text, FeatureValues] | None = Field(
+        default=None, examples=["{age: [20, 40, 60], region: [north, south]}"]
+    )
+    repeated: Annotated[Repeated, Field(strict=False)] = Repeated.SET_ASIDE
+    write_ins: Text | None = Field(default=None, examples=["Write-in"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         for role in ROLES:
@@ -179,10 +248,17 @@ class RankingsConfig(RowFiles):
                 )
         if self.contest is not None and self.columns.contest is None:
             yield "columns.contest", "missing; contest chooses by it. Add for example contest: year"
-        if self.layout not in ("long", "wide") and self.ties is not RankingTies.REFUSE:
-            what = "a ranking in a list has" if self.layout == "list" else "private answers have"
-            yield "ties", f"{what} no ties; remove this line"
+        if self.layout == "places" and self.columns.places is None:
+            yield "columns.places", "missing; add for example places: [Rank 1, Rank 2, Rank 3]"
+        if not self.has_numbers and self.ties is not RankingTies.REFUSE:
+            what = {
+                "list": "a ranking in a list has no ties",
+                "places": "a cell names one item, so nothing says which items are tied",
+                "pairs": "private answers have no ties",
+            }
+            yield "ties", f"{what[self.layout]}; remove this line"
         yield from self._problems_of_ranks()
+        yield from self._problems_of_features()
         if self.best == "highest" and self.skipped is Skipped.EXHAUST:
             yield (
                 "skipped",
@@ -192,7 +268,7 @@ class RankingsConfig(RowFiles):
         if self.best != "lowest" and not self.has_numbers:
             yield "best", "is for layout: long or wide, whose ranks are numbers; remove this line"
         if (
-            self.layout in ("list", "wide")
+            self.layout in ("list", "wide", "places")
             and self.columns.contest is not None
             and self.contest is None
         ):
@@ -210,8 +286,9 @@ class RankingsConfig(RowFiles):
             "skipped": self.skipped is not Skipped.CLOSE,
         }
         for name in (name for name, on in changed.items() if on):
-            if self.layout not in ("long", "wide"):
+            if self.layout not in ("long", "wide", "places"):
                 yield name, f"layout: {self.layout} has no ranks; remove this line"
+        yield from self._problems_of_places()
         if self.ties is RankingTies.RANDOM and "overvotes" in self.model_fields_set:
             yield (
                 "overvotes",
@@ -221,6 +298,67 @@ class RankingsConfig(RowFiles):
         if self.layout == "pairs" and self.unlisted is Unlisted.BELOW:
             yield "unlisted", "must be unknown in layout: pairs, whose answers were given before"
 
+    def _problems_of_features(self) -> Iterable[tuple[str, str]]:
+        if self.person_features is None:
+            return
+        if self.layout not in ("list", "wide", "pairs"):
+            yield (
+                "person_features",
+                "needs layout: list, wide or pairs; in layout: long several rows of a ranking could"
+                " contradict each other",
+            )
+        taken = {*self.columns.model_dump(exclude_none=True, exclude={"items"}).values()}
+        for name, values in self.person_features.items():
+            key = f"person_features.{name}"
+            if name in taken or name in (self.columns.items or {}):
+                yield key, "is a column of the ranking already; name another"
+            if problem := _problem_of_values(values):
+                yield key, problem
+        if (features := self.features()) is None:
+            yield "person_features", "names no feature; add one, or remove this line"
+        elif features.profiles > MOST_PROFILES:
+            yield (
+                "person_features",
+                f"make {features.profiles:,} combinations of values, and at most {MOST_PROFILES}"
+                " are kept apart; list fewer values",
+            )
+
+    def features(self) -> PersonFeatures | None:
+        """Public features of people, by which rows are read; None: the job names none."""
+        if not self.person_features:
+            return None
+        from hushrank.transforms.rankings.person_features import PersonFeature, PersonFeatures
+
+        return PersonFeatures(
+            features=tuple(
+                PersonFeature(
+                    name=name,
+                    numbers=tuple(float(each) for each in values if not isinstance(each, str)),
+                    words=tuple(each for each in values if isinstance(each, str)),
+                )
+                for name, values in self.person_features.items()
+            )
+        )
+
+    def _problems_of_places(self) -> Iterable[tuple[str, str]]:
+        changed = {
+            "overvoted": bool(self.overvoted),
+            "repeated": self.repeated is not Repeated.SET_ASIDE,
+            "write_ins": self.write_ins is not None,
+        }
+        for name in (name for name, on in changed.items() if on and self.layout != "places"):
+            yield name, "is for layout: places; remove this line"
+        if self.layout == "places" and not self.overvoted and "overvotes" in self.model_fields_set:
+            yield (
+                "overvotes",
+                "no cell says so; add for example overvoted: [overvote], or remove it",
+            )
+        known: dict[str, str] = {}
+        for name in ("not_ranked", "overvoted"):
+            for word in getattr(self, name) if self.layout == "places" else ():
+                if known.setdefault(word.strip().lower(), name) != name:
+                    yield name, f"the word {word} is one of not_ranked already; remove one of them"
+
     @property
     def reading(self) -> RankReading:
         """Meaning of ranks beyond their order."""
@@ -228,6 +366,9 @@ class RankingsConfig(RowFiles):
             not_ranked=self.not_ranked,
             end_at_tie=self.overvotes is Overvotes.EXHAUST,
             end_at_gap=self.skipped is Skipped.EXHAUST,
+            tie_words=self.overvoted,
+            repeated=self.repeated,
+            other=self.write_ins,
         )
 
     @property
@@ -248,6 +389,8 @@ class RankingsConfig(RowFiles):
         if self.has_numbers:
             chosen = {"best", "not_ranked"} <= self.model_fields_set
             yield Reading(self.ranks_in_words, by_default=not chosen)
+        if self.layout == "places":
+            yield Reading(self.places_in_words)
         if given.codes and self.layout != "wide":
             yield Reading(CODES.format(given.names[0]), by_default=self.layout != "pairs")
 
@@ -269,9 +412,20 @@ class RankingsConfig(RowFiles):
         )
 
     @property
+    def places_in_words(self) -> str:
+        """Text on the meaning of cells in layout `places`."""
+        names = self.columns.places or ()
+        nobody = ", ".join(("empty", "NA", *self.not_ranked))
+        told = f"{names[0]} is the first place. Cells that name nobody: {nobody}"
+        told += f"; several: {', '.join(self.overvoted)}" if self.overvoted else ""
+        if self.write_ins is not None:
+            return f"{told}. Any other name that is not an item counts as {self.write_ins}."
+        return f"{told}. A ranking with any other name that is not an item is excluded."
+
+    @property
     def tie_rule(self) -> str:
         """Text on the treatment of items that share a rank; empty: they cannot."""
-        if not self.has_numbers:
+        if not self.has_numbers and not self.overvoted:
             return ""
         if self.ties is RankingTies.RANDOM:
             return "a secret coin puts them in order"
@@ -299,11 +453,19 @@ class RankingsConfig(RowFiles):
             length=None if law.hide is Hide.ITEMS else columns.length or "length",
             pairs=law.pairs,
             epsilon=columns.epsilon,
+            features=self.features(),
         )
 
-    def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | WideRankColumns:
+    def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | OneRowColumns:
         """Columns to read in rankings of the items `names`."""
         columns = self.columns
+        if self.layout == "places":
+            return PlaceColumns(
+                places=columns.places or (),
+                user=columns.user,
+                contest=columns.contest,
+                epsilon=columns.epsilon,
+            )
         if self.layout == "wide":
             items = columns.items or {name: name for name in names}
             return WideRankColumns(
@@ -312,6 +474,7 @@ class RankingsConfig(RowFiles):
                 contest=columns.contest,
                 epsilon=columns.epsilon,
                 highest=self.best == "highest",
+                features=self.features(),
             )
         if self.layout == "list":
             return ListColumns(
@@ -319,6 +482,7 @@ class RankingsConfig(RowFiles):
                 user=columns.user,
                 contest=columns.contest,
                 epsilon=columns.epsilon,
+                features=self.features(),
             )
         return RankColumns(
             user=columns.user or "user",

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.comparisons import MOST_ASKED, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
@@ -20,7 +21,6 @@ from hushrank.transforms.common.schema import Ties
 TIE_MODEL = "input.tie_model"
 STREAM = "schedule.stream"
 ASKED = "input.pairs"
-MOST_ASKED = 2_000  # most items for which a list of pairs is turned into a matrix
 NO_FACTORS = (
     "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
     " compares noise alone, and these weights change the signal too)"
@@ -123,6 +123,9 @@ def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> P
     """Refuse a list of asked pairs if the method takes all pairs, or the list is invalid."""
     if not isinstance(config.input, InputConfig) or (design := config.input.asked()) is None:
         return
+    if config.privacy.unit is Unit.LOCAL:
+        yield ASKED, "is not for unit: local, where pairs without answers get no noise; remove it"
+        return
     if not own.uses(ASKED):
         users = " or ".join(name for name, each in methods.items() if each.uses(ASKED))
         yield ASKED, f"is for method: {users}, got {own.name}; change one of the two"
@@ -156,6 +159,8 @@ def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
         yield from _problems_of_winners(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "wide":
         yield from _problems_of_wide(rows, catalogue)
+    if isinstance(rows, RankingsConfig) and rows.layout == "places":
+        yield from _problems_of_places(rows, catalogue)
 
 
 def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
@@ -167,6 +172,22 @@ def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
         if told.count(name) != 1:
             many = "two columns" if name in told else "no column"
             yield "input.columns.items", f"item {name} has {many}; it needs one of its own"
+
+
+def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
+    """Refuse words of a place that name an item, and write-ins that are no item."""
+    if rows.write_ins is not None and rows.write_ins not in catalogue.names:
+        yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
+    for key in ("not_ranked", "overvoted"):
+        words = getattr(rows, key)
+        codes = catalogue.codes(pa.array(words, pa.string())).tolist()
+        for word, code in zip(words, codes, strict=True):
+            if code != UNKNOWN:
+                yield (
+                    f"input.{key}",
+                    f"the word {word} also names item {catalogue.names[code]}; rename the item, or"
+                    " remove the word",
+                )
 
 
 def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:
@@ -259,11 +280,14 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     groups = config.groups
     if groups is None:
         return
-    if not isinstance(config.input, InputConfig):
-        yield "groups", "is for input.kind: comparisons; remove it"
+    if isinstance(config.input, RankingsConfig):
+        yield "groups", "is for input.kind: comparisons or responses; remove it"
         return
     if not methods[config.method].uses("groups"):
-        able = " or ".join(name for name, each in methods.items() if each.uses("groups"))
+        kind = config.input.kind
+        able = " or ".join(
+            name for name, each in methods.items() if each.uses("groups") and kind == each.kind
+        )
         yield (
             "groups",
             "needs a method that releases counts, from which every group is ranked at one"
@@ -278,6 +302,10 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     for role, column in config.input.columns.model_dump(exclude_none=True).items():
         if column == groups.column:
             yield "groups.column", f"{column} is input.columns.{role} already; name another"
+    if isinstance(config.input, ResponsesConfig):
+        if config.input.layout == "wide" and groups.column in config.items.catalogue().names:
+            yield "groups.column", f"{groups.column} is the column of an item; name another"
+        return
     if config.input.columns.weight is not None or config.privacy.bounding is Bounding.WEIGHTS:
         yield (
             "groups",

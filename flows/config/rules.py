@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -10,7 +10,14 @@ from hushrank.flows.config.apart import problems_of_places
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
-from hushrank.flows.config.rankings import Overvotes, RankingsConfig, Skipped, Unlisted
+from hushrank.flows.config.rankings import (
+    ElectionRule,
+    Overvotes,
+    RankingsConfig,
+    Skipped,
+    Unlisted,
+    approval_rules,
+)
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
@@ -22,7 +29,9 @@ from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunne
 from hushrank.flows.config.schedule import problems_of_paths
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.rankings.ranking_columns import Repeated
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
 from hushrank.transforms.tables.names import is_object, is_source, is_table
 
@@ -67,6 +76,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from problems_of_groups(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
+    yield from _problems_of_rules(config)
     yield from problems_of_stream(config, methods)
 
 
@@ -81,6 +91,28 @@ def _problems_of_source(config: Sections) -> Problems:
                 "is for files, and a Beam transform yields the rows; remove it, write {date} into"
                 " input.version, and select the rows of a night in input.source",
             )
+
+
+def _problems_of_rules(config: Sections) -> Problems:
+    """Yield the rules of elections that a job asks for and its counts cannot tell."""
+    if not config.rules:
+        return
+    pairs = tuple(rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY)
+    known: dict[str, Collection[str]] = {"kemeny": pairs, "bradley-terry": pairs}
+    if isinstance(config.input, RankingsConfig):
+        most = len(config.items.catalogue())
+        longest = min(config.input.max_length or most, most)
+        known["footrule"] = (ElectionRule.PLURALITY, *approval_rules(longest))
+    if config.input.kind != "rankings" or config.privacy.unit is not Unit.USER:
+        yield "rules", "needs input.kind: rankings and privacy.unit: user; remove it"
+        return
+    for rule in config.rules:
+        suitable = [method for method, rules in known.items() if rule in rules]
+        if not suitable:
+            names = ", ".join(ElectionRule)
+            yield "rules", f"no rule is named {short(rule)}; write {names} or approval-2"
+        elif config.method not in suitable:
+            yield "rules", f"{rule} needs method: {' or '.join(suitable)}; remove one of the two"
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:
@@ -267,6 +299,8 @@ def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
     yield from _problems_of_epsilon(config)
     yield from _problems_of_pairs(config)
     yield from _problems_of_private_ballots(config.rankings)
+    if config.rankings.person_features is not None and not own.uses("input.person_features"):
+        yield "input.person_features", f"changes nothing with method: {own.name}; remove it"
     if config.rankings.columns.user is None and config.rankings.layout == "list":
         for key, given in (
             ("privacy.max_contributions", privacy.max_contributions is not None),
@@ -292,7 +326,7 @@ def _problems_of_pairs(config: Sections) -> Problems:
         yield (
             "input.layout",
             "pairs is for private answers; set privacy.mechanism: random-pairs and"
-            " already_private: true, or write long, list or wide",
+            " already_private: true, or write long, list, wide or places",
         )
     if privacy.hide is Hide.ITEMS and config.rankings.columns.length is not None:
         yield "input.columns.length", "is hidden by privacy.hide: items; remove it"
@@ -314,6 +348,7 @@ def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
     ends = {
         "overvotes": rankings.overvotes is Overvotes.EXHAUST,
         "skipped": rankings.skipped is Skipped.EXHAUST,
+        "repeated": rankings.repeated is Repeated.EXHAUST,
     }
     for name, exhausted in ends.items():
         if exhausted:
@@ -322,6 +357,12 @@ def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
                 "exhaust is for unit: user: where a private ballot ends is not hidden; end it where"
                 " it is filled in, and remove this line",
             )
+    for name, given in (
+        ("overvoted", bool(rankings.overvoted)),
+        ("repeated", rankings.repeated is Repeated.FIRST),
+    ):
+        if given:
+            yield f"input.{name}", "is for unit: user, where ballots are counted as they are"
 
 
 def _problems_of_trusted_rankings(config: Sections) -> Problems:
@@ -330,7 +371,7 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
     if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
     if rankings.layout == "pairs":
-        yield "input.layout", "pairs is for unit: local; write long, list or wide"
+        yield "input.layout", "pairs is for unit: local; write long, list, wide or places"
     if privacy.mechanism is not None:
         yield "privacy.mechanism", "is for unit: local; remove it"
     if rankings.columns.epsilon is not None:

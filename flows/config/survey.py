@@ -38,6 +38,7 @@ from hushrank.flows.config.method import (
     ModelConfig,
     ReportConfig,
     SpectralConfig,
+    SpectralEstimator,
     Weights,
     known_method,
     methods_of,
@@ -59,7 +60,15 @@ from hushrank.flows.config.schedule import (
     selects_nights,
     with_nightly_share,
 )
-from hushrank.flows.config.section import BASE, COUNTED, FOLDER, SURVEY, AnyPlace, Section
+from hushrank.flows.config.section import (
+    BASE,
+    COUNTED,
+    FOLDER,
+    SURVEY,
+    AnyPlace,
+    Section,
+    Text,
+)
 from hushrank.flows.config.yaml_file import config_error, refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
@@ -67,6 +76,7 @@ from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_p
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
 
 
@@ -99,6 +109,10 @@ class SurveyConfig(Section):
         model: settings of methods that fit scores.
         spectral: settings of methods that measure pairs of test items.
         top_k: how many of the best items to name; some methods require it.
+        rules: rules of elections for which a release names the winners: `condorcet`, `smith`,
+            `copeland`, `schulze`, `ranked-pairs`, `minimax` and `borda` with methods that count
+            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`. Left out:
+            all of these but approval. They cost nothing.
         report: how scores are written.
         output: folder for public files, and nothing else.
         supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
@@ -127,6 +141,9 @@ class SurveyConfig(Section):
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
     spectral: SpectralConfig | None = None
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
+    rules: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
+        default=None, examples=["[condorcet, schulze]"]
+    )
     report: ReportConfig = Field(default_factory=ReportConfig, examples=["{scale: elo}"])
     output: AnyPlace = Field(examples=["out/campus"])
     supersedes: Annotated[tuple[AnyPlace, ...], Field(strict=False)] = Field(
@@ -215,8 +232,20 @@ class SurveyConfig(Section):
 
     def asked_pairs(self) -> tuple[int, ...] | None:
         """Keys of the asked pairs, as from `encode.pair_keys`, ascending."""
-        if (design := self.asked_design()) is None:
-            return None
+        design = self.asked_design()
+        return None if design is None else self._keys_of(design)
+
+    def counted_pairs(self) -> tuple[int, ...] | None:
+        """Keys of the public pairs whose rows count, as `asked_pairs`; None: rows of all pairs do.
+
+        They are the asked pairs, or those that a file of `model.exposures` says are compared.
+        """
+        design = self.model.design()
+        if design is None or not design.of_pairs:
+            return self.asked_pairs()
+        return self._keys_of(design)
+
+    def _keys_of(self, design: PublicDesign) -> tuple[int, ...]:
         names = self.items.catalogue().names
         left, right = np.nonzero(np.triu(design.pairs(names)))
         return tuple((left * len(names) + right).tolist())
@@ -226,10 +255,15 @@ class SurveyConfig(Section):
         if isinstance(self.input, RankingsConfig):
             return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
-            return self.input.response_columns(self.items.catalogue())
+            return self.response_columns()
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def response_columns(self) -> ResponseColumns | WideColumns:
+        """Columns to read in a job on test answers."""
+        group = None if self.groups is None else self.groups.column
+        return self.responses.response_columns(self.items.catalogue(), group)
 
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
@@ -351,8 +385,8 @@ class SurveyConfig(Section):
         names of the catalogue in their order (so a changed items file is another job), groups,
         privacy, method, model (of public exposures the numbers) and top_k, with defaults as if
         written out, and how rows are assigned to nights. It leaves out: the date of the night;
-        report and the labels of items, which change how a release is written but not what was
-        drawn; output, supersedes, confidential, ledger, retention, collect, runner and
+        rules, report and the labels of items, which change how a release is written but not what
+        was drawn; output, supersedes, confidential, ledger, retention, collect, runner and
         memory_limit, which decide where and under which budget, but not what.
         It also leaves out the content of the input files, whose identity the release key adds, and
         so the source and the version of rows that no file holds.
@@ -368,12 +402,11 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        if content["model"]["epsilon_cap"] is None:
-            del content["model"]["epsilon_cap"]
-        if not content["model"]["common_order"]:
-            del content["model"]["common_order"]
-        if content["model"]["weights"] == Weights.PRECISION:
-            del content["model"]["weights"]
+        later = {"epsilon_cap": None, "bands": None, "common_order": False}
+        for key, default in {**later, "weights": Weights.PRECISION}.items():
+            if content["model"][key] == default:
+                del content["model"][key]
+        self._write_item_features(content["model"])
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         _without_version(content["input"])
@@ -400,6 +433,12 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _write_item_features(self, content: dict[str, Any]) -> None:
+        """Write the content of the file of features of items, or nothing, as earlier versions."""
+        del content["item_features"]
+        if (features := self.model.features_of_items()) is not None:
+            content["item_features"] = features.content()
 
 
 def _without_version(content: dict[str, Any]) -> None:
@@ -448,8 +487,9 @@ def _without_new_keys(
     names = ["loser", "weight", "first", "winner_values"]
     names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
-        names += ["left", "right", "outcome", "length", "items"]
-        of_ranks = {"unlisted": "unknown", "overvotes": "set-aside", "skipped": "close"}
+        names += ["left", "right", "outcome", "length", "items", "places"]
+        of_ranks = {"unlisted": "unknown", "skipped": "close"}
+        of_ranks |= dict.fromkeys(("overvotes", "repeated"), "set-aside")
         for key in (key for key, default in of_ranks.items() if content[key] == default):
             del content[key]
     if content["kind"] == "responses" and content["words"] and not content["words"]["blank"]:
@@ -458,17 +498,11 @@ def _without_new_keys(
         content["booklets"] = {name: sorted(items) for name, items in content["booklets"].items()}
     if content.get("missing") == "unseen":  # what no key means
         del content["missing"]
-    new = (
-        (content, "partitions"),
-        (content, "pairs"),
-        (content, "multiline"),
-        (content, "words"),
-        (content, "features"),
-        (content, "not_ranked"),
-        (content, "missing"),
-        (content, "booklets"),
-        (content["columns"], "booklet"),
+    unset = (
+        *("partitions", "pairs", "multiline", "words", "features", "not_ranked", "overvoted"),
+        *("write_ins", "person_features", "missing", "booklets"),
     )
+    new = (*((content, key) for key in unset), (content["columns"], "booklet"))
     columns = ((content["columns"], name) for name in names)
     for section, key in (*new, *columns):
         if not section.get(key):
@@ -479,6 +513,8 @@ def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
     """Write `spectral` as versions without `auto` did, so that older jobs keep their hash."""
     if content["degree"] is None:
         del content["degree"]
+    if content["estimator"] == SpectralEstimator.BALANCE:
+        del content["estimator"]
     if content["graph"] == GraphKind.AUTO and not even:
         content["graph"] = GraphKind.DENSE
 

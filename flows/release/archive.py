@@ -25,10 +25,12 @@ from hushrank.transforms.storage.write import flush_folder, read_whole
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
 EFFECTS = "effects.csv"  # of a job that has effects of covariates
 SCORES = "scores.csv"  # of a test whose raw scores have abilities
+DIF = "dif.csv"  # of a test whose items are compared between groups
+FIT = "fit.csv"  # of a test with bands of raw scores
 CERTIFICATE, SIGNATURE = "certificate.json", "certificate.sig"  # the latter of a job with a key
 FILES = (REPORT, RANKING, RELEASE)  # that every release has
 # The order in which they are shown: the last file says which release all belong to.
-ALL_FILES = (EFFECTS, SCORES, REPORT, RANKING, CERTIFICATE, SIGNATURE, RELEASE)
+ALL_FILES = (EFFECTS, SCORES, DIF, FIT, REPORT, RANKING, CERTIFICATE, SIGNATURE, RELEASE)
 SUMS = "SHA256SUMS"
 RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave

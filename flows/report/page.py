@@ -1,10 +1,15 @@
 """The report of a release: one self-contained HTML page that loads nothing from outside.
 
 The page is complete without its script, which searches, filters and sorts the ranking.
+
+References:
+    W3C. Content Security Policy Level 3, section 2.3.1 (hash sources).
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +18,7 @@ from datetime import UTC
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from jinja2 import (
@@ -45,24 +50,30 @@ from hushrank.flows.release.wording import (
     certainty,
     verdict,
 )
-from hushrank.flows.report.abilities import booklet_facts
 from hushrank.flows.report.about import about_rows, made_rows
-from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
-from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.figures import figures_of
+from hushrank.flows.report.model_facts import (
+    booklet_facts,
+    difference_facts,
+    effect_rows,
+    fit_facts,
+    personal_rows,
+    tie_facts,
+)
 from hushrank.flows.report.over_time import history_figure
-from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.svg import figure_style
-from hushrank.flows.report.ties import tie_facts
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
 from hushrank.flows.statement.sentences import number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.changes import Changes
 
 COMPILED = Path(__file__).parent / "__pycache__"
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
@@ -127,7 +138,7 @@ def render_report(
         counts=release.released.wins_by_item() is not None,
         protected=_protected(release),
         downloads=downloads,
-        changes=(None if before is None else changes_between(before, release, continued=continued)),
+        changes=_changes(before, release, continued=continued),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
         balance=balance,
@@ -141,6 +152,29 @@ def render_report(
         rule=rule_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _changes(before: Release | None, release: Release, *, continued: bool) -> Changes | None:
+    """What changed since `before`; only then its module is loaded."""
+    if before is None:
+        return None
+    from hushrank.flows.report.changes import changes_between
+
+    return changes_between(before, release, continued=continued)
+
+
+def _of_some(release: Release) -> dict[str, Any]:
+    """Words that few releases have, whose modules are loaded only for them."""
+    found: dict[str, Any] = {"stream": None, "election": None}
+    if release.stream is not None:
+        from hushrank.flows.report.changes import stream_sentence
+
+        found["stream"] = stream_sentence(release.stream)
+    if release.election is not None:
+        from hushrank.flows.report.elections import election_facts
+
+        found["election"] = election_facts(release)
+    return found
 
 
 def _made(release: Release) -> Iterator[tuple[str, str]]:
@@ -170,10 +204,13 @@ def _words_of(release: Release) -> dict[str, Any]:
         "probabilities": release.says("p_best"),
         "reliably": RELIABLY,
         "very_likely": MEANING_OF_VERY_LIKELY,
-        "stream": None if release.stream is None else stream_sentence(release.stream),
+        **_of_some(release),
         "effects": effect_rows(release),
+        "personal": personal_rows(release),
         "ties": tie_facts(release),
         "test": booklet_facts(release),
+        "dif": difference_facts(release),
+        "fit": fit_facts(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }
@@ -306,3 +343,22 @@ def _value(value: Parameter) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str) else number(value)
+
+
+def policy_of(style: str, script: str) -> str:
+    """The content-security policy of a page with this one `style` and this one `script` element.
+
+    No attribute may hold style or script, nothing is fetched, no form is sent, and no base element
+    changes links. So even a name that became markup could do nothing.
+
+    Args:
+        style, script: the exact text of the element.
+    """
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}';"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -25,6 +25,7 @@ LONG = 1000  # longer rankings show the best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
 LINE_BYTES = 1_050  # of a line with drawing and exact values, without the item's name
 ROW_BYTES = 160  # of a line in the table on request, without the item's name
+NO_INTERVAL = "–"  # of a place in an order, which the ranks bound
 MOST_TEXTS = 4  # most ticks of the table's axis that have a text
 AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # score of the average item; else 0
 ROUNDING = 1e-9
@@ -115,6 +116,7 @@ class BoardTable:
         name: of the group.
         verdict: what the ranking says.
         own: how much of it the group's own answers decide, in percent.
+        drawn: whether it is drawn towards the ranking of all groups.
         rows: as many lines as fit, best first.
         left_out: how many do not.
         at_once, probabilities: whether the lines have these cells; all together may say less.
@@ -123,6 +125,7 @@ class BoardTable:
     name: str
     verdict: str
     own: str
+    drawn: bool
     rows: list[Row]
     left_out: int
     at_once: bool
@@ -141,6 +144,7 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 name=group.name,
                 verdict=verdict(board),
                 own=f"{100 * group.own:.0f} %",
+                drawn=release.scale is not Scale.DIFFICULTY,
                 rows=fit,
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),
@@ -154,7 +158,7 @@ def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
     """Makes the row of the table for a position of the ranking, 0 for the best."""
     scale, wins, lines = release.scale, release.released.wins_by_item(), release.ranking
     places, decimals = release.places(), score_decimals(scale, lines)
-    halves = release.privacy.ties is Ties.SPLIT
+    halves, order = release.privacy.ties is Ties.SPLIT, release.is_order
     at_once, probabilities = release.says("low_all"), release.says("p_best")
 
     def row_at(position: int) -> Row:
@@ -166,10 +170,12 @@ def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
             identity=line.item if line.item != line.shown else "",
             exact=exact_text(release, line),
             score=score if release.informative else "unknown",
-            interval=interval_text(scale, line, decimals),
+            interval=NO_INTERVAL if order else interval_text(scale, line, decimals),
             ranks=rank_interval(line),
             won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
-            sure=interval_text(scale, sure, decimals) if at_once else None,
+            sure=(NO_INTERVAL if order else interval_text(scale, sure, decimals))
+            if at_once
+            else None,
             chance=chance_text(line.p_best) if probabilities else None,
             low=f"{axis.percent(line.low):.1f}",
             at=f"{axis.percent(line.score):.1f}",

@@ -45,9 +45,15 @@ NUMBERS = {  # by role
 }
 WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
+PLACE = "places"  # the role of a column for a place, whose cells name the item there
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
-MAYBE_FLOATS = frozenset({"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM})
-DECIMALS = frozenset({*NUMBERS, RANK, WIDE_RANK})  # roles of numbers that need not be whole
+PERSON_FEATURE = "person feature"  # the role of a public feature of the person who ranks
+MAYBE_FLOATS = frozenset(
+    {"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, PERSON_FEATURE, "correct", WIDE_ITEM}
+)
+DECIMALS = frozenset(
+    {*NUMBERS, RANK, WIDE_RANK, PERSON_FEATURE}
+)  # roles of numbers that need not be whole
 Numbers = NDArray[np.float64]
 
 
@@ -264,7 +270,11 @@ def check_schema(
 
 def _key_of(role: str) -> str:
     """The key that names the column of a role."""
-    elsewhere = {FEATURE: "input.features", "group": "groups.column"}
+    elsewhere = {
+        FEATURE: "input.features",
+        PERSON_FEATURE: "input.person_features",
+        "group": "groups.column",
+    }
     return elsewhere.get(role, f"input.columns.{role}")
 
 
@@ -407,8 +417,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
 
 
 def _type_problem(role: str, type_: pa.DataType) -> str | None:
-    if role in (WIDE_ITEM, WIDE_RANK) and pa.types.is_null(type_):
-        return None  # nobody answered this item, or ranked it
+    if role in (WIDE_ITEM, WIDE_RANK, PLACE) and pa.types.is_null(type_):
+        return None  # nobody answered this item, or ranked it, or named an item at this place
     if pa.types.is_dictionary(type_):
         return _type_problem(role, type_.value_type)
     if pa.types.is_null(type_):

@@ -7,7 +7,10 @@ from 2^53 on is its multiple of 2048 below, exact as a float64, and the rest; an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +22,8 @@ from hushrank.transforms.common.schema import (
     CONTEST,
     LENGTH,
     OUTCOME,
+    PERSON_FEATURE,
+    PLACE,
     RANK,
     RANKING,
     WIDE_RANK,
@@ -31,6 +36,9 @@ from hushrank.transforms.common.schema import (
 )
 from hushrank.transforms.common.sorting import Words
 
+if TYPE_CHECKING:
+    from hushrank.transforms.rankings.person_features import PersonFeatures
+
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
 UNRANKED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
@@ -39,6 +47,14 @@ _WHOLE_NUMBER = r"^[+-]?([0-9]{1,18}|[1-8][0-9]{18})$"
 Floats = NDArray[np.float64]
 Rest = NDArray[np.int16]
 Integers = NDArray[np.int64]
+
+
+class Repeated(StrEnum):
+    """Treatment of a ranking that names an item at two places."""
+
+    SET_ASIDE = "set-aside"  # the ranking is excluded
+    FIRST = "first"  # the item has the first of its places; the others are passed over
+    EXHAUST = "exhaust"  # the ranking ends before the second one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,29 +66,17 @@ class RankReading:
         end_at_tie: end a ranking before the first rank that two items share.
         end_at_gap: end a ranking before the first item whose rank leaves one out: it is above one
             more than the number of items before it.
+        tie_words: cells of a place that say that several items were put there.
+        repeated: what becomes of a ranking that names an item at two places.
+        other: the item that a name outside the catalogue counts as; None: it breaks a rule.
     """
 
     not_ranked: tuple[str, ...] = ()
     end_at_tie: bool = False
     end_at_gap: bool = False
-
-    def names(self, column: pa.Array) -> Mask:
-        """Which cells are one of `not_ranked`, as text or as the same number."""
-        codes = pa.array([code.strip().lower() for code in self.not_ranked], pa.large_string())
-        high, low, _ = ranks_of(codes)
-        known = {*zip(high[np.isfinite(high)], low[np.isfinite(high)], strict=True)}
-
-        def is_code(cells: pa.Array) -> Mask:
-            rank, rest, _ = ranks_of(cells)
-            found = np.zeros(len(cells), np.bool_)
-            for one in known:
-                found |= (rank == one[0]) & (rest == one[1])
-            if is_text(cells.type):
-                texts = pc.utf8_lower(pc.utf8_trim_whitespace(to_text(cells)))
-                found |= to_numpy(pc.is_in(texts, value_set=codes))
-            return found
-
-        return by_distinct(column, is_code, np.False_) if is_text(column.type) else is_code(column)
+    tie_words: tuple[str, ...] = ()
+    repeated: Repeated = Repeated.SET_ASIDE
+    other: str | None = None
 
     def lengths(self, rank: Floats, tied: Mask, lengths: Integers) -> Integers:
         """How many items of each ranking count.
@@ -99,6 +103,25 @@ class RankReading:
 AS_GIVEN = RankReading()
 
 
+def cells_among(column: pa.Array, words: Sequence[str]) -> Mask:
+    """Which cells are one of `words`, as text or as the same number."""
+    codes = pa.array([word.strip().lower() for word in words], pa.large_string())
+    high, low, _ = ranks_of(codes)
+    known = {*zip(high[np.isfinite(high)], low[np.isfinite(high)], strict=True)}
+
+    def is_code(cells: pa.Array) -> Mask:
+        rank, rest, _ = ranks_of(cells)
+        found = np.zeros(len(cells), np.bool_)
+        for one in known:
+            found |= (rank == one[0]) & (rest == one[1])
+        if is_text(cells.type):
+            texts = pc.utf8_lower(pc.utf8_trim_whitespace(to_text(cells)))
+            found |= to_numpy(pc.is_in(texts, value_set=codes))
+        return found
+
+    return by_distinct(column, is_code, np.False_) if is_text(column.type) else is_code(column)
+
+
 def ranked_rows(batch: pa.RecordBatch, name: str, reading: RankReading) -> pa.RecordBatch:
     """The rows whose cell in column `name` holds a rank, where some texts say that it holds none.
 
@@ -107,7 +130,7 @@ def ranked_rows(batch: pa.RecordBatch, name: str, reading: RankReading) -> pa.Re
     if not reading.not_ranked:
         return batch
     column = batch[name]
-    no_rank = to_numpy(pc.is_null(column)) | reading.names(column)
+    no_rank = to_numpy(pc.is_null(column)) | cells_among(column, reading.not_ranked)
     if is_text(column.type):
         no_rank |= by_distinct(column, are_unranked, np.True_)
     return batch.filter(pa.array(~no_rank))
@@ -230,12 +253,14 @@ class ListColumns(ByRole):
         user: whose ranking it is; None: each row is another person's.
         contest: as in `RankColumns`; here it only serves to choose one contest.
         epsilon: as in `RankColumns`.
+        features: public ones of the person; None: none are read.
     """
 
     ranking: str
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
+    features: PersonFeatures | None = None
 
     def item_names(self) -> list[str]:
         """None: items are named inside lists."""
@@ -249,7 +274,8 @@ class ListColumns(ByRole):
             (CONTEST, self.contest),
             ("epsilon", self.epsilon),
         ]
-        return [(role, name) for role, name in chosen if name is not None]
+        found = [(role, name) for role, name in chosen if name is not None]
+        return [*found, *_roles_of_features(self.features)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +286,7 @@ class WideRankColumns(ByRole):
         items: name of the column, and of the item whose rank it holds; an empty cell is unranked.
         user, contest, epsilon: as in `ListColumns`.
         highest: as in `RankColumns`.
+        features: as in `ListColumns`.
     """
 
     items: tuple[tuple[str, str], ...]
@@ -267,6 +294,7 @@ class WideRankColumns(ByRole):
     contest: str | None = None
     epsilon: str | None = None
     highest: bool = False
+    features: PersonFeatures | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -276,7 +304,37 @@ class WideRankColumns(ByRole):
         """Role and name of each column."""
         chosen = [("user", self.user), (CONTEST, self.contest), ("epsilon", self.epsilon)]
         found = [(role, name) for role, name in chosen if name is not None]
-        return [*found, *((WIDE_RANK, name) for name, _ in self.items)]
+        ranks = ((WIDE_RANK, name) for name, _ in self.items)
+        return [*found, *_roles_of_features(self.features), *ranks]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceColumns(ByRole):
+    """Columns of a table with one ranking a row: each place's column names the item there.
+
+    Attributes:
+        places: names of the columns, the one of the first place first.
+        user, contest, epsilon: as in `ListColumns`.
+    """
+
+    places: tuple[str, ...]
+    user: str | None = None
+    contest: str | None = None
+    epsilon: str | None = None
+
+    def item_names(self) -> list[str]:
+        """The columns whose values name items."""
+        return list(self.places)
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        chosen = [("user", self.user), (CONTEST, self.contest), ("epsilon", self.epsilon)]
+        found = [(role, name) for role, name in chosen if name is not None]
+        return [*found, *((PLACE, name) for name in self.places)]
+
+
+# Forms of a table in which a row is a ranking.
+OneRowColumns = WideRankColumns | PlaceColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +348,7 @@ class PairColumns(ByRole):
         length: how many items the ranking has; None: that is hidden.
         pairs: d, how many answers a row has at most.
         epsilon: the epsilon of the ranking; None: all have the same.
+        features: as in `ListColumns`.
     """
 
     left: str
@@ -298,6 +357,7 @@ class PairColumns(ByRole):
     length: str | None
     pairs: int
     epsilon: str | None = None
+    features: PersonFeatures | None = None
 
     @property
     def user(self) -> None:
@@ -318,11 +378,21 @@ class PairColumns(ByRole):
         chosen = [("left", self.left), ("right", self.right), (OUTCOME, self.outcome)]
         found = [(role, name) for role, each in chosen for name in self.numbered(each)]
         more = ((LENGTH, self.length), ("epsilon", self.epsilon))
-        return [*found, *((role, name) for role, name in more if name is not None)]
+        found += [(role, name) for role, name in more if name is not None]
+        return [*found, *_roles_of_features(self.features)]
+
+    def profiles_of(self, batch: pa.RecordBatch) -> tuple[Integers, int] | None:
+        """Profile of each row, and how many profiles there are; None: no features are read."""
+        features = self.features
+        return None if features is None else (features.profiles_of(batch), features.profiles)
 
     def numbered(self, name: str) -> list[str]:
         """Names of the columns of all answers."""
         return [name] if self.pairs == 1 else [f"{name}_{k + 1}" for k in range(self.pairs)]
+
+
+def _roles_of_features(features: PersonFeatures | None) -> list[tuple[str, str]]:
+    return [] if features is None else [(PERSON_FEATURE, name) for name in features.names]
 
 
 def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:

@@ -6,7 +6,8 @@ A ranking that breaks a rule is set aside whole.
 
 In a wide table a row is a ranking, and each item has a column that holds its rank. Such a row is
 treated like a ranking in a list: at most L rankings of a person count, so reading ranks by column
-changes no bound and no sensitivity.
+changes no bound and no sensitivity. The same holds where each place has a column that names the
+item there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
-from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
 from hushrank.transforms.common.encode import Mask, Rules, Sifted, missing, pseudonyms, sift
 from hushrank.transforms.common.epsilons import (
     Epsilons,
@@ -38,14 +39,18 @@ from hushrank.transforms.common.schema import (
     to_numpy,
 )
 from hushrank.transforms.common.sorting import Words, new_run, number_runs, order_within, sort_by
+from hushrank.transforms.rankings.person_features import rules_of_profiles
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
+    PlaceColumns,
     RankColumns,
     RankReading,
+    Repeated,
     Rest,
     WideRankColumns,
     are_unranked,
+    cells_among,
     contest_names,
     ranks_of,
     words_of_ranks,
@@ -55,6 +60,7 @@ REPEATED = "the ranking holds an item twice"
 TOO_LONG = "the ranking has more items than max_length"
 TIED = "the ranking puts two items at the same rank"
 NOTHING_LISTED = "the ranking ends before its first item"
+NOT_KNOWN = "an item of the ranking is not in the catalogue"
 TWO_EPSILONS = "rows of one ranking have different epsilons"
 
 Integers = NDArray[np.int64]
@@ -74,6 +80,7 @@ class Rankings:
             share one are in the order of the catalogue. None: no ranking has ties.
         copies: shape (n,), how many people whom nobody names gave each ranking; `owner` is then a
             hash of the ranking as it was given. None: each is one ranking.
+        profile: shape (n,), of the person's public features; None: none are read.
     """
 
     items: Integers
@@ -82,6 +89,7 @@ class Rankings:
     owner: Hashes | None = None
     tied: Mask | None = None
     copies: Integers | None = None
+    profile: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -96,6 +104,7 @@ class Rankings:
             None if self.owner is None else np.take(self.owner, chosen, axis=0),
             None if self.tied is None else take_lists(self.tied, self.lengths, chosen),
             None if self.copies is None else self.copies[chosen],
+            None if self.profile is None else self.profile[chosen],
         )
 
     def blocks(self, size: int) -> Iterator[Rankings]:
@@ -111,6 +120,7 @@ class Rankings:
                 None if self.owner is None else self.owner[rows],
                 None if self.tied is None else self.tied[cells],
                 None if self.copies is None else self.copies[rows],
+                None if self.profile is None else self.profile[rows],
             )
 
     @classmethod
@@ -119,6 +129,7 @@ class Rankings:
         owners = [part.owner for part in parts if part.owner is not None]
         tied = [part.tied for part in parts if part.tied is not None]
         copies = [part.copies for part in parts if part.copies is not None]
+        profiles = [part.profile for part in parts if part.profile is not None]
         return cls(
             np.concatenate([part.items for part in parts]),
             np.concatenate([part.lengths for part in parts]),
@@ -126,6 +137,7 @@ class Rankings:
             np.concatenate(owners) if owners else None,
             np.concatenate(tied) if tied else None,
             np.concatenate(copies) if copies else None,
+            np.concatenate(profiles) if profiles else None,
         )
 
 
@@ -192,20 +204,22 @@ def encode_lists(
     lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     items = catalogue.codes(_flat(column)).astype(np.int64)
     epsilon, broken = epsilons_of(batch, columns, source, table)
+    profile = None if columns.features is None else columns.features.profiles_of(batch)
     rules = [
         *_rules_of_owner(batch, columns.user),
         ("null ranking", null),
         ("empty ranking", (lengths == 0) & ~null),
-        ("an item of the ranking is not in the catalogue", any_in_list(items == UNKNOWN, lengths)),
+        (NOT_KNOWN, any_in_list(items == UNKNOWN, lengths)),
         (REPEATED, repeats_item(np.maximum(items, 0), lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
         *rules_of_epsilons(broken),
+        *rules_of_profiles(profile),
     ]
     valid, rejects = sift(batch, rules)
     owner = None
     if columns.user is not None and keyed_hash is not None:
         owner = pseudonyms(batch[columns.user], keyed_hash)
-    rankings = Rankings(items, lengths, epsilon, owner)
+    rankings = Rankings(items, lengths, epsilon, owner, profile=profile)
     return Sifted(rankings if rejects is None else rankings.take(valid), rejects, valid)
 
 
@@ -434,6 +448,7 @@ def encode_wide(
         lengths = reading.lengths(ordered[ranked], tied[ranked], lengths)
         tied &= np.arange(len(catalogue)) < lengths[:, np.newaxis]
     epsilon, broken = epsilons_of(batch, columns, source, table)
+    profile = None if columns.features is None else columns.features.profiles_of(batch)
     rules = [
         ("null user", missing(batch, columns.user)),
         ("a rank is not a number", (~numbers & ~unranked).any(axis=1)),
@@ -441,6 +456,7 @@ def encode_wide(
         (TOO_LONG, lengths > max_length),
         (TIED, tied.any(axis=1) & (not keep_ties)),
         *rules_of_epsilons(broken),
+        *rules_of_profiles(profile),
     ]
     valid, rejects = sift(batch, rules)
     owner = None
@@ -449,8 +465,92 @@ def encode_wide(
     order, lengths = order[valid], lengths[valid]
     ranked = np.arange(len(catalogue)) < lengths[:, np.newaxis]
     marks = tied[valid][ranked] if keep_ties else None
-    rankings = Rankings(order[ranked], lengths, epsilon[valid], owner, marks)
+    kept = None if profile is None else profile[valid]
+    rankings = Rankings(order[ranked], lengths, epsilon[valid], owner, marks, profile=kept)
     return Sifted(rankings, rejects, valid)
+
+
+def encode_places(
+    batch: pa.RecordBatch,
+    columns: PlaceColumns,
+    catalogue: Catalogue,
+    source: EpsilonSource,
+    table: EpsilonTable | None,
+    keyed_hash: KeyedHash | None,
+    max_length: int,
+    *,
+    reading: RankReading = AS_GIVEN,
+) -> Sifted[Rankings]:
+    """Encode one batch with a ranking in each row, from the first place to the last.
+
+    A ranking ends at the first place that `reading` ends it at; cells after that mean nothing.
+
+    Args:
+        batch: holds the columns that `columns` names.
+        columns: which column names the item at which place.
+        catalogue: the public items.
+        source, table: where epsilons come from.
+        keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
+        max_length: longer rankings are set aside.
+        reading: what words mean, and what becomes of gaps, of ties and of repeated items.
+    """
+    items = np.stack(
+        [_items_there(batch[name], catalogue, reading) for name in columns.places], axis=1
+    )
+    named = items >= 0
+    repeated = np.zeros(items.shape, np.bool_)
+    for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
+        before = items[:, :place] == items[:, place : place + 1]
+        repeated[:, place] = named[:, place] & before.any(axis=1)
+    ends = np.zeros(items.shape, np.bool_)
+    for rule, where in (
+        (reading.end_at_tie, items == _SEVERAL),
+        (reading.end_at_gap, items == _NOBODY),
+        (reading.repeated is Repeated.EXHAUST, repeated),
+    ):
+        if rule:
+            ends |= where
+    goes_on = ~np.logical_or.accumulate(ends, axis=1)
+    counts = named & goes_on
+    wrong = repeated & goes_on & (reading.repeated is Repeated.SET_ASIDE)
+    counts &= ~repeated
+    lengths = np.count_nonzero(counts, axis=1)
+    epsilon, broken = epsilons_of(batch, columns, source, table)
+    rules = [
+        *_rules_of_owner(batch, columns.user),
+        (NOT_KNOWN, ((items == UNKNOWN) & goes_on).any(axis=1)),
+        (TIED, ((items == _SEVERAL) & goes_on).any(axis=1)),
+        (REPEATED, wrong.any(axis=1)),
+        ("no place names an item that counts", lengths == 0),
+        (TOO_LONG, lengths > max_length),
+        *rules_of_epsilons(broken),
+    ]
+    valid, rejects = sift(batch, rules)
+    owner = None
+    if columns.user is not None and keyed_hash is not None:
+        owner = pseudonyms(batch[columns.user], keyed_hash)[valid]
+    listed = items[valid][counts[valid]].astype(np.int64)
+    return Sifted(Rankings(listed, lengths[valid], epsilon[valid], owner), rejects, valid)
+
+
+_NOBODY, _SEVERAL = UNKNOWN - 1, UNKNOWN - 2  # in place of an item's code
+
+
+def _items_there(column: pa.Array, catalogue: Catalogue, reading: RankReading) -> Codes:
+    """Code of the item that each cell of a place names; `_NOBODY` or `_SEVERAL` if it names none.
+
+    A word of `reading` is that word, even if an item has the same name.
+    """
+    if pa.types.is_null(column.type):
+        return np.full(len(column), _NOBODY, np.int32)
+    items = catalogue.codes(column)
+    if reading.other is not None:
+        items = np.where(items == UNKNOWN, np.int32(catalogue.names.index(reading.other)), items)
+    for words, code in ((reading.not_ranked, _NOBODY), (reading.tie_words, _SEVERAL)):
+        if words:
+            items = np.where(cells_among(column, words), np.int32(code), items)
+    empty = by_distinct(column, are_unranked, np.True_) if is_text(column.type) else np.False_
+    return np.where(to_numpy(pc.is_null(column)) | empty, np.int32(_NOBODY), items)
 
 
 def _ranks(
@@ -466,7 +566,7 @@ def _ranks(
     elif pa.types.is_floating(column.type):
         unranked = unranked | np.isnan(rank)
     if reading.not_ranked:
-        unranked = unranked | reading.names(column)
+        unranked = unranked | cells_among(column, reading.not_ranked)
     return np.where(unranked, np.nan, rank), rest, unranked
 
 

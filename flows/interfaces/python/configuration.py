@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 from hushrank.flows.config.items import COMPLETE_ORDERS
 from hushrank.flows.config.privacy import check_deltas
-from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.ledger import Ledger
-from hushrank.flows.methods.registry import facts_of_methods
+from hushrank.flows.methods.registry import check_job
 from hushrank.flows.planning.propose.questions import (
     NUMBERS,
     Question,
@@ -59,6 +59,7 @@ class Keywords(TypedDict, total=False):
         correct: the column of 1, right, or 0, wrong.
         ranking: the column of lists of items, best first.
         rank: the column of an item's rank, a number; see `best`.
+        places: the columns that name the item at the first place, the second and so on.
         contest: the column of the contest of a ranking.
         kind: comparisons, responses or rankings; by default what the columns say.
         layout: wide, where each item has a column; by default what the columns say.
@@ -117,6 +118,7 @@ class Keywords(TypedDict, total=False):
     correct: str
     ranking: str
     rank: str
+    places: Sequence[str]
     contest: str
     kind: str
     layout: str
@@ -160,7 +162,7 @@ class Keywords(TypedDict, total=False):
 
 _COLUMNS = (
     *("user", "left", "right", "winner", "outcome", "loser", "event", "weight", "item", "correct"),
-    *("ranking", "rank", "contest", "winner_values", "booklet"),
+    *("ranking", "rank", "places", "contest", "winner_values", "booklet"),
 )
 _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
@@ -344,7 +346,7 @@ def checked(
         keys = cast("Mapping[object, object]", content)
         # base folder of relative paths, if the content has none
         base = ledger.parent if isinstance(ledger, Path) else scratch()
-        config = check_config(LABEL, keys, facts_of_methods(), base)
+        config = check_job(LABEL, keys, base)
     except ConfigError as error:
         raise words_of_keywords(error, LABEL) from None
     if not in_memory:
@@ -373,7 +375,8 @@ def complete(content: dict[str, Any], paths: list[str] | None) -> None:
     answers["paths"] = list(IN_MEMORY) if paths is None else paths
     kind = answers.setdefault("kind", _kind(columns, answers))
     if kind == "rankings":
-        answers.setdefault("layout", "list" if "ranking" in columns else "long")
+        usual = "places" if "places" in columns else "long"
+        answers.setdefault("layout", "list" if "ranking" in columns else usual)
     privacy = content.setdefault("privacy", {})
     unit = privacy.setdefault("unit", "user")
     if "method" not in content and kind in DEFAULT_METHODS:
@@ -427,7 +430,7 @@ def _without_look(config: SurveyConfig) -> SurveyConfig:
 
 
 def _kind(columns: Mapping[str, Any], answers: Mapping[str, Any]) -> str:
-    if columns.keys() & {"ranking", "rank"}:
+    if columns.keys() & {"ranking", "rank", "places"}:
         return "rankings"
     if columns.keys() & {"item", "correct"} or answers.get("layout") == "wide":
         return "responses"

@@ -1,11 +1,14 @@
-"""Method `noisy-pairs`: release the noisy matrix of wins, and fit scores to it."""
+"""Method `noisy-pairs`: release the noisy matrix of wins, and fit scores to it.
+
+Fits load when a release is concluded: `auto` calibrates this method for jobs that take another one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +29,7 @@ from hushrank.estimation.common.matrices import (
     pair_counts_of,
 )
 from hushrank.estimation.common.pooling import EvidenceAt
-from hushrank.estimation.comparisons.noisy_pairs import (
-    RankedPairs,
-    evidence_of_pairs,
-    rank_noisy_pairs,
-)
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
-from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
-from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
@@ -86,6 +82,9 @@ from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import pair_counts_sensitivity
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.estimation.comparisons.noisy_pairs import RankedPairs
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
 MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
@@ -327,6 +326,8 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
+        from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
+
         if mechanism.ties is Ties.MODEL:
             return tie_outcomes.conclude(drawn, mechanism, config)
         if _is_public(mechanism):
@@ -369,6 +370,8 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
     ) -> tuple[EvidenceAt, Released]:
         """Scores in one group, by the design that the whole has."""
+        from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs
+
         if mechanism.ties is Ties.MODEL:
             return tie_outcomes.board(drawn, mechanism, config, whole)
         cells = shown_cells(drawn, mechanism, "wins")
@@ -412,6 +415,9 @@ def _is_public(mechanism: CountMechanism) -> bool:
 
 
 def _conclude_public(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> Conclusion:
+    from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
+    from hushrank.estimation.fit.pair_fit import estimate_from
+
     counts = outcome_counts_of(drawn, mechanism.row_weight)
     law, name = mechanism.law, config.model.link
     warnings = []

@@ -49,6 +49,7 @@ from hushrank.flows.methods.base import (
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Formula, Inputs, Restated, count_noise, sides_of
 from hushrank.flows.methods.rankings import private_rankings as private
+from hushrank.flows.methods.rankings.elections import election_record
 from hushrank.flows.methods.rankings.private_rankings import (
     HARDLY_DRAWN,
     MOST_KEMENY_ITEMS,
@@ -221,6 +222,11 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             released=released_rankings(counts, config.items.catalogue().names),
             scale=ranked.scale,
             warnings=warnings,
+            election=(
+                election_record(counts, config.items.catalogue().names, config.rules)
+                if ranked.estimate.informative
+                else None
+            ),
         )
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:

@@ -170,9 +170,12 @@ def _boards_table(plan: SurveyPlan) -> Table | None:
 
 
 def _boards_legend(plan: SurveyPlan) -> str:
+    shrunk = (
+        "" if plan.compared[0][1].scale is Scale.DIFFICULTY else " are shrunk towards the whole"
+    )
     return (
-        "share: assumed share of all answers (--group-share); scores of groups are shrunk towards"
-        " the whole and differ from it by a standard deviation of"
+        f"share: assumed share of all answers (--group-share); scores of groups{shrunk}"
+        f"{' and' * bool(shrunk)} differ from it by a standard deviation of"
         f" {plan.world.group_spread:g} (--group-spread)"
     )
 

@@ -22,11 +22,13 @@ from hushrank.flows.planning.propose.forms import (
     recorded_form,
     unread_column,
     unread_table,
+    winners_beside_lists,
 )
 from hushrank.flows.planning.propose.groups import group_column
 from hushrank.flows.planning.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.planning.propose.names import meaning_of, words_of
 from hushrank.flows.planning.propose.people import UserGuess, rounded_ids
+from hushrank.flows.planning.propose.places import guess_places
 from hushrank.flows.planning.propose.questions import (
     Question,
     answers_to,
@@ -126,6 +128,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    _refuse_header(source, head, guess)
     _refuse_unread(source, head, guess)
     if guess is not None and guess.user is not None:
         _refuse_rounded(source, head, guess.user.column)
@@ -153,11 +156,13 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if kind is Kind.RESPONSES:
         return guess_sheet(columns, rows, least=2) or guess_long(columns, rows, partial=True)
     if kind is Kind.RANKINGS:
-        wide = guess_wide(columns, rows, head.questions)
-        return wide or guess_rankings(columns, rows) or RankingGuess(layout="long")
+        found = guess_places(columns, rows) or guess_wide(columns, rows, head.questions)
+        return found or guess_rankings(columns, rows) or RankingGuess(layout="long")
     compared = guess_columns(columns, rows)
     if compared.sides is not None and {"outcome", "winner"} & compared.known().keys():
         return compared
+    if (placed := guess_places(columns, rows)) is not None:
+        return placed
     if (wide := guess_wide(columns, rows, head.questions)) is not None:
         return wide
     sheet = guess_sheet(columns, rows)
@@ -182,6 +187,22 @@ def _breaks_lines(head: Head, guess: Guess) -> str:
     return ""
 
 
+def _refuse_header(source: Source, head: Head, guess: Guess | None) -> None:
+    """Refuse a CSV file whose first line is a row, or names two columns alike."""
+    filled = [column for column in head.columns if column.strip()] if head.is_csv else []
+    if guess is None or "user" not in guess.known():
+        words = [column for column in filled if not column.strip().isdecimal()]
+        below = [{text_of(row.get(column)) for row in head.rows} for column in words]
+        if sum(word.strip() in texts for word, texts in zip(words, below, strict=True)) > 1:
+            raise ConfigError(
+                f"{source}: the first line seems to be a row, because its texts stand in the rows"
+                " below too. The first line must name the columns: add one above it"
+            )
+    for column in filled:
+        if filled.count(column) > 1:
+            raise ConfigError(f"{source}: column {column} occurs twice. Rename one of them.")
+
+
 def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
     """Refuse a form that is not read, unless comparisons with a result were found in it."""
     columns, rows = head.columns, head.rows
@@ -192,6 +213,8 @@ def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
         told = unread_table(columns, rows)
     if told is None and (guess is None or isinstance(guess, ColumnGuess)) and not compared:
         told = unread_column(columns, rows)
+    if told is None and isinstance(guess, RankingGuess) and guess.ranking is not None:
+        told = winners_beside_lists(columns, rows, guess.ranking)
     if told is not None:
         raise ConfigError(f"{source}: {told}. Nothing was written")
 
@@ -312,6 +335,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
     looks = f"{_described(guess)}{known}" if known else _described(guess).removesuffix(": ")
     told = bool(known) or (not isinstance(guess, ColumnGuess) and bool(guess.items))
+    told = told or (isinstance(guess, RankingGuess) and bool(guess.places))
     yield f"{read} Looks like {looks}." if told and not unclear else read
     if unclear:
         yield (
@@ -323,7 +347,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     if isinstance(guess, ColumnGuess) and guess.otherwise is not None:
         yield f"Check {guess.winner}: {guess.otherwise}."
     roles = set(guess.known().values())
-    others = [c for c in empty_columns(head.rows, head.columns) if c not in roles]
+    others = [c for c in empty_columns(head.rows, head.columns) if c.strip() and c not in roles]
     if others:
         yield f"Nothing is known of {short_list(others, MOST_COLUMNS)}: empty in those rows."
     if isinstance(guess, ResponseGuess | RankingGuess) and guess.layout == "wide":
@@ -348,9 +372,12 @@ def _described(guess: Guess) -> str:
     if isinstance(guess, ColumnGuess):
         return "comparisons: "
     if isinstance(guess, RankingGuess):
-        return (
-            f"rankings{', with a row a ranking and a column an item' * (guess.layout == 'wide')}: "
-        )
+        if guess.layout == "wide":
+            return "rankings, with a row a ranking and a column an item: "
+        if guess.layout == "places":
+            ends = f"{guess.places[0]} to {guess.places[-1]}"
+            return f"rankings, with a row a ranking and a column a place ({ends}): "
+        return "rankings: "
     if guess.layout == "long":
         return "test answers: "
     return "a test, with a row a person and a column an item: "

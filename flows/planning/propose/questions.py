@@ -436,6 +436,30 @@ def codes_of_result_question(
     )
 
 
+def unknown_result_question(sides: Sequence[str]) -> Question:
+    """Ask what the values of the result mean, if no column was taken for it.
+
+    Args:
+        sides: the columns of the two items, the left one first.
+    """
+    left, right = map(scalar, sides)
+    return Question(
+        key="input.words",
+        short="which value means that left won",
+        asks=f"which value of the result means that {left} won, and which that {right} won?",
+        choices=(
+            *(_reading(each, left, right) for each in NUMBERS[:2]),
+            Choice(
+                "usual",
+                f"if 1 means that {left} won, -1 that {right} won and 0 a tie; or if the column"
+                " names the item that won",
+                "null",
+            ),
+        ),
+        because="other codes need a line such as {left: [first], right: [second], tie: [same]}",
+    )
+
+
 def _reading(words: Reading, left: str, right: str) -> Choice:
     value = ", ".join(f"{side}: {flow(codes)}" for side, codes in words.items())
     won, lost = words["left"][0], words["right"][0]
@@ -498,6 +522,40 @@ def not_ranked_question(markers: Collection[str]) -> Question:
             Choice("all", "if each of them does", flow(_NOT_RANKED)),
         ),
         because=f"the ranks that were read hold {seen}" if markers else "",
+    )
+
+
+def place_questions() -> tuple[Question, ...]:
+    """Ask for the rules of ballots that mark no candidate, several, or one twice."""
+    return (
+        Question(
+            key="input.overvotes",
+            short="several candidates at one place",
+            asks="what becomes of a ballot that marks several candidates at one place?",
+            choices=(
+                Choice("exhaust", "if it ends before that place"),
+                Choice("set-aside", "if it does not count at all"),
+            ),
+        ),
+        Question(
+            key="input.skipped",
+            short="a skipped place",
+            asks="what becomes of a ballot that leaves a place out?",
+            choices=(
+                Choice("close", "if the candidates after it move up"),
+                Choice("exhaust", "if it ends there"),
+            ),
+        ),
+        Question(
+            key="input.repeated",
+            short="a candidate at two places",
+            asks="what becomes of a ballot that names a candidate at two places?",
+            choices=(
+                Choice("first", "if only the first of them counts"),
+                Choice("exhaust", "if it ends before the second"),
+                Choice("set-aside", "if it does not count at all"),
+            ),
+        ),
     )
 
 

@@ -23,6 +23,9 @@ _BRACKETED = re.compile(r"\[([^\[\]]+)\]\s*$")
 _UNRANKED = frozenset({"na"})  # a run reads these like an empty cell
 # Texts among ranks that may mean that an item was not ranked.
 MARKERS = frozenset({"0", "0.0", "99", "99.0", "999", "-", "--", ".", "n/a", "nan", "none", "x"})
+NOBODY = ("undervote", "skipped")  # words for a place where nobody is marked, of known programs
+SEVERAL = ("overvote",)  # words for a place where several are marked
+WORDS_OF_PLACES = frozenset({*NOBODY, *SEVERAL, "na", "blank", "write-in", "writein", "uwi"})
 _CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|year")
 
 
@@ -31,8 +34,10 @@ class RankingGuess:
     """Likely role of each column.
 
     Attributes:
-        layout: `long` with `item` and `rank`, `list` with `ranking`, or `wide` with `items`.
+        layout: `long` with `item` and `rank`, `list` with `ranking`, `wide` with `items`, or
+            `places` with `places`.
         items: the column of each item in layout `wide`, and the item's name.
+        places: the columns of the places in layout `places`, the first place first.
         empty: columns of `items` without a clear rank in the rows that were read.
         markers: texts among the ranks that may mean that an item was not ranked.
         coded: the column of items that holds whole numbers in place of names; None: none does.
@@ -45,6 +50,7 @@ class RankingGuess:
     ranking: str | None = None
     contest: str | None = None
     items: tuple[tuple[str, str], ...] = ()
+    places: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     coded: str | None = None
@@ -69,8 +75,9 @@ class RankingGuess:
         if self.ranking is not None:
             lists = [row.get(self.ranking) for row in rows]
             return len({str(item) for each in lists if isinstance(each, list) for item in each})
-        found = [row.get(self.item) for row in rows] if self.item is not None else []
-        return len({str(item) for item in found if item is not None})
+        columns = self.places if self.item is None else (self.item,)
+        found = {text for column in columns for text in texts_of(rows, column)}
+        return len(found - WORDS_OF_PLACES if self.places else found)
 
 
 def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | None:

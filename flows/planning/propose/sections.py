@@ -29,10 +29,12 @@ from hushrank.flows.planning.propose.questions import (
     items_question,
     missing_question,
     not_ranked_question,
+    place_questions,
     points_question,
+    unknown_result_question,
     unlisted_question,
 )
-from hushrank.flows.planning.propose.rankings import RankingGuess
+from hushrank.flows.planning.propose.rankings import NOBODY, SEVERAL, RankingGuess
 from hushrank.flows.planning.propose.responses import ResponseGuess
 from hushrank.flows.planning.propose.texts import flow, line, scalar
 
@@ -259,13 +261,17 @@ def rankings_lines(
     """
     meaning = "refuse: set aside; random: a secret coin puts tied items in order"
     in_file = items_file is not None
-    ranked = [column for column, _ in guess.items]
+    ranked = [*guess.places, *(column for column, _ in guess.items)]
     free = [column for column in columns if column not in ranked]
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
-    in_ranks = not in_file and guess.layout != "list"
-    numbers = (best_question(), not_ranked_question(guess.markers)) if in_ranks else ()
+    in_ranks = not in_file and guess.layout in ("long", "wide")
+    numbers: tuple[Question, ...] = (
+        (best_question(), not_ranked_question(guess.markers)) if in_ranks else ()
+    )
+    if guess.places:
+        numbers = place_questions()
     items: tuple[Question, ...] = ()
     if guess.empty:
         items = (doubtful_items_question(ranked, guess.empty),)
@@ -279,11 +285,12 @@ def rankings_lines(
         kind="rankings",
         input=(
             line("  layout", guess.layout, _LAYOUTS[guess.layout]),
-            *(("  columns:",) if known or renamed else ()),
+            *(("  columns:",) if known or renamed or guess.places else ()),
             *_role_lines(_RANKING_ROLES, guess.known(), roles),
             *renamed,
+            *_place_lines(guess),
             *(each.line for each in numbers),
-            *((line("  ties", ties, meaning),) if guess.layout != "list" else ()),
+            *((line("  ties", ties, meaning),) if guess.layout in ("long", "wide") else ()),
             *(each.line for each in _any(unlisted)),
         ),
         items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
@@ -314,6 +321,8 @@ def _words_question(guess: ColumnGuess) -> Question | None:
         return codes_of_result_question(guess.outcome, guess.sides, guess.readings)
     if guess.empty_winner and guess.winner is not None:
         return empty_winner_question(guess.winner, TIES, guess.empty_winner)
+    if guess.sides is not None and "outcome" in guess.unknown():
+        return unknown_result_question(guess.sides)
     return None
 
 
@@ -321,7 +330,18 @@ _LAYOUTS = {
     "long": "a row a ranked item; list: a row a ranking",
     "list": "a row a ranking; long: a row a ranked item",
     "wide": "a row a ranking, a column an item; an empty cell is unranked",
+    "places": "a row a ranking, a column a place, whose cells name the item there",
 }
+
+
+def _place_lines(guess: RankingGuess) -> Iterator[str]:
+    """Yield the columns of places, and the words that name no item."""
+    if guess.places:
+        yield line("    places", flow(guess.places), "the first place first")
+        yield line("  not_ranked", flow(NOBODY), "cells that name nobody, beside empty ones")
+        yield line("  overvoted", flow(SEVERAL), "cells that say that several were marked there")
+        yield "  # A ballot with a name that is not one of the items is excluded; or let such names"
+        yield "  # count as one item, which must be one of items, for example write_ins: Write-in"
 
 
 def _columns_of_items(guess: RankingGuess) -> Iterator[str]:

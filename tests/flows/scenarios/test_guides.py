@@ -99,9 +99,11 @@ def test_a_guide_is_true(
     write(tmp_path, np.random.default_rng(4))
     text = (checkout / "docs" / f"{page}.md").read_text()
     assert missing(text, tmp_path, programs) == []
-    (release,) = tmp_path.glob("out/*/release.json")
-    assert json.loads(release.read_text())["ranking"][0]["item"] in best
-    assert (release.parent / "report.html").exists()
+    releases = list(tmp_path.glob("out/*/release.json"))
+    assert releases
+    for release in releases:
+        assert json.loads(release.read_text())["ranking"][0]["item"] in best
+        assert (release.parent / "report.html").exists()
 
 
 # The guide of a stream with nine nights instead of sixty, for the time that they take.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -318,3 +319,64 @@ def test_partial_rankings_of_varieties(ballots, command, real_data):
     assert sum(held) >= 9  # intervals allow for chance in who answered, too
     shown = [sums[int(line["item"])] for line in release["ranking"]]
     assert kendalltau(-np.arange(10), shown).statistic > 0.6
+
+
+def test_an_election_names_winners_by_each_rule_and_the_page_shows_margins(ballots, command):
+    """Nothing is paid for it, the job stays the same, and a forged winner or margin is refuted."""
+    of_all = prepare_job(read_survey(ballots.config)).config.job_hash()
+    release, printed = run(ballots.set(rules=["condorcet", "smith", "schulze"]), command)
+    assert prepare_job(read_survey(ballots.config)).config.job_hash() == of_all
+    assert f"{BEST_FIRST[0]} is surely preferred to each other candidate" in " ".join(
+        printed.split()
+    )
+    assert "95 % alone" not in printed  # a place in an order is no measurement
+    election = release["election"]
+    assert [each["rule"] for each in election["rules"]] == ["condorcet", "smith", "schulze"]
+    assert all(each["winners"] == BEST_FIRST[:1] and each["sure"] for each in election["rules"])
+    page = (ballots.folder / "out" / "report.html").read_text()
+    assert "Margin of … over" in page
+    above, items = release["released"]["above"], release["released"]["items"]
+    best, next_ = (items.index(name) for name in BEST_FIRST[:2])
+    assert f"<b>{above[best][next_] - above[next_][best]:+,}</b>" in page
+    file = ballots.folder / "out" / "release.json"
+    assert command("verify", str(file.parent))[0] == 0
+    honest = file.read_text()
+    forgeries = [
+        ({"sure_from": election["sure_from"] / 2}, "not as sure as their noise allows"),
+        ({"chances": dict.fromkeys(items, 0.99)}, "does not follow from the noise"),
+        ({"rules": [{**election["rules"][0], "winners": []}]}, "the Condorcet winner is not that"),
+        ({"rules": [{**election["rules"][1], "possible": BEST_FIRST[1:2]}]}, "the Smith set may"),
+    ]
+    for forged, told in forgeries:
+        file.write_text(json.dumps({**json.loads(honest), "election": {**election, **forged}}))
+        code, printed = command("verify", str(file.parent))
+        assert code != 0
+        assert told in " ".join(printed.split())
+
+
+def test_places_tell_plurality_and_approval(ballots, command):
+    release, printed = run(
+        ballots.set(method="footrule", rules=["plurality", "approval-2"]), command
+    )
+    first, two = release["election"]["rules"]
+    assert (first["rule"], first["winners"]) == ("plurality", BEST_FIRST[:1])
+    assert (two["rule"], set(two["winners"]) <= set(BEST_FIRST[:2])) == ("approval-2", True)
+    assert "Plurality: " in printed
+    assert release["election"]["margin_deviation"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rules": ["lottery"]}, "rules: no rule is named lottery; write condorcet, "),
+        ({"rules": ["plurality"]}, "rules: plurality needs method: footrule"),
+        (
+            {"rules": ["schulze"], "method": "borda"},
+            "schulze needs method: kemeny or bradley-terry",
+        ),
+        ({"rules": ["approval-99"], "method": "footrule"}, "no rule is named approval-99"),
+    ],
+)
+def test_rules_that_counts_do_not_tell_are_refused(ballots, command, changes, told):
+    code, printed = command("validate", ballots.set(**changes).config)
+    assert (code, told in " ".join(printed.split())) == (2, True)

@@ -32,10 +32,10 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def ward():
     """Write a job on the ballots of a wide table; returns its file."""
 
-    def write(ballots: dict[str, int] = BALLOTS, **rows: object) -> Path:
+    def write(ballots: dict[str, int] = BALLOTS, *, layout: str = "wide", **rows: object) -> Path:
         lines = [ballot for ballot, times in ballots.items() for _ in range(times)]
         Path("ward.csv").write_text("\n".join([",".join(NAMES), *lines]) + "\n")
-        return write_job(Path("ward.csv"), list(NAMES), layout="wide", **rows)
+        return write_job(Path("ward.csv"), list(NAMES), layout=layout, **rows)
 
     return write
 
@@ -148,6 +148,70 @@ def test_ballots_that_break_the_rules_count_as_the_keys_say(command, ward, rows,
     release = released(command, ward(ballots, unlisted="below", **rows))
     assert order(release)[0] == best
     assert order(release)[-1] in ("Cy", "Di")
+
+
+PLACES = {"layout": "places", "columns": {"places": ["Rank 1", "Rank 2", "Rank 3"]}}
+RECORD = {  # a cast vote record: what stands in it, and how often
+    "Ada,Bo,": 60,
+    "Bo,overvote,Cy": 30,  # ends before the overvote
+    "Bo,Bo,Ada": 30,  # Bo, then Ada
+    "undervote,Mickey,Minnie": 20,  # one write-in, at the first place
+    ",,": 10,  # counts nowhere
+}
+
+
+def test_a_column_a_place_goes_from_the_file_to_a_verified_page(command, ward):
+    """The scores are those of the same ballots in a column an item, written by hand."""
+    rules = {
+        **{"not_ranked": ["undervote"], "overvoted": ["overvote"], "overvotes": "exhaust"},
+        **{"repeated": "first", "write_ins": "Di"},
+    }
+    job = ward({}, unlisted="below", **PLACES, **rules)
+    lines = [line for line, times in RECORD.items() for _ in range(times)]
+    Path("ward.csv").write_text("\n".join(["Rank 1,Rank 2,Rank 3", *lines]) + "\n")
+    code, printed = command("validate", job)
+    assert code == 0, printed
+    assert "Rank 1 is the first place. Cells that name nobody: empty, NA, undervote; several:" in (
+        " ".join(printed.split())
+    )
+    found = {line["item"]: line["score"] for line in released(command, job)["ranking"]}
+    assert command("verify", "out")[0] == 0
+    Path("out").rename("places")
+    by_hand = {"1,2,,": 60, ",1,,": 30, "2,1,,": 30, ",,,1": 20}
+    whole = {
+        each["item"]: each["score"]
+        for each in released(command, ward(by_hand, unlisted="below"))["ranking"]
+    }
+    assert found == pytest.approx(whole, abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("rows", "privacy", "said"),
+    [
+        ({"layout": "places"}, {}, "input.columns.places: missing; add for example"),
+        ({"overvoted": ["overvote"]}, {}, "input.overvoted: is for layout: places"),
+        (PLACES | {"overvotes": "exhaust"}, {}, "input.overvotes: no cell says so; add"),
+        (PLACES | {"write_ins": "Eve"}, {}, "input.write_ins: Eve is not one of items"),
+        (PLACES | {"not_ranked": ["Ada"]}, {}, "the word Ada also names item Ada"),
+        (PLACES | {"not_ranked": "x", "overvoted": " X"}, {}, "is one of not_ranked already"),
+        (PLACES | {"ties": "random"}, {}, "nothing says which items are tied"),
+        (
+            PLACES | {"repeated": "first"},
+            {"unit": "local", "mechanism": "mallows", "noise": 0, "delta": 0},
+            "input.repeated: is for unit: user",
+        ),
+    ],
+)
+def test_places_that_do_not_fit_are_refused(command, ward, rows, privacy, said):
+    job = ward(**{"layout": "long", **rows})
+    content = yaml.safe_load(job.read_text())
+    content["privacy"] = {k: v for k, v in (content["privacy"] | privacy).items() if v}
+    if privacy:
+        content["method"] = "kemeny"
+    job.write_text(yaml.safe_dump(content))
+    code, printed = command("validate", job)
+    assert code == 2
+    assert said in " ".join(printed.split())
 
 
 def test_the_keys_leave_the_job_of_a_file_without_them_as_it_was(command, ward):

@@ -1,0 +1,61 @@
+"""Which rules of elections a job asks for, and their winners from noisy counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from hushrank.estimation.rankings.election_rules import (
+    MOST_CANDIDATES,
+    Margins,
+    Result,
+    positional_results,
+)
+from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
+from hushrank.flows.config.rankings import ElectionRule, approval_rules
+from hushrank.flows.release.election import CHANCE_STEPS, ElectionRecord, RuleResult
+from hushrank.privacy.ranking_sensitivity import Part
+
+OF_PARTS = {
+    Part.ABOVE: tuple(rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY),
+    Part.PLACES: (ElectionRule.PLURALITY,),
+}
+
+
+def election_record(
+    counts: NoisyRankings, items: Sequence[str], asked: Collection[str] | None
+) -> ElectionRecord | None:
+    """Winners by each rule; None if the counts allow none that is asked for, or of many items.
+
+    Args:
+        counts: of pairs, of places or of nets.
+        items: names of the catalogue.
+        asked: which rules; None: all usual ones that the counts allow.
+    """
+    usual = next((rules for part, rules in OF_PARTS.items() if part in counts.weights), ())
+    rules = [str(rule) for rule in usual if asked is None or rule in asked]
+    if Part.PLACES in counts.weights and asked is not None:
+        rules += [rule for rule in approval_rules(counts.longest) if rule in asked]
+    if not rules or len(items) > MOST_CANDIDATES:
+        return None
+    if Part.PLACES in counts.weights:
+        found = positional_results(counts, rules)
+        return ElectionRecord(rules=tuple(_record(each, items) for each in found))
+    margins = Margins.of(counts)
+    most = CHANCE_STEPS - 1 if margins.deviation else CHANCE_STEPS  # noise leaves none certain
+    chances = np.minimum(np.floor(margins.chances() * CHANCE_STEPS), most) / CHANCE_STEPS
+    return ElectionRecord(
+        margin_deviation=margins.deviation,
+        sure_from=margins.sure_from,
+        chances=dict(zip(items, chances.tolist(), strict=True)),
+        rules=tuple(_record(margins.result(rule), items) for rule in rules),
+    )
+
+
+def _record(found: Result, items: Sequence[str]) -> RuleResult:
+    winners, possible = (
+        tuple(items[i] for i in np.flatnonzero(who).tolist())
+        for who in (found.winners, found.possible)
+    )
+    return RuleResult(rule=found.rule, winners=winners, possible=possible, sure=found.sure)

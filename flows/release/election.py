@@ -1,0 +1,128 @@
+"""Winners by the rules of elections in a release, and the sentences about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from hushrank.flows.statement.record import Record
+
+TITLES = {
+    "condorcet": "Condorcet",
+    "smith": "Smith set",
+    "copeland": "Copeland",
+    "schulze": "Schulze",
+    "ranked-pairs": "Ranked pairs",
+    "minimax": "Minimax",
+    "borda": "Borda",
+    "plurality": "Plurality",
+}
+NOT_A_COUNT = (
+    "These are statements about the ballots that were counted, for all rules at once with 95 %"
+    " confidence, and no certified result: noise was added to protect voters, so an official count"
+    " decides who won."
+)
+CHANCE_STEPS = 100  # chances are rounded down to whole percent
+
+
+class RuleResult(Record):
+    """Winners by one rule.
+
+    Attributes:
+        rule: its name.
+        winners: by the noisy counts; of `smith` the set; of `condorcet` none or one.
+        possible: nobody else can have won without the noise, with 95 % for all rules at once.
+        sure: the result is surely the same without the noise.
+    """
+
+    rule: str
+    winners: tuple[str, ...]
+    possible: tuple[str, ...]
+    sure: bool
+
+
+class ElectionRecord(Record):
+    """Winners by each rule, from the noisy counts alone.
+
+    Attributes:
+        margin_deviation: standard deviation of the noise in a margin, the rankings with one item
+            above another less those the other way round; null: no pairs are released.
+        sure_from: a margin above that is surely one without the noise, all at once; null likewise.
+        chances: of each item the chance to beat each other item, given the noise alone, rounded
+            down to hundredths; null likewise.
+        rules: winners by each rule.
+    """
+
+    margin_deviation: float | None = None
+    sure_from: float | None = None
+    chances: dict[str, float] | None = None
+    rules: tuple[RuleResult, ...]
+
+    def result(self, rule: str) -> RuleResult | None:
+        """The winners by a rule; None: it was not asked for."""
+        return next((each for each in self.rules if each.rule == rule), None)
+
+
+def title_of(rule: str) -> str:
+    """Name of a rule, as people write it."""
+    return TITLES.get(rule) or f"Approval of the first {rule.removeprefix('approval-')}"
+
+
+def condorcet_sentence(election: ElectionRecord, shown: Mapping[str, str]) -> str | None:
+    """Whether one item beats each other one in a direct comparison, in words; None: not asked.
+
+    Args:
+        election: the record.
+        shown: what people read for each item.
+    """
+    found = election.result("condorcet")
+    if found is None or election.chances is None:
+        return None
+    if not found.winners:
+        if found.sure:
+            return "Surely no candidate is preferred to each other one (no Condorcet winner)."
+        return (
+            "In the noisy counts no candidate is preferred to each other one, so there is no"
+            f" Condorcet winner there.{_likeliest(election.chances, shown)}"
+        )
+    (winner,) = found.winners
+    if found.sure:
+        return f"{shown[winner]} is surely preferred to each other candidate (Condorcet winner)."
+    chance = election.chances[winner]
+    return (
+        f"In the noisy counts {shown[winner]} is preferred to each other candidate (Condorcet"
+        f" winner); given the noise, that is so with a chance of {_percent(chance)} or more."
+    )
+
+
+def _likeliest(chances: Mapping[str, float], shown: Mapping[str, str]) -> str:
+    best = max(chances, key=chances.__getitem__)
+    if chances[best] == 0:
+        return ""
+    return f" Given the noise, {shown[best]} is one with a chance of {_percent(chances[best])}."
+
+
+def _percent(chance: float) -> str:
+    return f"{math.floor(chance * CHANCE_STEPS + 1e-9)} %"
+
+
+def result_cells(found: RuleResult, shown: Mapping[str, str]) -> tuple[str, str, str]:
+    """Rule, winners, and who may have won, as texts of a table."""
+    winners = ", ".join(shown[each] for each in found.winners) or "nobody"
+    if found.sure:
+        return title_of(found.rule), winners, "sure"
+    possible = [shown[each] for each in found.possible]
+    if found.rule == "condorcet":
+        possible.append("nobody")
+    return title_of(found.rule), winners, ", ".join(possible)
+
+
+def election_lines(election: ElectionRecord, shown: Mapping[str, str]) -> Iterator[str]:
+    """What a terminal says of an election."""
+    if (sentence := condorcet_sentence(election, shown)) is not None:
+        yield sentence
+    for found in election.rules:
+        title, winners, possible = result_cells(found, shown)
+        if found.rule == "condorcet":
+            continue
+        yield f"{title}: {winners} ({'surely' if found.sure else f'could be {possible}'})."
