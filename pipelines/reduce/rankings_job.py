@@ -15,6 +15,7 @@ from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
     OneRowColumns,
     PairColumns,
+    PlaceColumns,
     RankColumns,
     RankReading,
 )
@@ -59,7 +60,7 @@ class ReduceRankings(LocalReduction):
     def features(self) -> PersonFeatures | None:
         """Public features of people, by which counts are kept apart; None: none are read."""
         columns = self.columns
-        return None if isinstance(columns, RankColumns) else columns.features
+        return None if isinstance(columns, RankColumns | PlaceColumns) else columns.features
 
     @property
     def apart(self) -> bool:

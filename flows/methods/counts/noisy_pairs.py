@@ -20,7 +20,7 @@ from hushrank.estimation.common.central_noise import (
     release_outcomes,
     release_pair_counts,
 )
-from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.links import LINKS, link_named
 from hushrank.estimation.common.matrices import (
     OutcomeCounts,
     PairCounts,
@@ -32,7 +32,7 @@ from hushrank.estimation.common.pooling import EvidenceAt
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -250,6 +250,18 @@ class ReleasedOutcomes(ReleasedRecord):
         return dict(zip(self.items, counted.tolist(), strict=True))
 
 
+def _problems(config: Sections) -> Problems:
+    if config.model.link != "auto":
+        return
+    for key, given in (
+        ("groups", config.groups is not None),
+        ("privacy.public_graph", config.privacy.public_graph),
+        ("schedule.stream", config.schedule.stream is not None),
+    ):
+        if given:
+            yield "model.link", f"auto does not go with {key}; name a link, such as logistic"
+
+
 class NoisyPairs(GroupedMethod):
     """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
 
@@ -260,6 +272,8 @@ class NoisyPairs(GroupedMethod):
         units=(Unit.USER, Unit.COMPARISON),
         reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS, TIE_MODEL, ASKED),
         streams=True,
+        chooses_link=True,
+        rules=_problems,
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
@@ -326,6 +340,7 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
+        from hushrank.estimation.comparisons.model_selection import link_of_counts
         from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 
         if mechanism.ties is Ties.MODEL:
@@ -334,13 +349,17 @@ class NoisyPairs(GroupedMethod):
             return _conclude_public(drawn, mechanism, config)
         cells = shown_cells(drawn, mechanism, "wins")
         counts = PairCounts(without_diagonal(cells.counts), mechanism.row_weight, False)
-        link = link_named(config.model.link)
+        asked, chosen = mechanism.asked_matrix, config.model.link == "auto"
         entries = counts.n_items * (counts.n_items - 1)
         ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
-        asked = mechanism.asked_matrix
         design = config.comparisons.design
+        in_rows = replace(counts, row_weight=ranked_by)
+        if chosen:
+            link = link_of_counts(in_rows, cells.law, [*LINKS.values()], asked)
+        else:
+            link = link_named(config.model.link)
         ranked = rank_noisy_pairs(
-            replace(counts, row_weight=ranked_by),
+            in_rows,
             cells.law,
             link,
             asked,
@@ -353,6 +372,7 @@ class NoisyPairs(GroupedMethod):
             "design_of_chance_fits": ranked.by_chance,
             "pairs_left_out_of_the_fit": ranked.n_left_out,
             **weight_parameters(drawn, mechanism, ranked_by),
+            **({"link_chosen_by_likelihood": True} if chosen else {}),
         }
         if ranked.as_one > 1:
             of_weights = float(parameters.get("design_effect", 1.0))

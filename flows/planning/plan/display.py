@@ -54,6 +54,8 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
     console.print(_table(plan))
     console.print(Text(_legend(plan), style="dim"), soft_wrap=True)
     console.print(Text(_needed_text(plan)), soft_wrap=True)
+    if (limits := plan.limits) is not None:
+        console.print(Text(limits.text), soft_wrap=True)
     if plan.reason:
         named, taken = plan.config.method, plan.compared[0][0].method
         console.print(Text(f"\nMethod {named} takes {taken}: {plan.reason}."), soft_wrap=True)
