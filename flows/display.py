@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.forecast import yearly_text
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import (
     alert_sentence,
@@ -25,10 +24,16 @@ from hushrank.flows.ledger.texts import (
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
 from hushrank.flows.release.archive import RANKING, REPORT, SCORES
 from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.effects import effect_sentences
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.sheet_report import BookletRecord, reliability_sentences
+from hushrank.flows.release.sheet_report import (
+    BookletRecord,
+    differences_sentence,
+    fit_sentence,
+    reliability_sentences,
+)
 from hushrank.flows.release.ties import tie_sentence
 from hushrank.flows.release.wording import (
     certainty,
@@ -170,6 +175,8 @@ def show_delta(console: Console, delta: float, unit: Unit) -> None:
 
 def check_notes(job: Job) -> tuple[str, ...]:
     """What could not be checked of `job` before it runs, and what speaks against running it."""
+    from hushrank.flows.ledger.forecast import yearly_text
+
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
@@ -270,6 +277,12 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield from election_lines(release.election, release.shown())
     if release.test is not None:
         yield from _of_test(release.test)
+    for pair in release.dif or ():
+        yield differences_sentence(pair, release.shown())
+    if release.fit is not None:
+        yield fit_sentence(release.fit, release.shown())
+    if release.personal is not None and release.informative:
+        yield from effect_sentences(release.personal)
     if not (sure := certainty(release)):
         return
     yield sure

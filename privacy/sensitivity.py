@@ -310,11 +310,11 @@ def sheet_totals_sensitivity(
 
     Bound: l1 = a K + S and l2^2 = a^2 K + S^2 for a sheet that is added; l1 = 2 (a K + S) and
     l2^2 = 4 a^2 K + 2 S^2 for one that is replaced. K is the most items of a sheet, a
-    `answer_weight`, S `sheet_weight`. Exact.
+    `answer_weight`, S `sheet_weight`. Exact but for l2 with bands of raw scores, which is less.
 
-    A sheet of k <= K items adds a or -a to the k totals of its items, in the cells of its group if
-    there are groups, and integers t >= 0 of sum S to the histogram of its booklet: S on one score,
-    or shares of it on the two knots around a score.
+    A sheet of k <= K items adds a or -a to the k totals of its items, in the cells of its group and
+    of the band of its raw score if there are any, and integers t >= 0 of sum S to the histogram of
+    its booklet: S on one score, or shares of it on the two knots around a score.
 
     Adding a sheet moves k <= K totals by a each, and |t|_1 = S, |t|^2 <= S^2; attained by a sheet
     of K items at a knot.
@@ -340,7 +340,7 @@ def sheet_totals_sensitivity(
         sheet_weight: S, what a sheet adds to the histogram, >= 1.
 
     Returns:
-        l1 and squared l2 sensitivity. Groups and booklets change nothing.
+        l1 and squared l2 sensitivity. Groups, bands and booklets change nothing.
 
     Raises:
         ValueError: the unit is not `user`, or a number is too small.

@@ -54,6 +54,7 @@ from decimal import Decimal
 from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 Document = dict[str, Any]
@@ -187,8 +188,8 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
-    election?=election
-    released=<released> groups?=[group]
+    dif?=[differences] fit?=[item-fit]
+    personal?=personal election?=election released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -204,6 +205,15 @@ ties: model=text parameter=open low=open high=open equals=number equals_low=numb
     equals_high=number
 booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
 reliability: estimate=number low=number high=number
+item-fit: item=item statistic=number degrees=size chance=number misfits=bool steeper=bool
+differences: group=text against=text items=[difference]
+difference: item=item difference=number error=number low=number high=number size=text
+    differs=bool
+personal: features=[person-feature] of_items=[text] item_features=[[number]] known=bool ridge=number
+    effects=[person-effect] coefficients=[number] centre=[number] covariance=[[number]]
+    rankings=size mean_features=[number]
+person-feature: name=text numbers=[number] words=[text]
+person-effect: of=text by=text estimate=number low=open high=open
 election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rules=[rule-result]
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 stream: stream=text number=count nights=count first=date participations=count gap=count
@@ -227,7 +237,7 @@ scores-and-effects: kind=text scores={item:number} effects={number} units=[numbe
 top-list: kind=text items=[item*k]
 right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
-    booklets=[[item]]~ knots=[[size]] sheets=[[int]]
+    booklets=[[item]]~ knots=[[size]] sheets=[[int]] bands?=[[size]]~ by_band?=[{item:int}]~
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
     by_epsilon?=[people-of-level]~
 people-of-level: epsilon=number people=[size*answers]
@@ -241,6 +251,9 @@ rankings-of-level: epsilon=number rankings=[size*lengths] wins=[[int*n]*n]
     places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
 private-pairs: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
     squares=[[int*n]*n] moments=[[int*n]*n] by_epsilon?=[answers-of-level]~
+    by_profile?=[answers-of-profile]~
+answers-of-profile: features={value} rankings=[size*lengths] wins=[[int*n]*n] asked=[[int*n]*n]
+    squares=[[int*n]*n] moments=[[int*n]*n]
 answers-of-level: epsilon=number pairs=count rankings=[size*lengths] wins=[[int*n]*n]
     asked=[[int*n]*n] squares=[[int*n]*n] moments=[[int*n]*n]
 margin-counts: kind=text items=items weights={count} margins=[[int*n]*n] rankings=int
@@ -249,7 +262,8 @@ net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] ran
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
-parameters of pair-counts: link=text pairs=size *fit-of-pairs *weighted
+parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool *fit-of-pairs
+    *weighted
 parameters of outcome-counts: link=text public_graph=bool public_graph_statement=text
     pairs_compared=size
 parameters of tie-counts: link=text tie_model=text pairs=size *fit-of-pairs
@@ -259,8 +273,8 @@ parameters of scores: constants=text public_graph=bool public_graph_statement?=t
 parameters of scores-and-effects: covariates=text share_of_effects=number *optimum
 parameters of top-list: k=count
 parameters of right-wrong-counts: graph=text pairs=count edge_probability?=number degree?=count
-    graph_chosen_because?=text booklets?=count
-parameters of sheet-totals: step_of_scores=count booklets?=count
+    graph_chosen_because?=text booklets?=count estimator?=text
+parameters of sheet-totals: step_of_scores=count booklets?=count bands?=count
 parameters of randomised-answers: epsilon_of_a_person=number epsilon_of_an_answer=text debiased=bool
     pairs=count levels_of_epsilon?=text after_shuffling?=text
     epsilon_of_a_person_after_shuffling?=number delta_after_shuffling?=number people?=count
@@ -269,7 +283,8 @@ parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_mos
     information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
     link_chosen_by_likelihood?=bool ridge?=number smallest_curvature?=number is_minimum?=bool
 parameters of private-rankings: epsilon_of_a_whole_ranking_at_most=number *private-lists
-parameters of private-pairs: pairs_answered=count hidden=text *private-lists
+parameters of private-pairs: pairs_answered=count hidden=text features_of_people?=text
+    *private-lists
 parameters of margin-counts: weight_of_margins=count weight_of_rankings=count *lists
 parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
     *lists
@@ -298,7 +313,7 @@ outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
     max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
-    overvoted?=[text] repeated?=text write_ins?=text~
+    person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
     contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
@@ -414,6 +429,7 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "count": lambda value: type(value) is int and value >= 1,
     "number": is_number,
     "open": lambda value: is_number(value) or value in ("inf", "-inf"),
+    "value": lambda value: is_number(value) or isinstance(value, str),
     "time": is_time,
     "date": is_text(r"\d{4}-\d\d-\d\d"),
     "ranges": is_text(r"(\d+(\.\.\d+)?( \d+(\.\.\d+)?)*)?"),
@@ -732,6 +748,7 @@ KIND_OF = {  # what each method may publish
     "bradley-terry": ("private-rankings", "private-pairs", "above-counts"),
     "kemeny": ("private-rankings", "private-pairs", "above-counts", "margin-counts"),
     "footrule": ("place-counts",),
+    "personalized": ("private-pairs",),
 }
 KIND_OF["auto"] = tuple(  # which takes one of these
     itertools.chain(
@@ -754,8 +771,9 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
     "top-list": lambda n, groups, pairs: n,
 }
+# Kinds that may be told by group.
+GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"}
 COUNTED_LISTS = ("above-counts", "margin-counts", "net-sums", "place-counts")
-GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts"}  # may be told by group
 NAMED_PARTS = ("above", "places", "nets", "squares", "rankings")  # each has a weight, or 0
 RANKED_PARTS = (*NAMED_PARTS, "margins")
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
@@ -788,7 +806,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
     if kind == "sheet-totals":
-        entries = n + sum(map(len, released["sheets"]))
+        entries = b.groups * (n * bands_in(released) + sum(map(len, released["sheets"])))
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -823,14 +841,39 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
         ("test", release.get("test") is not None, kind == "sheet-totals"),
+        ("dif", release.get("dif") is not None, kind == "sheet-totals" and bool(domain["groups"])),
+        ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
+        ("personal", release.get("personal") is not None, kind == "private-pairs"),
         ("election", bool(release.get("election")), kind in {*COUNTED_LISTS} - {"net-sums"}),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
+    check_compared(release)
+    fitted = [each["item"] for each in release.get("fit") or ()]
+    if release.get("fit") is not None and sorted(fitted) != sorted(
+        line["item"] for line in release["ranking"]
+    ):
+        raise Wrong("fit: an item stands twice, or is missing")
     tests = [[len(each["ability"]), len(each["error"])] for each in release.get("test") or ()]
     if tests and tests != [[len(items) + 1] * 2 for items in booklets_of(release)]:
         raise Wrong("test: abilities are of other booklets, or of other scores, than were counted")
+
+
+def check_compared(release: Document) -> None:
+    """That items are compared between the first group and others, each item and group once."""
+    pairs, groups = release.get("dif"), [each["name"] for each in release.get("groups") or ()]
+    if pairs is None:
+        return
+    named = [each["group"] for each in pairs]
+    if not named or len({*named}) < len(named) or not {*named} <= {*groups[1:]}:
+        raise Wrong("dif: groups are compared twice, or are none of this release")
+    if any(each["against"] != groups[0] for each in pairs):
+        raise Wrong("dif: a group is not compared with the first one")
+    for pair in pairs:
+        items = [each["item"] for each in pair["items"]]
+        if len({*items}) < max(3, len(items)):
+            raise Wrong("dif: an item stands twice, or too few are compared")
 
 
 def booklets_of(release: Document) -> list[list[str]]:
@@ -974,10 +1017,15 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
     text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
     found = (len(named), hashlib.sha256(text.encode()).hexdigest()) if named else (None, None)
     stated = certificate["rows"]["settings"].get("pairs"), facts.get(ASKED_PAIRS, {}).get("sha256")
-    say.check(found == stated, wrong="counts are of other pairs than those stated to be public")
+    by_exposures = parameters.get("stated_exposures") == "pairs" and not named
+    say.check(
+        found == stated or (by_exposures and stated[1] is None),
+        wrong="counts are of other pairs than those stated to be public",
+    )
     booklets = certificate["rows"]["settings"].get("booklets")
     if released["kind"] == "sheet-totals":
-        check_sheets(released, booklets, certificate["domain"], say)
+        for board in (release, *(release.get("groups") or ())):
+            check_sheets(board["released"], booklets, certificate["domain"], say)
     elif booklets:
         shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
         graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
@@ -1002,18 +1050,46 @@ def check_sheets(
         told = [next(iter(booklets.values()))]
     fits = {frozenset(each) for each in told} == (sets or {frozenset(told[0])})
     fits &= len(told) == len(released["knots"]) == len(released["sheets"])
-    step = step_of_scores(released)
-    for items, knots, sheets in zip(told, released["knots"], released["sheets"], strict=False):
-        fits &= knots == [*range(0, len(items), step), len(items)] and len(knots) == len(sheets)
+    step, bands = step_of_scores(released), released.get("bands") or [[0] for _ in told]
+    fits &= bands == [starts_of_bands(len(items), bands_in(released)) for items in told]
+    parts = zip(told, released["knots"], released["sheets"], bands, strict=False)
+    for items, knots, sheets, starts in parts:
+        ends = [*(start - 1 for start in starts[1:]), len(items)]
+        fits &= starts[:1] == [0] and all(a <= b for a, b in zip(starts, ends, strict=True))
+        wanted = [[*range(a, b, step), b] for a, b in zip(starts, ends, strict=True)]
+        fits &= knots == [*itertools.chain(*wanted)] and len(knots) == len(sheets)
+    if (released.get("bands") is None) != (released.get("by_band") is None):
+        raise Wrong("bands of raw scores are named without their numbers, or the other way round")
+    if released.get("by_band") is not None:
+        sums = {i: sum(e[i] for e in released["by_band"]) for i in released["right_minus_wrong"]}
+        say.check(
+            sums == released["right_minus_wrong"] and len(released["by_band"]) > 1,
+            wrong="right less wrong answers are not the sums over bands of raw scores",
+        )
     say.check(fits, wrong="sheets are counted by other raw scores than those of the booklets")
     largest, most = max(map(len, told)), domain["bounds"]["max_contributions"]
     say.check(largest <= most, wrong="a sheet has more items than a person's bound")
 
 
+def starts_of_bands(items: int, bands: int) -> list[int]:
+    """The lowest raw score of each band of a booklet: quarters of a typical test, for example."""
+    starts = [0]
+    for band in range(1, bands):
+        odds = math.exp(0.85 * NormalDist().inv_cdf(band / bands))
+        starts.append(max(round(items * odds / (1 + odds)), starts[-1] + 1))
+    return starts
+
+
+def bands_in(released: Document) -> int:
+    """Bands of raw scores in which right less wrong answers are told apart; 1: there are none."""
+    return len(released.get("by_band") or [()])
+
+
 def step_of_scores(released: Document) -> int:
-    """Scores between two numbers of sheets, from the first two of the longest booklet."""
+    """Scores between two numbers of sheets, the most between two of the longest booklet."""
     longest = max(released["knots"], key=lambda knots: knots[-1] if knots else 0)
-    return max(1, longest[1] - longest[0]) if len(longest) > 1 else 1
+    most: int = max([1, *(b - a for a, b in itertools.pairwise(longest))])
+    return most
 
 
 NAMELESS = "each ranking in the input is another person's"
@@ -1069,6 +1145,7 @@ def parameters_of(certificate: Document, release: Document) -> Document:
         found["booklets"] = booklets and len(booklets)
     if kind == "sheet-totals":
         found["step_of_scores"] = step_of_scores(released)
+        found["bands"] = None if bands_in(released) == 1 else bands_in(released)
         booklets = certificate["rows"]["settings"].get("booklets")
         found["booklets"] = booklets and len(booklets)
     if kind in ("scores", "scores-and-effects"):
@@ -1151,6 +1228,8 @@ def parameters_of_local(draw: Document, certificate: Document, release: Document
             hidden = "which items were ranked, how many, and their order"
         levels = [digits(fraction(each["epsilon"])) for each in draw.get("levels") or ()]
         found["levels_of_epsilon"] = ", ".join(levels) or None
+        read = certificate["rows"]["settings"].get("person_features") or ()
+        found["features_of_people"] = ", ".join(read) or None
         return {**found, "pairs_answered": draw["pairs"], "hidden": hidden}
     return {**found, "epsilon_of_a_whole_ranking_at_most": fraction(draw["whole_ranking"])}
 
@@ -1190,6 +1269,14 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(True, "numbers of the mechanism follow from the draws")
     for name in unlike_levels(release):
         say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
+    if release.get("personal") or release["released"].get("by_profile"):
+        unfit = list(unlike_profiles(certificate, release))
+        say.check(
+            not unfit,
+            "scores by features of people: counts of all profiles add up, and effects, intervals"
+            " and ranking follow from the coefficients",
+            f"release.json: {', '.join(unfit)}: does not follow from the features of people",
+        )
     for board in (release, *(release.get("groups") or ())):
         for name in counted_nowhere(board["released"]):
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
@@ -1271,13 +1358,11 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [each.get("items") for each in groups],
             [whole.get("items")] * len(groups),
         ),
-        "row_weight of a group": (
-            {each.get("row_weight") for each in groups},
-            {whole.get("row_weight")},
-        ),
     }
+    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots"):
+        found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
     if not certificate["domain"]["other_rows"]:
-        for name in ("wins", "losses", "ties"):
+        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets"):
             total, parts = (
                 numbers_in(whole.get(name)),
                 [numbers_in(each.get(name)) for each in groups],
@@ -1285,6 +1370,9 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             sums = [sum(each) for each in zip(*parts, strict=True)]
             far = [abs(a - b) for a, b in zip(total, sums, strict=True)]
             found[f"{name} of all groups"] = max(far, default=0) < 1e-5 * len(parts), True
+        for band, told in enumerate(whole.get("by_band") or ()):
+            sums_of_band = {i: sum(each["by_band"][band][i] for each in groups) for i in told}
+            found[f"band {band + 1} of all groups"] = told, sums_of_band
     return found
 
 
@@ -1327,6 +1415,104 @@ def unlike_levels(release: Document) -> Iterator[str]:
         tables = [numbers_in(each) for each in rows]
         if tables[0] != [sum(column) for column in zip(*tables[1:], strict=True)]:
             yield f"released.{name}"
+
+
+NORMAL_95 = 1.959963984540054  # standard errors to each side of a 95 % interval
+
+
+def unlike_profiles(certificate: Document, release: Document) -> Iterator[str]:
+    """Parts of scores by features of people that do not follow from the others."""
+    released, told = release["released"], release.get("personal")
+    parts = released.get("by_profile")
+    read = certificate["rows"]["settings"].get("person_features")
+    if not (told and parts is not None and read):
+        yield "personal"
+        return
+    given = {each["name"]: each["numbers"] or each["words"] for each in told["features"]}
+    if given != {name: [*values] for name, values in read.items()}:
+        yield "personal.features"
+        return
+    known = [each["features"] for each in parts]
+    listed = all(
+        each.keys() == given.keys() and all(v in given[name] for name, v in each.items())
+        for each in known
+    )
+    if not listed or any(each in known[:k] for k, each in enumerate(known)):
+        yield "released.by_profile.features"
+        return
+    for name in ("rankings", "wins", "asked", "squares", "moments"):
+        rows = [[each[name]] if name == "rankings" else each[name] for each in (released, *parts)]
+        tables = [numbers_in(each) for each in rows]
+        if tables[0] != [sum(column) for column in zip(*tables[1:], strict=True)] and parts:
+            yield f"released.{name}"
+    yield from unlike_personal(release, told, parts)
+
+
+def codes_of(features: list[Document], person: Document) -> list[float]:
+    """What the features of a person are in a score."""
+    found: list[float] = []
+    for each in features:
+        value, numbers = person[each["name"]], each["numbers"]
+        if numbers:
+            low, high = numbers[0], numbers[-1]
+            found.append((value - (low + high) / 2) / ((high - low) / 2))
+        else:
+            found += [float(value == word) for word in each["words"][1:]]
+    return found
+
+
+def unlike_personal(release: Document, told: Document, parts: list[Document]) -> Iterator[str]:
+    """The same of coefficients, and of what is said of them."""
+    items, size = release["released"]["items"], len(told["coefficients"])
+    n, answered = len(items), [each for each in parts if any(map(any, each["asked"]))]
+    codes = [
+        (sum(each["rankings"]), codes_of(told["features"], each["features"])) for each in answered
+    ]
+    total, width = sum(m for m, _ in codes), len(told["mean_features"])
+    mean = [sum(m * x[j] for m, x in codes) / max(total, 1) for j in range(width)]
+    if total != told["rankings"] or not all(map(is_close, mean, told["mean_features"])):
+        yield "personal.mean_features"
+    features = told["item_features"]
+    if not told["of_items"]:
+        features = [[float(a == b) - 1 / n for b in range(n)] for a in range(n)]
+    wide = len(told["of_items"]) or n
+    rows = told["covariance"]
+    sizes = [size, len(told["effects"]), *map(len, features)]
+    if sizes != [n + width * wide, width * wide, *[wide] * n]:
+        yield "personal.coefficients"
+        return
+    if len(told["centre"]) != size or [len(each) for each in rows] != [size] * size:
+        yield "personal.covariance"
+        return
+    ends = [(-math.inf, math.inf)] * size
+    if told["known"]:
+        reach = [NORMAL_95 * math.sqrt(max(rows[k][k], 0.0)) for k in range(size)]
+        ends = [(c - r, c + r) for c, r in zip(told["centre"], reach, strict=True)]
+    for k, each in enumerate(told["effects"], start=n):
+        value, (low, high) = told["coefficients"][k], ends[k]
+        found = float(each["low"]), float(each["high"])
+        fits = is_close(min(low, value), found[0]) and is_close(max(high, value), found[1])
+        if not fits or not is_close(value, each["estimate"]):
+            yield "personal.effects"
+            break
+    base, effects = told["coefficients"][:n], told["coefficients"][n:]
+    scores = {line["item"]: line["score"] for line in release["ranking"]}
+    for a, item in enumerate(items):
+        own = sum(
+            mean[j] * effects[j * wide + k] * features[a][k]
+            for j in range(width)
+            for k in range(wide)
+        )
+        if release["scale"] == "log-odds" and not is_close(
+            base[a] - sum(base) / n + own, scores[item]
+        ):
+            yield "ranking"
+            break
+
+
+def is_close(one: float, other: float) -> bool:
+    """Whether two numbers are alike but for rounding."""
+    return math.isclose(one, other, rel_tol=1e-6, abs_tol=2e-6)
 
 
 def counted_nowhere(released: Document) -> Iterator[str]:
@@ -2890,7 +3076,8 @@ NAMES = (
     *("release.json", "ranking.csv", "report.html"),
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
-MORE_TABLES = {"effects.csv", "scores.csv"}  # of releases that have effects, or a test's abilities
+# Of releases with effects, with abilities of a test, with differences or fit of its items.
+MORE_TABLES = {"effects.csv", "scores.csv", "dif.csv", "fit.csv"}
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -2933,8 +3120,9 @@ def check_scores(release: Document, say: Findings) -> None:
     )
 
 
-def check_order(release: Document, say: Findings) -> None:
-    """That scores and ranks lie in their intervals, and lines in the order of both."""
+def check_order(release: Document, say: Findings, groups: int) -> None:
+    """That scores and ranks lie in their intervals, and lines in the order of both; and what
+    follows from the numbers of all `groups` together."""
     boards = [release["ranking"], *(each["ranking"] for each in release.get("groups") or ())]
 
     def inside(line: Document, end: str) -> bool:
@@ -2960,7 +3148,9 @@ def check_order(release: Document, say: Findings) -> None:
         "release.json: lines are not in the order of their scores and ranks",
     )
     check_errors(release, say)
-    check_abilities(release, say)
+    check_abilities(release, say, groups)
+    check_differences(release, say)
+    check_fit(release, say)
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
@@ -3023,8 +3213,9 @@ def lines_in(text: str) -> Iterator[int]:
 MOST_SCORES = 100  # of a booklet, whose abilities are checked, or about so many more
 
 
-def check_abilities(release: Document, say: Findings) -> None:
-    """That abilities by raw score are Warm's, and reliabilities those of the noisy totals."""
+def check_abilities(release: Document, say: Findings, groups: int) -> None:
+    """That abilities by raw score are Warm's, and reliabilities those of the noisy totals, which
+    are sums over `groups` of numbers with noise."""
     booklets, released = release.get("test"), release["released"]
     if not booklets:
         return
@@ -3052,12 +3243,85 @@ def check_abilities(release: Document, say: Findings) -> None:
     one = len(booklets) == 1 and booklets[0]["kr20"]
     step = step_of_scores(released)
     if one and step == 1:
-        value = kr20_of(released, release["privacy"]["noise_variance"] or 0.0)
+        value = kr20_of(released, groups * (release["privacy"]["noise_variance"] or 0.0))
         say.check(
             math.isclose(value, one["estimate"], rel_tol=1e-6, abs_tol=1e-6),
             "the reliability KR-20 follows from the numbers that were drawn",
             "release.json: test: KR-20 does not follow from the numbers that were drawn",
         )
+
+
+def check_fit(release: Document, say: Findings) -> None:
+    """That the chance of a misfit follows from its statistic, and what is said from the chance."""
+    if (fits := release.get("fit")) is None:
+        return
+    level, wrong = 0.05 / len(fits), []
+    for each in fits:
+        size, statistic = each["degrees"], max(each["statistic"], 0.0)
+        found = 1.0
+        if 1 <= size < bands_in(release["released"]):
+            found = float(chi_square_tail(size, Fraction(statistic))) if statistic else 1.0
+        near = math.isclose(each["chance"], found, rel_tol=1e-4, abs_tol=1e-9)
+        if (
+            not near
+            or size >= bands_in(release["released"])
+            or each["misfits"] != (each["chance"] < level)
+        ):
+            wrong.append(short(each["item"]))
+    say.check(
+        not wrong,
+        "what is said of the fit of items follows from the statistics",
+        f"release.json: fit: what is said of {', '.join(wrong[:3])} does not follow",
+    )
+
+
+def check_differences(release: Document, say: Findings) -> None:
+    """That differences of items between groups are those of the groups' difficulties, as far as
+    the ridge lets them be known, and that sizes and intervals follow from the rest."""
+    pairs, wrong = release.get("dif"), []
+    if pairs is None:
+        return
+    groups = {each["name"]: each for each in release["groups"]}
+    for pair in pairs:
+        told = {each["item"]: each for each in pair["items"]}
+        one, other = (
+            {line["item"]: float(line["score"]) for line in groups[pair[side]]["ranking"]}
+            for side in ("against", "group")
+        )
+        apart = {item: other[item] - one[item] for item in told}
+        mean = sum(apart.values()) / len(apart)
+        furthest = max(abs(each) for side in (one, other) for each in side.values())
+        errors = max(each["error"] ** 2 for each in told.values())
+        far = sum(each["difference"] for each in told.values())
+        if abs(far) > 1e-6 * len(told):
+            wrong.append(f"items of {short(pair['group'])}")
+        for item, each in told.items():
+            # The ridge draws a difficulty b by about b / 4 of its squared error to the mean.
+            off = abs(each["difference"] - apart[item] + mean)
+            if off > 1e-4 + (1 + furthest) * errors or not is_difference(each):
+                wrong.append(f"{short(item)} in {short(pair['group'])}")
+    say.check(
+        not wrong,
+        "differences of items between groups follow from the difficulties of the groups",
+        f"release.json: dif: {', '.join(wrong[:3])}: not the difference of the difficulties, or"
+        " its interval or size does not follow",
+    )
+
+
+def is_difference(told: Document) -> bool:
+    """Whether interval, size and what is said of one item follow from difference and error."""
+    far, error, size = abs(told["difference"]), told["error"], told["size"]
+    low, high = (far - abs(told["difference"] - told[end]) for end in ("low", "high"))
+    reach = (told["high"] - told["low"]) / 2
+    sure = far > reach  # alone
+    return (
+        math.isclose(low, high, abs_tol=1e-6)
+        and 1.6 * error <= reach + 1e-9 <= 2.6 * error + 1e-6
+        and size in ("A", "B", "C")
+        and (size == "A" or (sure and 2.35 * far >= (1.5 if size == "C" else 1.0) - 1e-6))
+        and (size != "A" or not sure or 2.35 * far <= 1.0 + 1e-6)
+        and (sure or not told["differs"])
+    )
 
 
 def is_warm(score: int, ability: float, error: float, difficulties: Sequence[float]) -> bool:
@@ -3086,8 +3350,8 @@ def kr20_of(released: Document, variance: float) -> float:
     squares = [(r - mean) ** 2 for r in knots]
     spread = sum(q * h for q, h in zip(squares, sheets, strict=True)) / of_sheet / people
     spread += variance / of_sheet**2 * sum(squares) / people**2
-    n = len(right)
-    within = sum(p * (1 - p) for p in right) + n * variance / (2 * of_answer * people) ** 2
+    n, noise = len(right), bands_in(released) * variance
+    within = sum(p * (1 - p) for p in right) + n * noise / (2 * of_answer * people) ** 2
     value: float = n / (n - 1) * (1 - within / spread)
     return value
 
@@ -3137,6 +3401,36 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         wrong = compare_table(files["scores.csv"], scores, ("score", "ability", "standard_error"))
         text = f"scores.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
         say.check(not wrong, "scores.csv has the abilities of release.json", text)
+    if "dif.csv" in files or release.get("dif"):
+        items = [
+            {
+                **each,
+                "group": pair["group"],
+                "against": pair["against"],
+                "standard_error": each["error"],
+                "z": each["difference"] / each["error"] if each["error"] else 0.0,
+                "differs": "yes" if each["differs"] else "no",
+            }
+            for pair in release.get("dif") or []
+            for each in pair["items"]
+        ]
+        columns = ("group", "against", "item", "difference", "standard_error", "size", "differs")
+        wrong = compare_table(files["dif.csv"], items, columns)
+        text = f"dif.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
+        say.check(not wrong, "dif.csv has the differences of release.json", text)
+    if "fit.csv" in files or release.get("fit"):
+        fits = [
+            {
+                **{name: each[name] for name in ("item", "statistic", "degrees", "chance")},
+                "misfits": "yes" if each["misfits"] else "no",
+                "slope": "steeper" if each["steeper"] else "flatter",
+            }
+            for each in release.get("fit") or []
+        ]
+        told = ("item", "statistic", "degrees", "chance", "misfits", "slope")
+        wrong = compare_table(files["fit.csv"], fits, told)
+        text = f"fit.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
+        say.check(not wrong, "fit.csv has the fit of release.json", text)
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:
@@ -3492,6 +3786,8 @@ right-wrong-counts|sheet-totals missing_wrong: An item that a person left out co
     answer.
 right-wrong-counts|sheet-totals missing_set-aside: The sheet of a person who left an item out does
     not count.
+sheet-totals bands: Right less wrong answers are counted apart, each number with its noise, for
+    sheets of low to high raw scores; what is said of all sheets is made of the sums.
 stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
     the rest of a person's answers are not used.
 """
@@ -3522,6 +3818,8 @@ private lists ties_refused: Whether somebody put two items at the same rank: suc
     out.
 private lists levels: Which epsilon a person chose: what is published is kept apart by it. If people
     let it depend on how they rank, it tells that.
+private lists person_features: Features of people ({people_features}): they are taken as public,
+    and what is published is kept apart by them.
 private lists unnamed: A person with several rankings in the input: their losses add up, unbounded.
 central comparison: A person with many answers: each answer is protected, all of them together are
     protected less. For k answers the loss is {grows}.
@@ -3895,6 +4193,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
     values: Document = {
         "epsilon": digits(epsilon),
         "whole_epsilon": digits(epsilon),
+        "people_features": release["privacy"]["parameters"].get("features_of_people", ""),
         "delta": digits(delta),
         "odds": odds_of(epsilon),
         "large_odds": odds_of(epsilon),
@@ -3948,12 +4247,14 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "at_source": draw.get("at_source", False),
         "unnamed": NAMELESS in facts,
         "one_list": bounds["max_contributions"] == 1,
+        "person_features": bool(settings.get("person_features")),
         "contests": (settings.get("columns") or {}).get("contest") is not None,
         f"unlisted_{settings.get('unlisted')}": True,
         "ties_refused": layout in refuses and not draw.get("at_source"),
         "longest": longest < domain["items"],
         "complete": released.get("pairs") is None,
         "booklets": settings.get("booklets") is not None,
+        "bands": released.get("by_band") is not None,
         f"missing_{settings.get('missing') or 'unseen'}": "missing" in settings,
         "squares": released.get("squares") is not None,
     }
@@ -4315,7 +4616,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
         "scores": lambda: check_scores(release, say),
-        "ranks": lambda: check_order(release, say),
+        "ranks": lambda: check_order(release, say, bundle_of(certificate).groups),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),
         "not_proved": lambda: say_what_is_open(certificate, release, say),

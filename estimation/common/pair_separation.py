@@ -3,12 +3,13 @@
 `uncertainty.separate_ranks` does it in O(n log n) where the margin follows from the two values;
 here a covariance matrix or two intervals say how far each difference may be off.
 
-What is said of all items at once, every score and every order, is to be true together: half of the
-5 % is for the scores and half for the orders. Critical values of orders go down in steps ([RW05]):
-an order that is sure can no longer be wrongly rejected, so the next step tests only those that are
-left, at a larger tail chance. How large it may be follows from the joint law of all errors
-(`joint_tails`), or from the number of orders that are left (Bonferroni) where that is larger or the
-law is not known.
+What is said of all items at once, every score and every order, is to be true together, but for 5 %.
+Half of that is for the scores, and orders have the rest: what the scores leave by the joint law of
+all errors (`joint_tails`), which is more than half, as both are often wrong at once; or half where
+the law is not known. Critical values of orders go down in steps ([RW05]): an order that is sure can
+no longer be wrongly rejected, so the next step tests only those that are left, at a larger tail
+chance. How large it may be follows from that law, or from the number of orders that are left
+(Bonferroni) where that is larger.
 
 References:
     [D80] Deak. Three digit accurate multiple normal probabilities. 1980.
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtr
+from scipy.special import chdtrc, ndtr, ndtri
 
 from hushrank.estimation.common.links import Floats, score_differences
 from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
@@ -158,6 +159,7 @@ class JointTails:
     Attributes:
         n_items: n.
         of_scores: of one side of one score's interval.
+        missed: shape (draws,), squared length from which on the interval of some score misses.
         directions: shape (draws, n), errors of the scores of each direction; None: not known.
         deviation: shape (n, n), standard deviation of each difference.
         length: degrees of freedom of the squared length.
@@ -165,12 +167,17 @@ class JointTails:
 
     n_items: int
     of_scores: float
+    missed: NDArray[np.float64] | None = None
     directions: NDArray[np.float64] | None = None
     deviation: NDArray[np.float64] | None = None
     length: int = 0
 
     def of_orders(self, open_: NDArray[np.bool_]) -> float:
-        """Tail chance of one order, of those that are open, shape (n, n)."""
+        """Tail chance of one order, of those that are open, shape (n, n).
+
+        Of what the 5 % leave to orders, the scores' half takes only what it misses where all orders
+        hold: an error that takes a score out of its interval often turns an order round as well.
+        """
         tail = (LEVEL / 2 - SPENT_ON_FAR) / max(int(open_.sum()), 1)
         if self.directions is None or self.deviation is None or not open_.any():
             return tail
@@ -181,7 +188,8 @@ class JointTails:
                 gaps = errors[item] - errors[worse]
                 gaps /= self.deviation[item, worse, np.newaxis]
                 np.maximum(furthest, gaps.max(axis=0), out=furthest)
-        return max(tail, _joint_tail(furthest, self.length, LEVEL / 2 - SPENT_ON_FAR))
+        chance = LEVEL - SPENT_ON_FAR
+        return max(tail, _joint_tail(furthest, self.length, chance, self.missed))
 
 
 def joint_tails(n_items: int, covariance: NDArray[np.float64] | None) -> JointTails:
@@ -208,23 +216,31 @@ def joint_tails(n_items: int, covariance: NDArray[np.float64] | None) -> JointTa
     directions, length = normal @ root.T, int(kept.sum())
     furthest = np.abs(directions / own).max(axis=1)
     of_scores = max(plain.of_scores, _joint_tail(furthest, length, LEVEL / 2))
-    return JointTails(n_items, of_scores, directions, deviation, length)
+    missed = (float(ndtri(of_scores)) / furthest) ** 2
+    return JointTails(n_items, of_scores, missed, directions, deviation, length)
 
 
-def _joint_tail(furthest: NDArray[np.float64], length: int, chance: float) -> float:
+def _joint_tail(
+    furthest: NDArray[np.float64],
+    length: int,
+    chance: float,
+    missed: NDArray[np.float64] | None = None,
+) -> float:
     """Tail chance of one error at which the largest of all errors is exceeded with `chance`.
 
     Args:
         furthest: largest error of each direction, in standard errors, for a length of 1.
         length: degrees of freedom of the squared length.
-        chance: at most.
+        chance: at most, of that or of what `missed` says.
+        missed: of each direction, the squared length from which on something else is wrong.
     """
 
     squares, n_directions = furthest**2, len(furthest)
 
     def excess(z: float) -> float:
         with np.errstate(divide="ignore"):
-            each = chdtrc(length, z**2 / squares)
+            exceeded = z**2 / squares
+            each = chdtrc(length, exceeded if missed is None else np.minimum(exceeded, missed))
         mean = float(each.mean())
         each -= mean
         error = math.sqrt(float(each @ each)) / n_directions

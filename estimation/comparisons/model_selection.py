@@ -1,6 +1,8 @@
 """Choose the link by likelihood (`link: auto`): each is fitted, the unpenalised loss decides.
 
-The sums are private already, so looking at them with several links costs no privacy.
+The sums are private already, so looking at them with several links costs no privacy. So are noisy
+counts that were released. There the likelihood is that of `noisy_pairs`, in which noise enters
+linearly: noise of mean zero favours no link.
 
 References:
     [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings. §S.1.3.
@@ -9,12 +11,16 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hushrank.estimation.common.links import Link
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.comparisons.noisy_pairs import Mask, fit_noisy_pairs
 from hushrank.estimation.fit.pair_fit import RIDGE, AnswerVariance, DebiasedFit, fit_scores
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
+from hushrank.privacy.noise import NoiseLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,34 @@ class SelectedLink:
     fit: DebiasedFit
     losses: Mapping[str, float]
     failures: Mapping[str, str]
+
+
+def link_of_counts(
+    counts: PairCounts, law: NoiseLaw, candidates: Sequence[Link], asked: Mask | None = None
+) -> Link:
+    """Return the link that fits released counts best: the unpenalised loss of each decides.
+
+    Args:
+        counts: noisy counts of at least 2 items.
+        law: law of the noise in one entry.
+        candidates: at least one link; the first of equals wins.
+        asked: as in `noisy_pairs.rank_noisy_pairs`.
+
+    Raises:
+        ValueError: no candidates, or the counts are confidential.
+        ConvergenceError: no candidate could be fitted.
+    """
+    if not candidates:
+        raise ValueError("link: auto needs at least one link to choose from")
+    losses: dict[Link, float] = {}
+    for link in candidates:
+        with suppress(ConvergenceError):
+            found = fit_noisy_pairs(counts, law, link, RIDGE, asked)
+            if found.fit.is_minimum:
+                losses[link] = found.fit.loss
+    if not losses:
+        raise ConvergenceError("no link could be fitted to the noisy counts")
+    return min(losses, key=lambda link: losses[link])
 
 
 def select_link(

@@ -225,10 +225,38 @@ def fitted_nets(answers: AnswerSums, ridge: float) -> NetEvidence:
     scale = asked / squares if squares > 0 else 1.0
     sums = scale * answers.margins.sum(axis=1) / 2
     fitted = _margins_of_fit(scale * answers.asked, sums, ridge / answers.attenuation**2)
-    around = answers.spread / 4 + answers.squares * (fitted**2 - fitted * answers.mean)
-    covariance = laplacian(_off_diagonal(scale**2 * around))
-    covariance = covariance + _common(answers, fitted) * scale**2
+    covariance = scale**2 * (products_of_answers(answers, fitted) + _common(answers, fitted))
     return _evidence(answers, sums, covariance, scale)
+
+
+def products_of_answers(answers: AnswerSums, expected: Floats) -> Floats:
+    """Sum over answers of the product of two items' nets less the expected ones, shape (n, n).
+
+    Args:
+        answers: what was answered.
+        expected: half the margin share that each pair is taken to have, shape (n, n).
+    """
+    around = answers.spread / 4 + answers.squares * (expected**2 - expected * answers.mean)
+    return laplacian(_off_diagonal(around))
+
+
+def products_of_rankings(answers: AnswerSums, expected: Floats) -> Floats:
+    """The same over two different answers of one ranking; 0 where a ranking answers one pair.
+
+    Two given pairs are drawn together by a share d (d - 1) / (P (P - 1)) of the rankings. Of
+    partial lists nobody knows which are, and nothing is taken off: the result is then too large.
+    """
+    if answers.together == 0:
+        return np.zeros(answers.asked.shape)
+    products = (answers.moments - laplacian(_off_diagonal(answers.spread))) / 4
+    if answers.every:
+        half, known = answers.mean.sum(axis=1) / 2, expected.sum(axis=1)
+        crossed = np.outer(half, known)
+        alone = laplacian(_off_diagonal(expected**2 - expected * answers.mean))
+        products = products - answers.together * (
+            crossed + crossed.T - np.outer(known, known) + alone
+        )
+    return np.asarray(products)
 
 
 def _of_level(
@@ -256,19 +284,11 @@ def _of_level(
 def _common(answers: AnswerSums, expected: Floats) -> Floats:
     """What the answers of one ranking vary together; none takes variance away.
 
-    Over all rankings, the sum of products of two answers to different pairs, less what it is where
-    they are independent around `expected`, half the margin share of each pair. Two given pairs are
-    drawn together by a share d (d - 1) / (P (P - 1)) of the rankings. Of partial lists nobody knows
-    which are, and nothing is taken off: the variance is then too large, never too small.
+    `expected` has half the margin share of each pair; see `products_of_rankings`.
     """
     if answers.together == 0:
         return np.zeros(answers.asked.shape)
-    products = (answers.moments - laplacian(_off_diagonal(answers.spread))) / 4
-    if answers.every:
-        half = answers.mean.sum(axis=1) / 2
-        alone = laplacian(_off_diagonal(expected**2 - expected * answers.mean))
-        products = products - answers.together * (np.outer(half, half) + alone)
-    values, vectors = np.linalg.eigh(products)
+    values, vectors = np.linalg.eigh(products_of_rankings(answers, expected))
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 

@@ -74,7 +74,7 @@ def booklet_estimates(
             right = probabilities_at_scores(difficulty, knots)
             answers = AnswersByScore(
                 half=counts.half,
-                variance=law.variance / (2 * shape.answer_weight) ** 2,
+                variance=shape.bands * law.variance / (2 * shape.answer_weight) ** 2,
                 right=right,
                 curvature=curvature_of(difficulty, knots, right, weights),
             )

@@ -215,7 +215,7 @@ def fit_totals(totals: SheetTotals, variance: float) -> ConditionalFit:
     """
     counts, shape, n = real_counts(totals), totals.shape, totals.n_items
     noise = _Noise(
-        of_half=variance / (2 * shape.answer_weight) ** 2,
+        of_half=shape.bands * variance / (2 * shape.answer_weight) ** 2,
         of_sheets=variance / shape.sheet_weight**2,
         ridge=0.0 if variance == 0 and _exists(counts) else 1 / RIDGE_SD**2,
         least=FLAT * float(counts.people.max()),

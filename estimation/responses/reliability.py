@@ -91,7 +91,7 @@ class ScoredSheets:
         if self.step == 1:
             return values
         scores, size = np.arange(self.knots[-1] + 1), len(self.knots)
-        low = np.minimum(scores // self.step, size - 2)
+        low = np.clip(np.searchsorted(self.knots, scores, side="right") - 1, 0, size - 2)
         upper = (scores - self.knots[low]) / np.diff(self.knots)[low]
         lines = np.zeros((len(scores), size))
         lines[scores, low], lines[scores, low + 1] = 1 - upper, upper

@@ -6,6 +6,11 @@ of its own, or else shares of that to the two knots around it, which keep the sc
 weights are public. They give both parts one noise law: noise of scale s on an entry is noise of
 scale s / `answer_weight` on right minus wrong.
 
+With public bands of raw scores, right minus wrong of an item is counted apart for the sheets of
+each band, which shows how well the model fits. A sheet still touches one entry of each of its
+items, so the noise is the same on every entry, and the sum over bands has `bands` times its
+variance. Bands hold about as many sheets each where abilities and difficulties are standard normal.
+
 The histogram has about 3 % more noise than the best share of the budget would give where its
 weight w, relative to half of right minus wrong, is off by the root of 2. For Gaussian noise
 w^2 = .12 K, or .08 K on knots; for Laplace noise it takes 15 % of epsilon, or 8 % on knots.
@@ -20,6 +25,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, ndtri
 
 from hushrank.estimation.common.central_noise import Calibration, calibrate
 from hushrank.privacy.noise import add_noise
@@ -28,6 +34,7 @@ from hushrank.privacy.sensitivity import sheet_totals_sensitivity
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
 MOST_SCORES = 40  # items of a sheet whose scores all have entries of their own; knots beyond
+TYPICAL_SPREAD = 0.85  # of the log odds of a share of right answers, in a typical test
 STEPS = 24  # between the knots of the histogram of a longer sheet
 _OF_SCORES, _OF_KNOTS = (0.12, 0.15), (0.08, 0.08)  # w^2 / K (Gaussian), part of epsilon (Laplace)
 
@@ -45,6 +52,7 @@ class SheetShape:
         step: scores between two knots of a histogram, the last two may be nearer; 1: every score.
         answer_weight: what an answer adds to, or takes off, the total of its item.
         sheet_weight: what a sheet adds to a histogram.
+        bands: of raw scores in which right minus wrong is counted apart.
     """
 
     n_items: int
@@ -52,10 +60,15 @@ class SheetShape:
     step: int
     answer_weight: int
     sheet_weight: int
+    bands: int = 1
 
     @classmethod
     def of(
-        cls, n_items: int, booklets: Sequence[tuple[int, ...]], kind: NoiseKind = NoiseKind.GAUSSIAN
+        cls,
+        n_items: int,
+        booklets: Sequence[tuple[int, ...]],
+        kind: NoiseKind = NoiseKind.GAUSSIAN,
+        bands: int = 1,
     ) -> Self:
         """The shape for a test, with the weights that suit a law of noise.
 
@@ -63,6 +76,7 @@ class SheetShape:
             n_items: size of the catalogue.
             booklets: codes of the items of each; empty: everybody is asked everything.
             kind: law of the noise.
+            bands: of raw scores; 1: answers of all sheets are counted together.
         """
         sets = tuple(dict.fromkeys(booklets)) or (tuple(range(n_items)),)
         most = max(map(len, sets))
@@ -78,17 +92,37 @@ class SheetShape:
             step=step,
             answer_weight=1 if times > 1 else answer_weight,
             sheet_weight=times * step,
+            bands=bands,
         )
+
+    def band_starts(self, booklet: int) -> Integers:
+        """The lowest score of each band of a booklet, ascending, 0 first; all differ."""
+        items = len(self.booklets[booklet])
+        parts = np.arange(1, self.bands) / self.bands
+        typical = np.rint(items * expit(TYPICAL_SPREAD * ndtri(parts))).astype(np.int64)
+        for band in range(len(typical)):  # each band has a score of its own at least
+            typical[band] = max(typical[band], band + 1, *typical[:band][-1:] + 1)
+        return np.concatenate([[0], typical])
 
     def knots(self, booklet: int) -> Integers:
         """The scores of a booklet that have entries, ascending: 0 first, all right last."""
-        items = len(self.booklets[booklet])
-        return np.append(np.arange(0, items, self.step), items)
+        starts, items = self.band_starts(booklet), len(self.booklets[booklet])
+        ends = np.append(starts[1:] - 1, items)
+        parts = [
+            np.append(np.arange(start, end, self.step), end)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    @property
+    def n_answers(self) -> int:
+        """How many numbers of right minus wrong are counted."""
+        return self.bands * self.n_items
 
     @property
     def n_entries(self) -> int:
         """How many numbers are counted."""
-        return self.n_items + sum(len(self.knots(b)) for b in range(len(self.booklets)))
+        return self.n_answers + sum(len(self.knots(b)) for b in range(len(self.booklets)))
 
     def calibrate(self, params: PrivacyParams) -> Calibration:
         """Noise for all entries, one vector; it depends on public parameters only."""
@@ -100,6 +134,8 @@ class SheetShape:
     def count(self, person: Integers, item: Integers, correct: NDArray[np.uint8]) -> Integers:
         """Entries of some whole sheets, shape (n_entries,): right minus wrong, then histograms.
 
+        Right minus wrong stands band by band.
+
         Args:
             person: shape (answers,), who gave each answer, ascending.
             item: shape (answers,), codes, ascending within a person; nobody answers an item twice.
@@ -109,11 +145,15 @@ class SheetShape:
             ValueError: a sheet has not just the items of a booklet.
         """
         entries = np.zeros(self.n_entries, np.int64)
-        ends = np.cumsum([self.n_items, *(len(self.knots(b)) for b in range(len(self.booklets)))])
+        ends = np.cumsum([self.n_answers, *(len(self.knots(b)) for b in range(len(self.booklets)))])
         for booklet, right in self._whole_sheets(person, item, correct):
-            points, codes = right.sum(axis=0, dtype=np.int64), list(self.booklets[booklet])
-            entries[codes] += self.answer_weight * (2 * points - len(right))
             scores = right.sum(axis=1, dtype=np.int64)
+            codes = np.array(self.booklets[booklet])
+            band = np.searchsorted(self.band_starts(booklet), scores, side="right") - 1
+            for number in np.unique(band).tolist():
+                own = right if self.bands == 1 else right[band == number]
+                less_wrong = 2 * own.sum(axis=0, dtype=np.int64) - len(own)
+                entries[number * self.n_items + codes] += self.answer_weight * less_wrong
             entries[ends[booklet] : ends[booklet + 1]] += self._histogram(scores, booklet)
         return entries
 
@@ -143,7 +183,7 @@ class SheetShape:
 
     def _histogram(self, score: Integers, booklet: int) -> Integers:
         knots = self.knots(booklet)
-        low = np.minimum(score // self.step, len(knots) - 2)
+        low = np.clip(np.searchsorted(knots, score, side="right") - 1, 0, len(knots) - 2)
         apart = np.diff(knots)[low]
         above = (self.sheet_weight * (score - knots[low]) + apart // 2) // apart
         size = len(knots)
@@ -173,13 +213,18 @@ class SheetTotals:
     @property
     def right_minus_wrong(self) -> Integers:
         """By item, `answer_weight` times; shape (n_items,)."""
-        return self.entries[: self.n_items]
+        return np.asarray(self.by_band.sum(axis=0))
+
+    @property
+    def by_band(self) -> Integers:
+        """The same of the sheets of each band of raw scores, shape (bands, n_items)."""
+        return self.entries[: self.shape.n_answers].reshape(self.shape.bands, -1)
 
     @property
     def histograms(self) -> list[Integers]:
         """By booklet, `sheet_weight` times how many sheets are at each knot."""
         sizes = [len(self.shape.knots(b)) for b in range(len(self.shape.booklets))]
-        return np.split(self.entries[self.n_items :], np.cumsum(sizes)[:-1])
+        return np.split(self.entries[self.shape.n_answers :], np.cumsum(sizes)[:-1])
 
 
 def release_sheet_totals(

@@ -41,6 +41,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy
@@ -73,6 +74,7 @@ from hushrank.estimation.responses.randomized_measurements import (
     RandomizedMeasurements,
     merge_measurements,
 )
+from hushrank.estimation.responses.spectral_chain import fit_chain
 from hushrank.privacy.noise import NoiseLaw
 
 CLEAR = 5.0  # noise standard deviations by which one of many counts must exceed zero to be seen
@@ -130,6 +132,9 @@ def connection(y: NDArray[np.float64], graph: ItemGraph, noise_sd: float) -> Con
 FEWEST_PARTS = 8  # of the jackknife: the interval is 1.2 times as wide as with many
 NEARLY_NORMAL = 100  # more draws than this are treated as no nearer to normal
 Vector = NDArray[np.float64]
+Limited: TypeAlias = NDArray[np.bool_] | None
+Asked: TypeAlias = Vector | None
+FitTo = Callable[[Vector, ItemGraph, float, BalanceCovariance, Limited, Asked], BalancedFit]
 Quantile = Callable[[Vector, float], Vector]  # (noise's share of the variance, tail chance)
 
 
@@ -204,6 +209,8 @@ def estimate_difficulties(
     law: NoiseLaw,
     max_answers: int,
     booklets: Sequence[Sequence[int]] = (),
+    *,
+    chain: bool = False,
 ) -> SpectralEstimate:
     """Difficulties from released measurements ([NZ] Algorithm 2), with intervals.
 
@@ -217,6 +224,7 @@ def estimate_difficulties(
         law: of the noise in one entry.
         max_answers: K, answers of one person.
         booklets: codes of the items of each; empty: there are none.
+        chain: take the paper's own difficulties, of a Markov chain; see `spectral_chain`.
 
     Returns:
         Difficulties; not `informative` where the sum of all counts does not stand clear of noise.
@@ -248,7 +256,8 @@ def estimate_difficulties(
     def error_quantile(noise_share: Vector, tail: float) -> Vector:
         return quantile(noise_share, tail, law.kind, n_draws)
 
-    found = _estimated(y, graph, law.variance, covariance, error_quantile, asked)
+    fit = fit_chain if chain else fit_balance
+    found = _estimated(y, graph, law.variance, covariance, error_quantile, asked, fit)
     if booklets or not found.estimate.informative:
         return found
     mask = graph.mask().astype(np.float64)
@@ -318,12 +327,13 @@ def _estimated(
     covariance: BalanceCovariance,
     error_quantile: Quantile,
     asked: Vector | None = None,
+    fit_to: FitTo = fit_balance,
 ) -> SpectralEstimate:
     entry_sd = math.sqrt(variance)
     linked = connection(y, graph, entry_sd)
     limited = ~(linked.no_lower_limit | linked.no_upper_limit)
     centre = limited if limited.any() else None
-    fit = fit_balance(y, graph, variance, covariance, centre, asked)
+    fit = fit_to(y, graph, variance, covariance, centre, asked)
     if y.sum() <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * graph.n_edges):
         estimate = nothing_learned(np.zeros(len(y)), rank=mean_ranks(fit.scores))
     else:

@@ -63,7 +63,8 @@ def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
     """
     if totals.confidential:
         raise ValueError("totals are confidential: only released ones may be estimated from")
-    shape, n, sd = totals.shape, totals.n_items, math.sqrt(law.variance)
+    shape, n = totals.shape, totals.n_items
+    sd = math.sqrt(totals.shape.bands * law.variance)
     people, room = np.zeros(n), np.zeros(n)
     for items, histogram in zip(shape.booklets, totals.histograms, strict=True):
         people[list(items)] += histogram.sum() / shape.sheet_weight
@@ -120,8 +121,8 @@ def _informative(
 
 def predicted_noise(shape: SheetShape, law: NoiseLaw) -> float:
     """Variance of the noise in half of an item's right minus wrong, less what scores expect."""
-    knots = shape.n_entries - shape.n_items
-    of_half = law.variance / (2 * shape.answer_weight) ** 2
+    knots = shape.n_entries - shape.n_answers
+    of_half = shape.bands * law.variance / (2 * shape.answer_weight) ** 2
     return of_half + OF_KNOTS * knots * law.variance / shape.sheet_weight**2
 
 

@@ -33,7 +33,7 @@ from scipy.optimize import brentq
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph
 from hushrank.estimation.responses.measurements import measurements_of_block
 from hushrank.estimation.responses.randomized_measurements import randomized_measurements
-from hushrank.experiments.nz.spectral_chain import chain_difficulties, jump_rates
+from hushrank.estimation.responses.spectral_chain import chain_difficulties, jump_rates
 from hushrank.privacy.accounting import rho_for
 from hushrank.privacy.amplification import largest_amplified_epsilon, local_epsilon_for
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity

@@ -5,7 +5,7 @@ all rankings of log(1 + e^-(f(better) - f(worse))) plus a ridge. It is not corre
 mechanism does. A private ranking keeps the order of each two items of the one true ranking behind
 it more likely than not, and in these experiments all people have one true ranking, given their
 features. Where true rankings vary, the best f for private rankings can be another one than the best
-for the true ones, whatever [RDP] Lemma 6 says (`estimation.rankings.ranking_evidence` undoes the
+for the true ones, whatever [RDP] Lemma 6 says (`estimation.rankings.personalized` undoes the
 mechanism). The model of [RDP] Section 6.4 is
 alpha . x + beta . y: its alpha . x, of a person's features x, is the same for all items, so no
 ranking says anything about it.

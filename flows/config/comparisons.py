@@ -43,6 +43,9 @@ FIRST = "shown first"  # name of the effect
 MOST_OF_A_GROUP = 200  # longest name of a group, in characters
 
 
+MOST_ASKED = 2_000  # most items for which a list of pairs is turned into a matrix
+
+
 class Design(StrEnum):
     """Frequency with which pairs of items were asked about, as the operator states it."""
 
@@ -335,16 +338,15 @@ class InputConfig(RowFiles):
             by_default = self.ties is not Ties.DROP and self.told is None
             empty = ", an empty cell too: input.words can call it a tie" if by_default else ""
             yield Reading(f"{words[0].upper()}{words[1:]}{empty}.", by_default)
-        if self.columns.outcome is not None and self.told is None:
-            yield Reading(SIGNS.format(self.columns.outcome))
+        if (column := self.columns.outcome) is not None and self.told is None:
+            chosen = "words" in self.model_fields_set or column.strip().lower() == "outcome"
+            yield Reading(SIGNS.format(column), by_default=not chosen)
         yield from super().readings(given)
 
     def row_rules(self, names: Sequence[str]) -> Iterator[str]:
-        """Meaning of the result, pairs that were asked about, and rows of one event."""
+        """Meaning of the result, and rows of one event."""
         if words := self.spelled_out(names):
             yield f"{words[0].upper()}{words[1:]}."
-        if self.asked() is not None:
-            yield "A row on a pair that was not asked about breaks a rule."
         if self.columns.event is not None:
             yield "Rows of one user, pair and event count once; contradicting ones never."
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 from pydantic import (
     BeforeValidator,
@@ -39,6 +39,9 @@ from hushrank.privacy.units import Unit
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.storage.cloud_storage import Place
 
+if TYPE_CHECKING:
+    from hushrank.flows.config.item_features import ItemFeatures
+
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 
 
@@ -60,7 +63,8 @@ class ModelConfig(Section):
         exposures: a CSV file that says in how many comparisons each item takes part (columns `item`
             and `exposure`), or how often each pair is compared (`left`, `right`, `comparisons`):
             public numbers, of a schedule or of questions asked, and never counted in the answers.
-            No epsilon is then spent on them. `hushrank plan` simulates surveys with them.
+            No epsilon is then spent on them. `hushrank plan` simulates surveys with them. A row on
+            a pair that a list of pairs leaves out breaks a rule.
         gamma: weight of the ridge, which draws scores towards zero and on which privacy depends;
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
@@ -77,6 +81,12 @@ class ModelConfig(Section):
         weights: of rankings with their own epsilon. `precision` lets those with a larger epsilon
             count more, for the smallest error; if people who chose more privacy rank otherwise, the
             result leans to the others, and a release warns of that. `equal` counts all alike.
+        bands: of a test by method `totals`: count right less wrong answers apart in so many bands
+            of raw scores, 2 to 6, from which follows how well each item fits the model. The noise
+            in a difficulty has `bands` times the variance.
+        item_features: for method `personalized`: a CSV file of public features of items, with a
+            column `item` and one column of numbers for each feature. What features of people change
+            then depends on these; without it every item has effects of its own.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -94,7 +104,10 @@ class ModelConfig(Section):
     weights: Annotated[Weights, Field(strict=False)] = Field(
         default=Weights.PRECISION, examples=["equal"]
     )
+    bands: int | None = Field(default=None, ge=2, le=6, examples=["4"])
+    item_features: LocalPath | None = Field(default=None, examples=["features.csv"])
 
+    _item_features: ItemFeatures | None = PrivateAttr(default=None)
     _design: PublicDesign | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -104,11 +117,22 @@ class ModelConfig(Section):
                 self._design = read_public_design(self.exposures)
             except ValueError as error:
                 refuse(("exposures", f"{self.exposures}: {error}"))
+        if self.item_features is not None:
+            from hushrank.flows.config.item_features import read_item_features
+
+            try:
+                self._item_features = read_item_features(self.item_features)
+            except ValueError as error:
+                refuse(("item_features", f"{self.item_features}: {error}"))
         return self
 
     def design(self) -> PublicDesign | None:
         """Content of the file of exposures, as it was read when the configuration was loaded."""
         return self._design
+
+    def features_of_items(self) -> ItemFeatures | None:
+        """Content of the file of features of items, as it was read with the configuration."""
+        return self._item_features
 
     def with_comparisons(self, comparisons: float) -> Self:
         """Return a copy of this section with a public design of another size."""
@@ -134,6 +158,13 @@ class GraphKind(StrEnum):
     BOOKLETS = "booklets"  # pairs that share one of `input.booklets`
 
 
+class SpectralEstimator(StrEnum):
+    """Way from noisy counts of pairs of test items to difficulties."""
+
+    BALANCE = "balance"  # weights that suit noise and chance, negative counts as they are
+    CHAIN = "chain"  # the paper's Algorithm 2: the stationary distribution of a Markov chain
+
+
 class SpectralConfig(Section):
     """Settings of the methods `spectral` and `spectral-rr`.
 
@@ -147,12 +178,17 @@ class SpectralConfig(Section):
         edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
         degree: how many pairs each item has in an even graph, an even number; by default 6, or as
             many as connect an answer with four other answers of the same person.
+        estimator: for `spectral`: `balance`, or `chain`, the paper's own (Algorithm 2), which
+            raises negative noisy counts to 0. Both are computed from the same kind of counts.
     """
 
     graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.AUTO
     debiased: bool = True
     edge_probability: float | None = Field(default=None, ge=1e-9, le=1, examples=["0.1"])
     degree: int | None = Field(default=None, ge=2, multiple_of=2, examples=["8"])
+    estimator: Annotated[SpectralEstimator, Field(strict=False)] = Field(
+        default=SpectralEstimator.BALANCE, examples=["chain"]
+    )
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.edge_probability is not None and self.graph is not GraphKind.SPARSE:

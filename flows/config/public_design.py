@@ -74,14 +74,14 @@ class PublicDesign:
         self._refuse_twice(places)
         missing = np.flatnonzero(np.bincount(places, minlength=len(names)) == 0)
         if len(missing):
-            name = _shown(names[missing[0]])
+            name = shown(names[missing[0]])
             raise ValueError(f"item {name} is missing; add a line for every item")
         exposures = np.empty(len(names))
         exposures[places] = self.numbers
         for name, exposure in zip(names, exposures, strict=True):
             if exposure > exposures.sum() - exposure:
                 raise ValueError(
-                    f"item {_shown(name)} was shown more often than all others together, which"
+                    f"item {shown(name)} was shown more often than all others together, which"
                     " comparisons of two different items cannot do; correct its exposure"
                 )
         return np.asarray(self.factor * exposures)
@@ -102,9 +102,9 @@ class PublicDesign:
         design[left, right] = design[right, left] = self.numbers
         groups, group = scipy.sparse.csgraph.connected_components(design > 0)
         if groups > 1:
-            apart = _shown(names[int(np.argmax(group != group[0]))])
+            apart = shown(names[int(np.argmax(group != group[0]))])
             raise ValueError(
-                f"items {_shown(names[0])} and {apart} are in groups that never meet, so no"
+                f"items {shown(names[0])} and {apart} are in groups that never meet, so no"
                 " comparison tells which is better; add a pair that joins them, or rank each group"
                 " in a job of its own"
             )
@@ -116,7 +116,7 @@ class PublicDesign:
         for line, items in zip(self.lines, self.items, strict=True):
             for item in items:
                 if item not in place:
-                    text = f"line {line}: item {_shown(item)} is not in the catalogue"
+                    text = f"line {line}: item {shown(item)} is not in the catalogue"
                     raise ValueError(f"{text}; remove the line")
         return np.array([[place[item] for item in items] for items in self.items], np.int64)
 
@@ -125,7 +125,7 @@ class PublicDesign:
         if (times > 1).any():
             key = keys[first[times > 1][0]]
             again = int(np.flatnonzero(keys == key)[1])
-            what = " and ".join(map(_shown, self.items[again]))
+            what = " and ".join(map(shown, self.items[again]))
             noun = "pair" if self.of_pairs else "item"
             raise ValueError(
                 f"line {self.lines[again]}: {noun} {what} stands twice; remove the line"
@@ -141,7 +141,7 @@ def read_asked_pairs(path: Path) -> PublicDesign:
         ValueError: it cannot be read, has other columns or no row; the text gives the rule and the
             fix.
     """
-    header, rows = _rows_of(path)
+    header, rows = rows_of(path)
     if not {"left", "right"} <= header or not rows:
         raise ValueError("needs rows, under the header left,right")
     return PublicDesign(
@@ -158,7 +158,7 @@ def read_public_design(path: Path) -> PublicDesign:
         ValueError: it cannot be read, has other columns or no row, or a number is none; the text
             gives the rule and the fix.
     """
-    header, rows = _rows_of(path)
+    header, rows = rows_of(path)
     columns = next((each for each in (ITEMS, PAIRS) if set(each) <= header), None)
     if columns is None or not rows:
         raise ValueError(f"needs rows, under the header {','.join(ITEMS)} or {','.join(PAIRS)}")
@@ -173,7 +173,7 @@ def read_public_design(path: Path) -> PublicDesign:
     return design
 
 
-def _rows_of(path: Path) -> tuple[set[str], list[tuple[int, dict[str, str | None]]]]:
+def rows_of(path: Path) -> tuple[set[str], list[tuple[int, dict[str, str | None]]]]:
     """Read the columns of the CSV file, and each row with its line number."""
     try:
         opened = open_to_read(path, MostBytes.LIST)
@@ -193,9 +193,10 @@ def _number(text: str | None, where: str) -> float:
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{where} must be a number >= 0, got {_shown(text or '')}")
+        raise ValueError(f"{where} must be a number >= 0, got {shown(text or '')}")
     return number
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """Quote the start of a text of a public file."""
     return repr(text[:MOST_SHOWN])

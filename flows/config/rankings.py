@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -30,7 +31,11 @@ from hushrank.transforms.rankings.ranking_columns import (
 )
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
+if TYPE_CHECKING:
+    from hushrank.transforms.rankings.person_features import PersonFeatures
+
 MAX_LENGTH = 1_000
+MOST_PROFILES = 256  # combinations of features of people, each of which has counts of its own
 # Layouts that have a column of each role.
 ROLES = {
     "user": ("long", "list", "wide", "places"),
@@ -79,6 +84,9 @@ class Skipped(StrEnum):
     EXHAUST = "exhaust"  # the ranking ends there
 
 
+FeatureValues = Annotated[tuple[float | Text, ...], Field(strict=False)]
+
+
 class ElectionRule(StrEnum):
     """A rule of elections that finds winners in released counts, beside `approval-k`."""
 
@@ -99,6 +107,18 @@ def approval_rules(longest: int) -> list[str]:
 
 def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _problem_of_values(values: Sequence[float | str]) -> str:
+    """Rule that the values of a feature of people break; empty: none."""
+    numbers = [each for each in values if not isinstance(each, str)]
+    if numbers and len(numbers) < len(values):
+        return "must be all numbers or all words; put numbers that are words in quotes"
+    if len(set(values)) < max(len(values), 2):
+        return "must have two different values at least, each once"
+    if numbers != sorted(numbers) or not all(map(math.isfinite, numbers)):
+        return "must be finite numbers in ascending order"
+    return ""
 
 
 class RankingColumnsConfig(ColumnRoles):
@@ -176,6 +196,10 @@ class RankingsConfig(RowFiles):
         unlisted: `below` counts the items that a ranking does not list as below those it lists, as
             on the ballots of most elections; `unknown` takes it to say nothing of them. `below`
             needs unit `user`.
+        person_features: for method `personalized` and layouts `list`, `wide` and `pairs`: public
+            features of people, each a column and its values. Of numbers, at least two in ascending
+            order: a row counts as the nearest, and one outside their range is set aside. Of words,
+            all that may occur, the first to be compared with; a row with another is set aside.
         not_ranked: for layouts `long`, `wide` and `places`: cells in place of a rank that say that
             the item was not ranked, such as 0 or 99; or in place of an item that say that nobody
             is at that place, such as undervote. An empty cell and NA always say so.
@@ -209,6 +233,9 @@ class RankingsConfig(RowFiles):
     overvoted: WordList = Field(default=(), examples=["[overvote]"])
     overvotes: Annotated[Overvotes, Field(strict=False)] = Overvotes.SET_ASIDE
     skipped: Annotated[Skipped, Field(strict=False)] = Skipped.CLOSE
+    person_features: dict[Text, FeatureValues] | None = Field(
+        default=None, examples=["{age: [20, 40, 60], region: [north, south]}"]
+    )
     repeated: Annotated[Repeated, Field(strict=False)] = Repeated.SET_ASIDE
     write_ins: Text | None = Field(default=None, examples=["Write-in"])
 
@@ -231,6 +258,7 @@ class RankingsConfig(RowFiles):
             }
             yield "ties", f"{what[self.layout]}; remove this line"
         yield from self._problems_of_ranks()
+        yield from self._problems_of_features()
         if self.best == "highest" and self.skipped is Skipped.EXHAUST:
             yield (
                 "skipped",
@@ -269,6 +297,48 @@ class RankingsConfig(RowFiles):
             )
         if self.layout == "pairs" and self.unlisted is Unlisted.BELOW:
             yield "unlisted", "must be unknown in layout: pairs, whose answers were given before"
+
+    def _problems_of_features(self) -> Iterable[tuple[str, str]]:
+        if self.person_features is None:
+            return
+        if self.layout not in ("list", "wide", "pairs"):
+            yield (
+                "person_features",
+                "needs layout: list, wide or pairs; in layout: long several rows of a ranking could"
+                " contradict each other",
+            )
+        taken = {*self.columns.model_dump(exclude_none=True, exclude={"items"}).values()}
+        for name, values in self.person_features.items():
+            key = f"person_features.{name}"
+            if name in taken or name in (self.columns.items or {}):
+                yield key, "is a column of the ranking already; name another"
+            if problem := _problem_of_values(values):
+                yield key, problem
+        if (features := self.features()) is None:
+            yield "person_features", "names no feature; add one, or remove this line"
+        elif features.profiles > MOST_PROFILES:
+            yield (
+                "person_features",
+                f"make {features.profiles:,} combinations of values, and at most {MOST_PROFILES}"
+                " are kept apart; list fewer values",
+            )
+
+    def features(self) -> PersonFeatures | None:
+        """Public features of people, by which rows are read; None: the job names none."""
+        if not self.person_features:
+            return None
+        from hushrank.transforms.rankings.person_features import PersonFeature, PersonFeatures
+
+        return PersonFeatures(
+            features=tuple(
+                PersonFeature(
+                    name=name,
+                    numbers=tuple(float(each) for each in values if not isinstance(each, str)),
+                    words=tuple(each for each in values if isinstance(each, str)),
+                )
+                for name, values in self.person_features.items()
+            )
+        )
 
     def _problems_of_places(self) -> Iterable[tuple[str, str]]:
         changed = {
@@ -383,6 +453,7 @@ class RankingsConfig(RowFiles):
             length=None if law.hide is Hide.ITEMS else columns.length or "length",
             pairs=law.pairs,
             epsilon=columns.epsilon,
+            features=self.features(),
         )
 
     def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | OneRowColumns:
@@ -403,6 +474,7 @@ class RankingsConfig(RowFiles):
                 contest=columns.contest,
                 epsilon=columns.epsilon,
                 highest=self.best == "highest",
+                features=self.features(),
             )
         if self.layout == "list":
             return ListColumns(
@@ -410,6 +482,7 @@ class RankingsConfig(RowFiles):
                 user=columns.user,
                 contest=columns.contest,
                 epsilon=columns.epsilon,
+                features=self.features(),
             )
         return RankColumns(
             user=columns.user or "user",

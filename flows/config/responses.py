@@ -23,6 +23,7 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.responses import NOT_ANSWERED, ResponseColumns, WideColumns
 from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
@@ -186,9 +187,14 @@ class ResponsesConfig(RowFiles):
                 f" can answer so many, and the noise would be for them; write {largest} there",
             )
 
-    def sheet_rules(self, catalogue: Catalogue) -> SheetRules | None:
+    def sheet_rules(self, catalogue: Catalogue, groups: Groups | None = None) -> SheetRules | None:
         """Rules that decide which sheets count as a whole; None: all do, and a blank was not
-        asked."""
+        asked.
+
+        Args:
+            catalogue: the items of the job.
+            groups: of people, if sheets are counted by group.
+        """
         missing = self.missing or Missing.UNSEEN
         if missing is Missing.UNSEEN and self.booklets is None:
             return None
@@ -198,6 +204,7 @@ class ResponsesConfig(RowFiles):
             missing=missing,
             booklets=self.booklet_codes(catalogue),
             names=tuple(self.booklets or ()) if named else None,
+            groups=groups,
         )
 
     def booklet_codes(self, catalogue: Catalogue) -> tuple[tuple[int, ...], ...]:
@@ -220,8 +227,10 @@ class ResponsesConfig(RowFiles):
             " excluded unless input.words says what it means."
         )
 
-    def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
-        """Columns to read."""
+    def response_columns(
+        self, catalogue: Catalogue, group: str | None = None
+    ) -> ResponseColumns | WideColumns:
+        """Columns to read; `group` is that of the public group of a person."""
         columns = self.columns
         words = None if self.words is None else self.words.words()
         if self.layout == "wide":
@@ -232,6 +241,7 @@ class ResponsesConfig(RowFiles):
                 words=words,
                 booklet=columns.booklet,
                 epsilon=columns.epsilon,
+                group=group,
             )
         return ResponseColumns(
             user=columns.user,
@@ -241,6 +251,7 @@ class ResponsesConfig(RowFiles):
             words=words,
             booklet=columns.booklet,
             epsilon=columns.epsilon,
+            group=group,
         )
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.comparisons import MOST_ASKED, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
@@ -20,7 +21,6 @@ from hushrank.transforms.common.schema import Ties
 TIE_MODEL = "input.tie_model"
 STREAM = "schedule.stream"
 ASKED = "input.pairs"
-MOST_ASKED = 2_000  # most items for which a list of pairs is turned into a matrix
 NO_FACTORS = (
     "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
     " compares noise alone, and these weights change the signal too)"
@@ -122,6 +122,9 @@ def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Pr
 def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
     """Refuse a list of asked pairs if the method takes all pairs, or the list is invalid."""
     if not isinstance(config.input, InputConfig) or (design := config.input.asked()) is None:
+        return
+    if config.privacy.unit is Unit.LOCAL:
+        yield ASKED, "is not for unit: local, where pairs without answers get no noise; remove it"
         return
     if not own.uses(ASKED):
         users = " or ".join(name for name, each in methods.items() if each.uses(ASKED))
@@ -277,11 +280,14 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     groups = config.groups
     if groups is None:
         return
-    if not isinstance(config.input, InputConfig):
-        yield "groups", "is for input.kind: comparisons; remove it"
+    if isinstance(config.input, RankingsConfig):
+        yield "groups", "is for input.kind: comparisons or responses; remove it"
         return
     if not methods[config.method].uses("groups"):
-        able = " or ".join(name for name, each in methods.items() if each.uses("groups"))
+        kind = config.input.kind
+        able = " or ".join(
+            name for name, each in methods.items() if each.uses("groups") and kind == each.kind
+        )
         yield (
             "groups",
             "needs a method that releases counts, from which every group is ranked at one"
@@ -296,6 +302,10 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     for role, column in config.input.columns.model_dump(exclude_none=True).items():
         if column == groups.column:
             yield "groups.column", f"{column} is input.columns.{role} already; name another"
+    if isinstance(config.input, ResponsesConfig):
+        if config.input.layout == "wide" and groups.column in config.items.catalogue().names:
+            yield "groups.column", f"{groups.column} is the column of an item; name another"
+        return
     if config.input.columns.weight is not None or config.privacy.bounding is Bounding.WEIGHTS:
         yield (
             "groups",

@@ -299,6 +299,8 @@ def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
     yield from _problems_of_epsilon(config)
     yield from _problems_of_pairs(config)
     yield from _problems_of_private_ballots(config.rankings)
+    if config.rankings.person_features is not None and not own.uses("input.person_features"):
+        yield "input.person_features", f"changes nothing with method: {own.name}; remove it"
     if config.rankings.columns.user is None and config.rankings.layout == "list":
         for key, given in (
             ("privacy.max_contributions", privacy.max_contributions is not None),

@@ -38,6 +38,7 @@ from hushrank.flows.config.method import (
     ModelConfig,
     ReportConfig,
     SpectralConfig,
+    SpectralEstimator,
     Weights,
     known_method,
     methods_of,
@@ -75,6 +76,7 @@ from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_p
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
 
 
@@ -230,8 +232,20 @@ class SurveyConfig(Section):
 
     def asked_pairs(self) -> tuple[int, ...] | None:
         """Keys of the asked pairs, as from `encode.pair_keys`, ascending."""
-        if (design := self.asked_design()) is None:
-            return None
+        design = self.asked_design()
+        return None if design is None else self._keys_of(design)
+
+    def counted_pairs(self) -> tuple[int, ...] | None:
+        """Keys of the public pairs whose rows count, as `asked_pairs`; None: rows of all pairs do.
+
+        They are the asked pairs, or those that a file of `model.exposures` says are compared.
+        """
+        design = self.model.design()
+        if design is None or not design.of_pairs:
+            return self.asked_pairs()
+        return self._keys_of(design)
+
+    def _keys_of(self, design: PublicDesign) -> tuple[int, ...]:
         names = self.items.catalogue().names
         left, right = np.nonzero(np.triu(design.pairs(names)))
         return tuple((left * len(names) + right).tolist())
@@ -241,10 +255,15 @@ class SurveyConfig(Section):
         if isinstance(self.input, RankingsConfig):
             return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
-            return self.input.response_columns(self.items.catalogue())
+            return self.response_columns()
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def response_columns(self) -> ResponseColumns | WideColumns:
+        """Columns to read in a job on test answers."""
+        group = None if self.groups is None else self.groups.column
+        return self.responses.response_columns(self.items.catalogue(), group)
 
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
@@ -383,12 +402,11 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        if content["model"]["epsilon_cap"] is None:
-            del content["model"]["epsilon_cap"]
-        if not content["model"]["common_order"]:
-            del content["model"]["common_order"]
-        if content["model"]["weights"] == Weights.PRECISION:
-            del content["model"]["weights"]
+        later = {"epsilon_cap": None, "bands": None, "common_order": False}
+        for key, default in {**later, "weights": Weights.PRECISION}.items():
+            if content["model"][key] == default:
+                del content["model"][key]
+        self._write_item_features(content["model"])
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
         _without_version(content["input"])
@@ -415,6 +433,12 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _write_item_features(self, content: dict[str, Any]) -> None:
+        """Write the content of the file of features of items, or nothing, as earlier versions."""
+        del content["item_features"]
+        if (features := self.model.features_of_items()) is not None:
+            content["item_features"] = features.content()
 
 
 def _without_version(content: dict[str, Any]) -> None:
@@ -476,7 +500,7 @@ def _without_new_keys(
         del content["missing"]
     unset = (
         *("partitions", "pairs", "multiline", "words", "features", "not_ranked", "overvoted"),
-        *("write_ins", "missing", "booklets"),
+        *("write_ins", "person_features", "missing", "booklets"),
     )
     new = (*((content, key) for key in unset), (content["columns"], "booklet"))
     columns = ((content["columns"], name) for name in names)
@@ -489,6 +513,8 @@ def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
     """Write `spectral` as versions without `auto` did, so that older jobs keep their hash."""
     if content["degree"] is None:
         del content["degree"]
+    if content["estimator"] == SpectralEstimator.BALANCE:
+        del content["estimator"]
     if content["graph"] == GraphKind.AUTO and not even:
         content["graph"] = GraphKind.DENSE
 

@@ -476,7 +476,8 @@ def _refuse_unchosen(
     problems = []
     for key in keys:
         mark = _CHOOSE.search(lines[key.line - 1])
-        if mark and key.value.tag == _NULL_TAG and key.name not in open_keys:
+        empty = key.value.tag == _NULL_TAG and key.value.value == ""  # a written null is an answer
+        if mark and empty and key.name not in open_keys:
             rule = f"line {key.line} is marked CHOOSE and has no value yet"
             problems.append(Problem(f"{path}: {key.name}", rule, mark["what"], key.line))
     if problems:

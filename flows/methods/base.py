@@ -22,11 +22,11 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
 from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
-from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.election import ElectionRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sheet_report import BookletRecord
+from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
@@ -93,6 +93,9 @@ class Conclusion:
         boards: rankings of groups; empty: there are none.
         ties: how often items tie; None where the job does not model that.
         test: reliability and abilities by raw score, of each booklet; None where they are not told.
+        dif: how much harder items are in each group than in the first; None where it is not told.
+        fit: how well each item fits the model; None where it is not told.
+        personal: scores by features of people; None: the method has one score for each item.
         election: winners by rules of elections; None where the counts tell none.
     """
 
@@ -105,6 +108,9 @@ class Conclusion:
     boards: tuple[Board, ...] = ()
     ties: TieRecord | None = None
     test: tuple[BookletRecord, ...] | None = None
+    dif: tuple[GroupDifferences, ...] | None = None
+    fit: tuple[ItemFitRecord, ...] | None = None
+    personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.responses.sheet_totals import SheetShape
-from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.comparisons import MOST_ASKED, Design
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
@@ -87,7 +88,7 @@ class CountedMethod(PlannedMethod[B]):
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
             groups=None if config.groups is None else config.groups.groups(),
-            asked=config.asked_pairs(),
+            asked=config.counted_pairs(),
         )
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
@@ -148,9 +149,10 @@ def reduce_test(
 ) -> ReduceResponses:
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
     responses, catalogue = config.responses, config.items.catalogue()
+    groups = None if config.groups is None else config.groups.groups()
     return ReduceResponses(
         files=files,
-        columns=responses.response_columns(catalogue),
+        columns=config.response_columns(),
         catalogue=catalogue,
         max_answers=max_answers,
         duplicates=responses.duplicates,
@@ -159,7 +161,7 @@ def reduce_test(
         fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
         people_vote=local is None and config.privacy.params().look > 0,
         local=local,
-        sheets=responses.sheet_rules(catalogue),
+        sheets=responses.sheet_rules(catalogue, groups),
         totals=totals,
         epsilons=epsilons,
     )
@@ -169,11 +171,6 @@ UNKNOWN_PAIRS = (
     "The noisy counts show neither which items met nor that chance decided it, so only pairs of"
     " very many comparisons could be used, and the rest stays open. If you know which pairs people"
     " were asked about, list them in input.pairs; if chance decided it, write design: random."
-)
-UNKNOWN_MEETINGS = (
-    "any leaves open which items met, and intervals of scores by likelihood need to know it: say in"
-    " model.exposures how often items or pairs are compared, or write random (or balanced) if"
-    " chance decided which items met; else set method: auto, and list the pairs in input.pairs"
 )
 
 
@@ -202,7 +199,18 @@ def problems_of_unknown_meetings(config: Sections) -> Problems:
     """Of a method whose intervals take partners to have met by chance, or as the file says."""
     known = config.model.exposures is not None or config.privacy.public_graph
     if config.comparisons.design is Design.ANY and not known:
-        yield "input.design", UNKNOWN_MEETINGS
+        n_items = len(config.items.catalogue())
+        stated = " how often items or pairs are compared in model.exposures, or"
+        text = "write random (or balanced) if chance decided which items met"
+        if n_items <= MOST_DENSE_ITEMS:
+            text = f"say{stated} {text}"
+        listed = "set method: noisy-pairs, and list the pairs in input.pairs"
+        yield (
+            "input.design",
+            "any leaves open which items met, and intervals of scores by likelihood need to know"
+            f" it: {text}; else"
+            f" {listed if n_items <= MOST_ASKED else f'rank at most {MOST_ASKED:,} items'}",
+        )
 
 
 def warnings_of(

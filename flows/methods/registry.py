@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
@@ -95,15 +95,28 @@ def load_config(path: Path) -> SurveyConfig:
     Raises:
         ConfigError: the file or one of its values breaks a rule; one line for each problem found.
     """
-    content = read_yaml(path)
+    return check_job(path, read_yaml(path))
+
+
+def check_job(
+    path: Path, content: Mapping[object, object], base: Path | None = None
+) -> SurveyConfig:
+    """The job of these keys, as `check_config` has it, with the methods that exist.
+
+    Only the methods of its kind are imported, unless something is wrong: messages name methods of
+    every kind.
+
+    Raises:
+        ConfigError: one of its values breaks a rule; one line for each problem found.
+    """
     rows = content.get("input")
-    kind = rows.get("kind") if isinstance(rows, dict) else None
+    kind = rows.get("kind") if isinstance(rows, Mapping) else None
     if kind in KINDS:
         try:
-            return check_config(path, content, facts_of_methods(kind))
-        except ConfigError:  # messages name methods of every kind
+            return check_config(path, content, facts_of_methods(kind), base)
+        except ConfigError:
             pass
-    return check_config(path, content, facts_of_methods())
+    return check_config(path, content, facts_of_methods(), base)
 
 
 def calibrate(config: SurveyConfig) -> Calibrated:

@@ -1,18 +1,24 @@
-"""Effects of covariates in a release: what is published of them, and what was drawn."""
+"""Effects of covariates in a release, and scores that depend on public features of people."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import Field
 
 from hushrank.estimation.common.links import LOGISTIC
-from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.transforms.common.plain_text import write_cell
+
+if TYPE_CHECKING:
+    from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
+
+MOST_SHOWN = 20  # effects of features of people that a terminal lists
 
 
 class Effect(Record):
@@ -83,3 +89,79 @@ def sentence_of(effect: Effect) -> str:
 
 def _percent(log_odds: float) -> str:
     return f"{100 / (1 + math.exp(-log_odds)):.1f}"
+
+
+class PersonFeatureRecord(Record):
+    """A public feature of people: numbers from the first to the last, or words."""
+
+    name: str
+    numbers: tuple[float, ...]
+    words: tuple[str, ...]
+
+
+class PersonalEffect(Record):
+    """What a feature of a person adds to scores.
+
+    Attributes:
+        of: the item whose score changes, or the feature of items by which scores change.
+        by: the feature of the person: its name for a number, which counts as -1 and 1 at the ends
+            of its range; `name=word` for a word, compared with the first one.
+        estimate: log odds; of a feature of items for one standard deviation of it.
+        low, high: 95 % interval of this effect alone.
+    """
+
+    of: str
+    by: str
+    estimate: float
+    low: Extended
+    high: Extended
+
+
+class PersonalRecord(Record):
+    """Scores of items for each person, from which anybody can rank for a new person.
+
+    Attributes:
+        features: of people.
+        of_items: features of items; empty: each item has effects of its own.
+        item_features: their values less the mean, in standard deviations; a row for each item in
+            catalogue order.
+        effects: by feature of a person, and then by feature of items, or item.
+        coefficients: base score of each item in catalogue order, then the effects.
+        centre: the same without the ridge.
+        covariance: of the errors of `centre`.
+        known: intervals hold; false: nothing is known of how far off scores are.
+        ridge: weight c of c |coefficients|^2 / 2 in the fit.
+        rankings: how many were fitted to.
+        mean_features: mean of the features over these rankings, as scores use them; `ranking` is
+            that of a person with these.
+    """
+
+    features: tuple[PersonFeatureRecord, ...]
+    of_items: tuple[str, ...]
+    item_features: tuple[tuple[float, ...], ...]
+    effects: tuple[PersonalEffect, ...]
+    coefficients: tuple[float, ...]
+    centre: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    known: bool
+    ridge: float = Field(gt=0)
+    rankings: int
+    mean_features: tuple[float, ...]
+
+
+def effect_sentences(personal: PersonalRecord) -> Iterator[str]:
+    """What the features of people change for sure, in words, the largest effects first."""
+    sure = [each for each in personal.effects if each.low > 0 or each.high < 0]
+    if not personal.known:
+        yield "Noise hides what the features of people change: no interval of a score is known."
+        return
+    if not sure:
+        yield "No effect of the features of people is beyond chance."
+        return
+    yield (
+        f"{len(sure)} of {len(personal.effects)} effects of features of people are beyond chance,"
+        " each by itself:"
+    )
+    for each in sorted(sure, key=lambda effect: -abs(effect.estimate))[:MOST_SHOWN]:
+        interval = f"95 % interval: {each.low:+.2f} to {each.high:+.2f}"
+        yield f"{each.by} changes the score of {each.of} by {each.estimate:+.2f} ({interval})."

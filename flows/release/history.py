@@ -25,7 +25,7 @@ from hushrank.flows.release.archive import (
     load_archived,
 )
 from hushrank.flows.release.release import Release, load_release
-from hushrank.flows.release.sheet_report import score_rows
+from hushrank.flows.release.sheet_report import difference_rows, score_rows
 from hushrank.flows.statement.record import finite_or_text
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.common.plain_text import short_list, write_cell
@@ -245,20 +245,48 @@ ABILITIES = pa.schema(
 
 def abilities_table(releases: Iterable[Release]) -> pa.Table:
     """A row for each raw score of each booklet; releases without abilities have none."""
-    rows = [
+    rows = (
         (release.day, release.release_id, release.name, *row)
         for release in releases
         for row in score_rows(release.test or ())
+    )
+    return _table_of(rows, ABILITIES)
+
+
+DIF = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("release_id", pa.string()),
+        ("name", pa.string()),
+        ("group", pa.string()),
+        ("against", pa.string()),
+        ("item", pa.string()),
+        *((name, pa.float64()) for name in ("difference", "standard_error", "low", "high", "z")),
+        ("size", pa.string()),
+        ("differs", pa.bool_()),
     ]
-    columns = list(zip(*rows, strict=True)) or [()] * len(ABILITIES)
-    arrays = [
-        pa.array(column, field.type) for column, field in zip(columns, ABILITIES, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=ABILITIES)
+)
+
+
+def dif_table(releases: Iterable[Release]) -> pa.Table:
+    """A row for each item and pair of groups; releases without groups of people have none."""
+    rows = (
+        (release.day, release.release_id, release.name, *row)
+        for release in releases
+        for row in difference_rows(release.dif or ())
+    )
+    return _table_of(rows, DIF)
+
+
+def _table_of(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _csv(table: pa.Table) -> bytes:
-    for name in {"item", "label", "booklet"} & {*table.column_names}:
+    texts = {field.name for field in table.schema if pa.types.is_string(field.type)}
+    for name in {"item", "label", "booklet", "group", "against"} & texts:
         cells = (None if text is None else write_cell(text) for text in table[name].to_pylist())
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pa.array(cells, pa.string()))

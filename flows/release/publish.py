@@ -19,7 +19,9 @@ from pathlib import Path
 from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
 from hushrank.flows.release.archive import (
     ALL_FILES,
+    DIF,
     EFFECTS,
+    FIT,
     PARTIAL,
     RANKING,
     RELEASE,
@@ -37,7 +39,7 @@ from hushrank.flows.release.archive import (
 )
 from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.release import Head, Release, load_head
-from hushrank.flows.release.sheet_report import scores_csv
+from hushrank.flows.release.sheet_report import dif_csv, fit_csv, scores_csv
 from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
@@ -193,6 +195,8 @@ def contents_of(release: Release) -> dict[str, bytes]:
     return {
         **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
         **({} if release.test is None else {SCORES: scores_csv(release.test).encode()}),
+        **({} if release.dif is None else {DIF: dif_csv(release.dif).encode()}),
+        **({} if release.fit is None else {FIT: fit_csv(release.fit).encode()}),
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }

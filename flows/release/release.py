@@ -42,7 +42,7 @@ from hushrank.flows.release.boards import (
     published_lines,
     ranked_items,
 )
-from hushrank.flows.release.effects import Effect
+from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.election import ElectionRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.row_source import RowSource
@@ -55,7 +55,7 @@ from hushrank.flows.release.scale import (
     log_odds_of,
     published,
 )
-from hushrank.flows.release.sheet_report import BookletRecord
+from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.pilot_query import LookRecord
@@ -199,7 +199,7 @@ NO_ELO = (
 )
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "groups", "source", "election"),
+    *("ties", "test", "dif", "fit", "personal", "groups", "source", "election"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -228,6 +228,11 @@ class Release(Record):
         ties: how often items tie; None: the job does not model that.
         test: reliability and abilities by raw score, of each booklet of a test; None: the method
             does not tell them, or nothing was learned.
+        dif: how much harder items of a test are in each group than in the first; None: there are
+            no groups, or nothing was learned.
+        fit: how well each item of a test fits the model; None: there are no bands of raw scores,
+            or nothing was learned.
+        personal: scores by public features of people; None: the method has one score for each item.
         election: winners by rules of elections; None: the released counts tell none.
     """
 
@@ -255,6 +260,9 @@ class Release(Record):
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
     test: tuple[BookletRecord, ...] | None = None
+    dif: tuple[GroupDifferences, ...] | None = None
+    fit: tuple[ItemFitRecord, ...] | None = None
+    personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
@@ -473,6 +481,9 @@ def build_release(
     boards: Sequence[Board] = (),
     ties: TieRecord | None = None,
     test: tuple[BookletRecord, ...] | None = None,
+    dif: tuple[GroupDifferences, ...] | None = None,
+    fit: tuple[ItemFitRecord, ...] | None = None,
+    personal: PersonalRecord | None = None,
     election: ElectionRecord | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
@@ -493,6 +504,9 @@ def build_release(
         boards: rankings of groups, computed from noisy counts too.
         ties: how often items tie.
         test: reliability and abilities by raw score, of each booklet of a test.
+        dif: how much harder items of a test are in each group than in the first.
+        fit: how well each item of a test fits the model.
+        personal: scores by public features of people.
         election: winners by rules of elections.
 
     Raises:
@@ -532,6 +546,9 @@ def build_release(
         effects=effects,
         ties=ties,
         test=test,
+        dif=dif,
+        fit=fit,
+        personal=personal,
         election=election,
         released=released,
         groups=groups or None,

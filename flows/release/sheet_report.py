@@ -1,24 +1,35 @@
-"""What a release says of a test beside difficulties: reliability, and abilities by raw score."""
+"""What a release says of a test beside difficulties.
+
+Reliability, abilities by raw score, and items that are harder in one group than in another (DIF).
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from typing import Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
-from hushrank.estimation.responses.booklet_report import BookletEstimate
-from hushrank.estimation.responses.reliability import Reliability
 from hushrank.flows.statement.record import Record
 from hushrank.transforms.common.plain_text import write_cell
+
+if TYPE_CHECKING:
+    from hushrank.estimation.responses.booklet_report import BookletEstimate
+    from hushrank.estimation.responses.reliability import Reliability
 
 KR20, SEPARATION = "Reliability (KR-20)", "Person separation"
 NOT_TOLD = {
     KR20: "noise and chance hide how far raw scores differ",
     SEPARATION: "abilities do not differ by more than noise, chance and their own errors",
 }
+Size = Literal["A", "B", "C"]
+MOST_NAMED = 5  # items of a sentence
+DIFFERENCES = (
+    *("group", "against", "item", "difference", "standard_error", "low", "high", "z"),
+    *("size", "differs"),
+)
 
 
 class ReliabilityRecord(Record):
@@ -97,3 +108,140 @@ def reliability_sentences(booklet: BookletRecord) -> Iterator[str]:
             )
         elif what != KR20 or booklet.name is None:
             yield f"{what} is not told: {NOT_TOLD[what]}."
+
+
+class ItemDifference(Record):
+    """How much harder one item is in a group than in another.
+
+    Attributes:
+        item: name.
+        difference: in log odds, relative to the mean of the items that are compared.
+        error: its standard error, noise included.
+        low, high: 95 % interval of this difference alone.
+        size: by the rule of ETS: A negligible, B moderate, C large.
+        differs: whether it is not zero, with 95 % confidence for all items and groups together.
+    """
+
+    item: str
+    difference: float
+    error: float = Field(ge=0)
+    low: float
+    high: float
+    size: Size
+    differs: bool
+
+
+class GroupDifferences(Record):
+    """The items of one group against those of another, in the order of the catalogue.
+
+    An item that nobody can bound on both sides in both groups is left out.
+    """
+
+    group: str
+    against: str
+    items: tuple[ItemDifference, ...] = Field(min_length=3)
+
+
+class ItemFitRecord(Record):
+    """How well one item fits the Rasch model.
+
+    Attributes:
+        item: name.
+        statistic: what bands of raw scores differ from the model, squared, in units of variance.
+        degrees: of freedom of the chi-squared law that it has where the model holds.
+        chance: to see so much or more where the model holds.
+        misfits: whether the model does not hold, with 95 % confidence for all items together.
+        steeper: whether people with more points are right more often than the model says, and
+            those with fewer points less often; else the other way round.
+    """
+
+    item: str
+    statistic: float = Field(ge=0)
+    degrees: int = Field(ge=0)
+    chance: float = Field(ge=0, le=1)
+    misfits: bool
+    steeper: bool
+
+
+def difference_rows(
+    compared: Sequence[GroupDifferences],
+) -> Iterator[tuple[str, str, str, float, float, float, float, float, str, bool]]:
+    """The lines of `DIFFERENCES`."""
+    for pair in compared:
+        for each in pair.items:
+            z = each.difference / each.error if each.error else 0.0
+            numbers = (each.difference, each.error, each.low, each.high, z)
+            yield (pair.group, pair.against, each.item, *numbers, each.size, each.differs)
+
+
+def dif_csv(compared: Sequence[GroupDifferences]) -> str:
+    """The differences as a table, to six decimals."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(DIFFERENCES)
+    for *names, difference, error, low, high, z, size, differs in difference_rows(compared):
+        numbers = (f"{value:.6f}" for value in (difference, error, low, high, z))
+        cells = (write_cell(str(name)) for name in names)
+        table.writerow([*cells, *numbers, size, "yes" if differs else "no"])
+    return text.getvalue()
+
+
+def differences_sentence(pair: GroupDifferences, shown: Mapping[str, str]) -> str:
+    """Which items are harder or easier in one group than in another.
+
+    Args:
+        pair: the groups with their items.
+        shown: what people read for each item.
+    """
+    found = sorted(
+        (each for each in pair.items if each.differs), key=lambda each: -abs(each.difference)
+    )
+    start = f"{pair.group} against {pair.against}: with 95 % confidence for all items at once,"
+    if not found:
+        return f"{start} no item is shown to be harder or easier."
+    names = [
+        f"{shown[each.item]} ({each.difference:+.2f}, size {each.size})"
+        for each in found[:MOST_NAMED]
+    ]
+    if len(found) > MOST_NAMED:
+        names.append(f"{len(found) - MOST_NAMED} more")
+    verb = "is" if len(found) == 1 else "are"
+    return f"{start} {', '.join(names)} {verb} harder (+) or easier (-), relative to the others."
+
+
+def fit_csv(fits: Sequence[ItemFitRecord]) -> str:
+    """How well items fit as a table, to six decimals; `slope` is that of the item's curve."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["item", "statistic", "degrees", "chance", "misfits", "slope"])
+    for each in fits:
+        numbers = [f"{each.statistic:.6f}", each.degrees, f"{each.chance:.6f}"]
+        said = ["yes" if each.misfits else "no", slope_word(each)]
+        table.writerow([write_cell(each.item), *numbers, *said])
+    return text.getvalue()
+
+
+def slope_word(fit: ItemFitRecord) -> str:
+    """How the curve of an item compares with that of the model."""
+    return "steeper" if fit.steeper else "flatter"
+
+
+def fit_sentence(fits: Sequence[ItemFitRecord], shown: Mapping[str, str]) -> str:
+    """Which items do not fit the model.
+
+    Args:
+        fits: of all items.
+        shown: what people read for each item.
+    """
+    found = sorted((each for each in fits if each.misfits), key=lambda each: -each.statistic)
+    start = "Item fit: with 95 % confidence for all items at once,"
+    if not found:
+        return f"{start} no item is shown to depart from the Rasch model."
+    names = [f"{shown[each.item]} ({slope_word(each)})" for each in found[:MOST_NAMED]]
+    if len(found) > MOST_NAMED:
+        names.append(f"{len(found) - MOST_NAMED} more")
+    verb = "departs" if len(found) == 1 else "depart"
+    return (
+        f"{start} {len(found)} of {len(fits)} {verb} from the Rasch model: {', '.join(names)}."
+        " Difficulties and abilities rest on that model."
+    )

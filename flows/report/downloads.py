@@ -6,11 +6,11 @@ import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hushrank.flows.release.archive import EFFECTS, RANKING, RELEASE, SCORES
+from hushrank.flows.release.archive import DIF, EFFECTS, FIT, RANKING, RELEASE, SCORES
 from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.publish import ranking_pieces
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.sheet_report import scores_csv
+from hushrank.flows.release.sheet_report import dif_csv, fit_csv, scores_csv
 
 MOST_BYTES = 300_000  # most bytes of one file in the page; a page stays under 1 MB
 
@@ -47,6 +47,12 @@ def downloads_of(release: Release) -> list[Download]:
     if release.test is not None:
         what = "abilities by raw score, for a spreadsheet"
         more.append(_download(SCORES, what, "text/csv", [scores_csv(release.test)]))
+    if release.dif is not None:
+        what = "items by group, for a spreadsheet"
+        more.append(_download(DIF, what, "text/csv", [dif_csv(release.dif)]))
+    if release.fit is not None:
+        what = "how well items fit, for a spreadsheet"
+        more.append(_download(FIT, what, "text/csv", [fit_csv(release.fit)]))
     pieces = release.json_pieces()
     whole = _download(RELEASE, "all that was released", "application/json", pieces)
     return [table, *more, whole]

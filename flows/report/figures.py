@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
@@ -15,7 +15,6 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of, round_marks
 from hushrank.flows.release.boards import RankedItem
-from hushrank.flows.release.private_sums import ChosenEpsilons
 from hushrank.flows.release.release import Release, exact_text
 from hushrank.flows.release.released import Figure
 from hushrank.flows.release.scale import WORDS, Scale, score_text
@@ -29,6 +28,9 @@ from hushrank.flows.report.drawings import (
 )
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.release.private_sums import ChosenEpsilons
 
 MOST_NAMED = 60  # most items for which each row has its name
 MOST, BEST = 400, 360  # most items drawn; a longer ranking shows so many of its best, and its worst

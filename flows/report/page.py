@@ -1,10 +1,15 @@
 """The report of a release: one self-contained HTML page that loads nothing from outside.
 
 The page is complete without its script, which searches, filters and sorts the ranking.
+
+References:
+    W3C. Content Security Policy Level 3, section 2.3.1 (hash sources).
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,17 +50,21 @@ from hushrank.flows.release.wording import (
     certainty,
     verdict,
 )
-from hushrank.flows.report.abilities import booklet_facts
 from hushrank.flows.report.about import about_rows, made_rows
 from hushrank.flows.report.downloads import downloads_of
-from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.figures import figures_of
+from hushrank.flows.report.model_facts import (
+    booklet_facts,
+    difference_facts,
+    effect_rows,
+    fit_facts,
+    personal_rows,
+    tie_facts,
+)
 from hushrank.flows.report.over_time import history_figure
-from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.svg import figure_style
-from hushrank.flows.report.ties import tie_facts
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
 from hushrank.flows.statement.sentences import number
@@ -112,10 +121,11 @@ def render_report(
     room -= sum(len(each.address) for each in downloads)
     style = figure_style() + _resource("report.css")
     script = _resource("report.js")
+    created = release.created.astimezone(UTC)
     page = _template().render(
         release=release,
         privacy=release.privacy,
-        created=f"{release.created.astimezone(UTC):%-d %B %Y, %H:%M} UTC",
+        created=f"{created.day} {created:%B %Y, %H:%M} UTC",
         style=Markup(style),
         script=Markup(script),
         policy=policy_of(style, script),
@@ -196,8 +206,11 @@ def _words_of(release: Release) -> dict[str, Any]:
         "very_likely": MEANING_OF_VERY_LIKELY,
         **_of_some(release),
         "effects": effect_rows(release),
+        "personal": personal_rows(release),
         "ties": tie_facts(release),
         "test": booklet_facts(release),
+        "dif": difference_facts(release),
+        "fit": fit_facts(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }
@@ -330,3 +343,22 @@ def _value(value: Parameter) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str) else number(value)
+
+
+def policy_of(style: str, script: str) -> str:
+    """The content-security policy of a page with this one `style` and this one `script` element.
+
+    No attribute may hold style or script, nothing is fetched, no form is sent, and no base element
+    changes links. So even a name that became markup could do nothing.
+
+    Args:
+        style, script: the exact text of the element.
+    """
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}';"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

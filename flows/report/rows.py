@@ -116,6 +116,7 @@ class BoardTable:
         name: of the group.
         verdict: what the ranking says.
         own: how much of it the group's own answers decide, in percent.
+        drawn: whether it is drawn towards the ranking of all groups.
         rows: as many lines as fit, best first.
         left_out: how many do not.
         at_once, probabilities: whether the lines have these cells; all together may say less.
@@ -124,6 +125,7 @@ class BoardTable:
     name: str
     verdict: str
     own: str
+    drawn: bool
     rows: list[Row]
     left_out: int
     at_once: bool
@@ -142,6 +144,7 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 name=group.name,
                 verdict=verdict(board),
                 own=f"{100 * group.own:.0f} %",
+                drawn=release.scale is not Scale.DIFFICULTY,
                 rows=fit,
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +32,7 @@ from hushrank.flows.methods.base import Arrays, Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.release.audited import AuditedPair, audited_pairs
 from hushrank.flows.release.identity import Contents, input_names
-from hushrank.flows.release.software import full_version
+from hushrank.flows.release.software import full_version, installed_version
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.budget import ledger_of, ledger_terms
 from hushrank.flows.run.confidential_folder import (
@@ -57,7 +56,7 @@ NO_ID_YET = "RELEASE"  # stands in a path that is only shown, before the ledger 
 
 def code_version() -> str:
     """Version of the installed distribution."""
-    return version("hushrank")
+    return installed_version("hushrank")
 
 
 def stated_version() -> str:

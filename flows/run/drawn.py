@@ -16,7 +16,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +30,7 @@ from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.audited import AuditedPair
-from hushrank.flows.release.software import Software
+from hushrank.flows.release.software import Software, installed_version
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.pilot_query import (
@@ -128,7 +127,7 @@ def entries_of(drawn: Drawn) -> Arrays:
 
 def text_of_law(drawn_by: Calibrated) -> str:
     """Method and mechanism as they are stored where nothing was drawn yet."""
-    return _text_of(drawn_by, version("hushrank"), BitsUsed())
+    return _text_of(drawn_by, installed_version("hushrank"), BitsUsed())
 
 
 def law_of(text: str) -> Calibrated:

@@ -240,6 +240,9 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         boards=conclusion.boards,
         ties=conclusion.ties,
         test=conclusion.test,
+        dif=conclusion.dif,
+        fit=conclusion.fit,
+        personal=conclusion.personal,
         election=conclusion.election,
     )
 

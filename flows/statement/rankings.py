@@ -29,6 +29,7 @@ from hushrank.privacy.ranking_sensitivity import Part
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw, RankingLevels, RankingMechanism
+from hushrank.transforms.rankings.person_features import PersonFeatures
 
 _ALGORITHM = (
     "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
@@ -85,6 +86,7 @@ class RankingCountMechanism(CountMechanism):
         below: items that a ranking does not list count as below those it lists; False, as in
             versions that had no choice: they are taken as unknown.
         tie_rule: `RankingsConfig.tie_rule`; empty also of versions that did not state it.
+        features: public ones of people, by which counts are kept apart; None: there are none.
     """
 
     weights: dict[Part, int]
@@ -217,6 +219,10 @@ LEVELS = {
         " another one do not count."
     ),
 }
+FEATURES_SHOW = (
+    "Features of people ({}): they are taken as public, and what is published is kept apart by"
+    " them."
+)
 CHOICE_SHOWS = (
     "Which epsilon a person chose: what is published is kept apart by it. If people let it depend"
     " on how they rank, it tells that."
@@ -350,6 +356,7 @@ class SyntheticMechanism:
         ties_refused: rankings with ties are left out.
         spend: what the ledger is charged.
         tie_rule: `RankingsConfig.tie_rule`; empty also of versions that did not state it.
+        features: public ones of people, by which counts are kept apart; None: there are none.
     """
 
     guarantee: RankingGuarantee
@@ -358,6 +365,7 @@ class SyntheticMechanism:
     ties_refused: bool
     spend: Spend
     tie_rule: str = ""
+    features: PersonFeatures | None = None
 
 
 def ranking_record(
@@ -380,6 +388,8 @@ def ranking_record(
         del facts["epsilon_of_a_whole_ranking_at_most"]  # it is that of a ranking
         facts["pairs_answered"] = guarantee.pairs.pairs
         facts["hidden"] = HIDDEN[guarantee.pairs.hide]
+    if mechanism.features is not None:
+        facts["features_of_people"] = ", ".join(mechanism.features.names)
     if guarantee.levels is not None:
         facts["levels_of_epsilon"] = ", ".join(map(number, guarantee.levels.levels))
     if guarantee.chosen:
@@ -548,6 +558,8 @@ def _not_protected(mechanism: SyntheticMechanism) -> Iterator[str]:
         yield "Whether somebody put two items at the same rank: such rankings were left out."
     if guarantee.levels is not None:
         yield CHOICE_SHOWS
+    if mechanism.features is not None:
+        yield FEATURES_SHOW.format(", ".join(mechanism.features.names))
     if guarantee.unnamed:
         yield "A person with several rankings in the input: their losses add up, unbounded."
     yield from never_protected()

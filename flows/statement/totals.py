@@ -13,13 +13,19 @@ DMNS_ON_TOTALS = (
     " sensitivity that hushrank's privacy/sensitivity.py proves"
 )
 
+BANDS = (
+    "Right less wrong answers are counted apart, each number with its noise, for sheets of low to"
+    " high raw scores; what is said of all sheets is made of the sums."
+)
 
-def totals_words(missing: Missing, *, of_booklets: bool) -> CountWords:
+
+def totals_words(missing: Missing, *, of_booklets: bool, bands: int = 1) -> CountWords:
     """The words for totals of whole sheets.
 
     Args:
         missing: what a blank means.
         of_booklets: whether the test has public booklets.
+        bands: of raw scores in which answers are counted apart.
     """
     return CountWords(
         entry="item's right less wrong answers, and every number of sheets by raw score",
@@ -28,5 +34,9 @@ def totals_words(missing: Missing, *, of_booklets: bool) -> CountWords:
             " alone"
         ),
         algorithm=dict.fromkeys(Unit, DMNS_ON_TOTALS),
-        rows=(*((OF_BOOKLETS,) if of_booklets else ()), BLANKS[missing]),
+        rows=(
+            *((OF_BOOKLETS,) if of_booklets else ()),
+            BLANKS[missing],
+            *((BANDS,) if bands > 1 else ()),
+        ),
     )

@@ -11,10 +11,11 @@ import math
 import platform
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any, Literal
 
 from hushrank.flows.errors import HushrankError
+from hushrank.flows.release.software import installed_version
 from hushrank.flows.run.context import code_version
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def software_versions() -> dict[str, str]:
     found = {"hushrank": code_version(), "python": platform.python_version()}
     for name in SOFTWARE:
         try:
-            found[name] = version(name)
+            found[name] = installed_version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
     return found

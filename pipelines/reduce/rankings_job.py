@@ -9,11 +9,13 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingLevels, RankingMechanism
+from hushrank.transforms.rankings.person_features import PersonFeatures
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
     OneRowColumns,
     PairColumns,
+    PlaceColumns,
     RankColumns,
     RankReading,
 )
@@ -53,6 +55,17 @@ class ReduceRankings(LocalReduction):
         if self.pairs is None:
             return ()
         return (self.pairs,) if self.levels is None else self.levels.pairs
+
+    @property
+    def features(self) -> PersonFeatures | None:
+        """Public features of people, by which counts are kept apart; None: none are read."""
+        columns = self.columns
+        return None if isinstance(columns, RankColumns | PlaceColumns) else columns.features
+
+    @property
+    def apart(self) -> bool:
+        """Whether counts are kept apart by level of epsilon, or by the features of people."""
+        return self.levels is not None or self.features is not None
 
     @property
     def meets_owners(self) -> bool:

@@ -142,7 +142,7 @@ class RankingsKind(Kind[ReduceRankings]):
             given = encode_pair_answers(
                 batch, columns, job.catalogue, job.laws_of_pairs, job.max_length, job.epsilons
             )
-            rows: Private = given.rows[0] if job.levels is None else ByLevel(tuple(given.rows))
+            rows: Private = ByLevel(tuple(given.rows)) if job.apart else given.rows[0]
             return Sifted(rows, given.rejects, given.valid)
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
@@ -180,7 +180,11 @@ class RankingsKind(Kind[ReduceRankings]):
     def _private(self, rankings: Rankings) -> Sifted[Private]:
         job, bits = self.job, system_bits()
         private: Private
-        if job.levels is None:
+        if job.features is not None and rankings.profile is not None:
+            chosen = (rankings.profile == place for place in range(job.features.profiles))
+            of_profile = map(rankings.take, chosen)
+            private = ByLevel(tuple(self._drawn(each, job.pairs, bits) for each in of_profile))
+        elif job.levels is None:
             private = self._drawn(rankings, job.pairs, bits)
         else:
             level = level_of(rankings.epsilon, job.levels.levels)
@@ -245,13 +249,14 @@ class RankingsKind(Kind[ReduceRankings]):
         each: Sequence[DenseFn[Any]]
         if job.pairs is not None:
             each = [PairAnswersFn(n_items, job.max_length, law) for law in job.laws_of_pairs]
+            each = each if job.features is None else [*each] * job.features.profiles
         else:
             n_levels = 1 if job.levels is None else len(job.levels.levels)
             each = [RankingCountsFn(n_items, job.max_length, by_place=job.by_place)] * n_levels
-        return each[0] if job.levels is None else ByLevelFn(each)
+        return ByLevelFn(each) if job.apart else each[0]
 
     def arrays(self, total: Any) -> Arrays:
-        """Counts by name; of levels one after the other, along the first axis."""
+        """Counts by name; of levels or profiles one after the other, along the first axis."""
         if not isinstance(total, tuple):
             return {**total.arrays()}
         levels = [each.arrays() for each in total]

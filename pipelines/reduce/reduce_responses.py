@@ -135,7 +135,8 @@ class ResponsesKind(Kind[ReduceResponses]):
     def combine(self) -> beam.CombineFn:
         n_items = len(self.job.catalogue)
         if self.job.totals is not None:
-            return SheetTotalsFn(self.job.totals)
+            groups = None if self.job.sheets is None else self.job.sheets.groups
+            return SheetTotalsFn(self.job.totals, None if groups is None else len(groups))
         if self.job.local is None:
             return MeasurementsFn(n_items)
         return RandomizedSumsFn(self.job.local, n_items)

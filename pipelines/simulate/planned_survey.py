@@ -365,7 +365,7 @@ class PlannedSurvey:
         return np.rint(counts).astype(np.int64)
 
     def sheets(
-        self, replicate: int, booklets: Sequence[Sequence[int]] = ()
+        self, replicate: int, booklets: Sequence[Sequence[int]] = (), group: int = 0
     ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         """Who answered what, and who was right: (answered, right), both shape (people, n).
 
@@ -374,6 +374,7 @@ class PlannedSurvey:
         Args:
             replicate: number of the survey.
             booklets: items of each; people answer one of them, drawn at random, as a whole.
+            group: whose people they are, where there are groups.
 
         Raises:
             ValueError: a test of this size takes too long to simulate.
@@ -381,10 +382,13 @@ class PlannedSurvey:
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
             raise ValueError(f"people must be at most {most:,} to simulate a test of this length")
-        rng, truth = self._generator(1, replicate), self.truth(replicate)
-        at_once = max(1, (1 << 22) // self.n_items)
-        for first in range(0, self.people, at_once):
-            people = min(at_once, self.people - first)
+        everybody, truth, own = self.people, self.truth(replicate), (group,) if group else ()
+        if self.shares:
+            ends = np.rint(np.cumsum([0.0, *self.shares]) * self.people).astype(int)
+            everybody, truth = int(np.diff(ends)[group]), self.group_truth(replicate, group)
+        rng, at_once = self._generator(1, replicate, *own), max(1, (1 << 22) // self.n_items)
+        for first in range(0, everybody, at_once):
+            people = min(at_once, everybody - first)
             answered = np.zeros((people, self.n_items), bool)
             if booklets:
                 whose = rng.integers(len(booklets), size=people)

@@ -109,6 +109,7 @@ BITS = {
     "borda, laplace-ranks": RANKS | KEYED,
     "bradley-terry": FLIPS | KEYED,
     "kemeny, random-pairs": FLIPS | KEYED,
+    "personalized": FLIPS | KEYED,
     "borda, auto, hidden items": FLIPS | KEYED,
     "kemeny, user": NOISE | KEYED,
     "borda, user": NOISE | KEYED,
@@ -158,6 +159,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "borda, laplace-ranks": _rankings("borda", mechanism="laplace-ranks"),
     "bradley-terry": _rankings("bradley-terry"),
     "kemeny, random-pairs": _rankings("kemeny", mechanism="random-pairs"),
+    "personalized": {
+        "input": {
+            "kind": "rankings",
+            "layout": "list",
+            "columns": {"ranking": "ranking", "user": "user"},
+            "person_features": {"age": [20, 60], "region": ["north", "south"]},
+        },
+        "privacy": {**BALLOTS, "mechanism": "random-pairs"},
+        "method": "personalized",
+    },
     "borda, auto, hidden items": _rankings("borda", mechanism="auto", hide="items"),
     "kemeny, user": _counted("kemeny", GAUSSIAN),
     "borda, user": _counted("borda", {**PER_PERSON, "adjacency": "add-remove"}),
@@ -171,9 +182,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def survey_of(name: str, folder: Path, people: int = PEOPLE, work: str = "work") -> Survey:
     """The survey of a variant, with `people` people, and its file of rows."""
     settings = copy.deepcopy(VARIANTS[name])
-    kind = settings["input"]["kind"]
     folder.mkdir(exist_ok=True)
-    pq.write_table(rows_of(kind, people), folder / "rows.parquet")
+    pq.write_table(rows_for(settings, people), folder / "rows.parquet")
     settings |= {
         "name": "zoo",
         "input": {**settings["input"], "paths": ["rows.parquet"]},
@@ -183,6 +193,21 @@ def survey_of(name: str, folder: Path, people: int = PEOPLE, work: str = "work")
         "ledger": {"path": "ledger.jsonl", "epsilon": 100, "delta": 1e-5},
     }
     return Survey(folder, settings).set()
+
+
+def rows_for(settings: dict[str, Any], people: int) -> pa.Table:
+    """Rows that a survey with these settings can read."""
+    if "person_features" not in settings["input"]:
+        return rows_of(settings["input"]["kind"], people)
+    number = np.arange(people)
+    return pa.table(
+        {
+            "user": number,
+            "ranking": pa.array([ITEMS] * people),
+            "age": number % 41 + 20,
+            "region": np.array(["north", "south"])[number % 2],
+        }
+    )
 
 
 def rows_of(kind: str, people: int) -> pa.Table:

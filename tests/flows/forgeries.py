@@ -15,9 +15,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.methods.base import ReductionJob
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.verifier.verify_release import Findings, verify
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import rows_of, survey_of
+from tests.flows.small_jobs import SMALL_JOBS
 
 Edit = Callable[["Forger"], object]
 
@@ -31,12 +34,25 @@ def published(name: str, folder: Path, **changes: Any) -> Forger:
     return Forger.of(survey)
 
 
+class Reducer(InProcessReducer):
+    """Leaves comparisons to `SMALL_JOBS`: their key is all that they draw from.
+
+    Other kinds draw while rows are read. They do so in this process, the same in every run.
+    """
+
+    def reduce(self, job: ReductionJob) -> None:
+        if isinstance(job, ReduceComparisons):
+            SMALL_JOBS.run(job)
+        else:
+            super().reduce(job)
+
+
 def run(survey: Survey, *options: str) -> None:
     """`hushrank run`, without a process of its own for the reader."""
     from hushrank.flows.interfaces.cli.main import main
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hushrank.flows.run.reader_process.Reducer", InProcessReducer)
+        patch.setattr("hushrank.flows.run.reader_process.Reducer", Reducer)
         try:
             main(["run", str(survey.config), "--direct", *options])
         except SystemExit as stop:
@@ -115,7 +131,14 @@ class Forger:
     def with_digests(self) -> Forger:
         """The forger computes all digests and hashes anew, and puts the files into the page."""
         page = self.files["report.html"].decode()
-        for name in ("release.json", "ranking.csv", "effects.csv", "scores.csv"):
+        for name in (
+            "release.json",
+            "ranking.csv",
+            "effects.csv",
+            "scores.csv",
+            "dif.csv",
+            "fit.csv",
+        ):
             if name in self.files:
                 coded = base64.b64encode(self.files[name]).decode()
                 page = re.sub(

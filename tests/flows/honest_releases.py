@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.flows.conftest import ITEMS, Survey, answers
-from tests.flows.every_method import VARIANTS, rows_of, survey_of
+from tests.flows.every_method import VARIANTS, rows_for, survey_of
 from tests.flows.forgeries import Forger, night_log, run
 
 FIRST = date(2026, 11, 1)
@@ -186,6 +186,24 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "totals",
         {**ADDED, "input__booklets": BOOKLETS, "privacy__max_contributions": 3},
     ),
+    "totals by group": (
+        "totals",
+        {
+            "privacy__epsilon": 400.0,
+            "ledger__epsilon": 1000,
+            "groups": {**GROUPS, "others": "whole"},
+        },
+    ),
+    "totals in bands, by group": (
+        "totals, gaussian",
+        {
+            "privacy__epsilon": 60.0,
+            "ledger__epsilon": 1000,
+            "groups": GROUPS,
+            "model": {"bands": 2},
+            "privacy__max_contributions": 4,
+        },
+    ),
     "totals, no noise": ("totals", {"privacy__epsilon": "inf"}),
     "totals, abilities": ("totals", {"privacy__epsilon": 400.0, "ledger__epsilon": 1000}),
     "totals of many items": (
@@ -253,13 +271,13 @@ def honest(name: str, folder: Path) -> Forger:
     variant, changes = KINDS[name]
     people = MANY if name == "answers of many" else PEOPLE
     survey = survey_of(variant, folder, people)
-    kind = survey.settings["input"]["kind"]
-    pq.write_table(_with_more(rows_of(kind, people)), folder / "rows.parquet")
+    rows = rows_for(survey.settings, people)
+    pq.write_table(_with_more(rows), folder / "rows.parquet")
     if changes.get("input__version"):
         place = {"path": str(folder / "rows.parquet")}
         survey.settings["input"]["source"] = {"type": "ReadFromParquet", "config": place}
     if changes.get("input__multiline"):
-        _as_csv(survey, rows_of(kind, people))
+        _as_csv(survey, rows)
     if changes.get("input__layout") in OTHER_ROWS:
         pq.write_table(OTHER_ROWS[changes["input__layout"]], folder / "rows.parquet")
     if "model" in changes and "exposures" in changes["model"]:

@@ -96,3 +96,27 @@ def test_what_cannot_be_is_refused():
             sheet_totals_sensitivity(params(3, Adjacency.REPLACE_ONE), 4, *weights)
     with pytest.raises(ValueError, match="n_items must be >= 2"):
         sheet_totals_sensitivity(params(3, Adjacency.REPLACE_ONE), 1)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(
+    ("n_items", "booklets", "groups", "bands"),
+    [(4, (), 1, 2), (6, (), 1, 3), (4, (), 2, 2), (5, ((0, 1, 2, 3), (1, 2, 3, 4)), 1, 2)],
+)
+def test_bands_of_raw_scores_move_no_more(n_items, booklets, groups, bands, adjacency):
+    """A sheet touches one entry of each of its items, in its own band."""
+    shape = SheetShape(
+        n_items=n_items,
+        booklets=booklets or (tuple(range(n_items)),),
+        step=1,
+        answer_weight=2,
+        sheet_weight=3,
+        bands=bands,
+    )
+    l1, l2_squared = largest(vectors(shape, groups), adjacency)
+    most = max(map(len, shape.booklets))
+    bound = sheet_totals_sensitivity(params(most, adjacency), n_items, 2, 3)
+    assert l1 == bound.l1
+    assert l2_squared <= bound.l2_squared
+    if adjacency is Adjacency.ADD_REMOVE:
+        assert l2_squared == bound.l2_squared

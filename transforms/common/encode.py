@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.units import UNITS
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
-from hushrank.transforms.common.groups import OUTSIDE, GroupCodes, Groups
+from hushrank.transforms.common.groups import OUTSIDE, UNLISTED_GROUP, GroupCodes, Groups
 from hushrank.transforms.common.names import Naming, bare, integers_in
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
@@ -156,8 +156,8 @@ def encode_comparisons(
         rules: further rules that rows must keep.
         groups: the public groups; needed where `columns` names a column of them.
         naming: how names of users and events are hashed.
-        asked: the pairs that people were asked about, which are public, as `pair_keys` names them;
-            a row on another pair breaks a rule. None: all pairs.
+        asked: the public pairs that people were asked about (`input.pairs`, `model.exposures`), as
+            `pair_keys` names them; a row on another pair breaks a rule. None: all pairs.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
@@ -178,7 +178,7 @@ def encode_comparisons(
         not_asked = ~np.isin(pair_keys(left, right, len(catalogue)), asked)
         unknown = (left == UNKNOWN) | (right == UNKNOWN) | (left == right)
         if (not_asked & ~unknown).any():
-            rules = [*rules, ("pair is not one of input.pairs", not_asked & ~unknown)]
+            rules = [*rules, ("pair is not one of the public pairs", not_asked & ~unknown)]
     if not rules and _all_valid(batch, columns, rows):
         return Sifted(rows)
     valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])
@@ -229,7 +229,7 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
         ("null outcome", no_outcome & bad_outcome),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
         ("winner is neither of the two items", bad_outcome),
-        ("group is not one of groups.values", _outside(rows)),
+        (UNLISTED_GROUP, _outside(rows)),
         *_rules_of_weights(batch, columns, rows),
     ]
 

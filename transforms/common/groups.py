@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
 
 OUTSIDE = -1  # of a row whose group is not listed, where such rows are set aside
+UNLISTED_GROUP = "group is not one of groups.values"
 MOST_GROUPS = 255  # a row's group takes 8 bits beside its items, and others are one more
 
 GroupCodes = NDArray[np.int16]

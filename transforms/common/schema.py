@@ -47,8 +47,13 @@ WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankin
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 PLACE = "places"  # the role of a column for a place, whose cells name the item there
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
-MAYBE_FLOATS = frozenset({"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM})
-DECIMALS = frozenset({*NUMBERS, RANK, WIDE_RANK})  # roles of numbers that need not be whole
+PERSON_FEATURE = "person feature"  # the role of a public feature of the person who ranks
+MAYBE_FLOATS = frozenset(
+    {"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, PERSON_FEATURE, "correct", WIDE_ITEM}
+)
+DECIMALS = frozenset(
+    {*NUMBERS, RANK, WIDE_RANK, PERSON_FEATURE}
+)  # roles of numbers that need not be whole
 Numbers = NDArray[np.float64]
 
 
@@ -265,7 +270,11 @@ def check_schema(
 
 def _key_of(role: str) -> str:
     """The key that names the column of a role."""
-    elsewhere = {FEATURE: "input.features", "group": "groups.column"}
+    elsewhere = {
+        FEATURE: "input.features",
+        PERSON_FEATURE: "input.person_features",
+        "group": "groups.column",
+    }
     return elsewhere.get(role, f"input.columns.{role}")
 
 

@@ -72,6 +72,8 @@ def _columns(rankings: Rankings) -> dict[str, pa.Array]:
         columns["tied"] = pa.LargeListArray.from_arrays(offsets, pa.array(rankings.tied))
     if rankings.copies is not None:
         columns["copies"] = pa.array(rankings.copies)
+    if rankings.profile is not None:
+        columns["profile"] = pa.array(rankings.profile)
     return columns
 
 
@@ -102,6 +104,7 @@ def _rankings(table: pa.Table) -> Rankings:
         owner=np.column_stack([to_numpy(table["0"]), to_numpy(table["1"])]),
         tied=_items(table, "tied") if "tied" in table.column_names else None,
         copies=to_numpy(table["copies"]) if "copies" in table.column_names else None,
+        profile=to_numpy(table["profile"]) if "profile" in table.column_names else None,
     )
 
 

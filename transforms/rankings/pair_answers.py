@@ -21,6 +21,7 @@ from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import Mask, Sifted, sift
 from hushrank.transforms.common.epsilons import EpsilonSource, epsilons_of, rules_of_epsilons
 from hushrank.transforms.common.schema import numbers_of, to_numpy
+from hushrank.transforms.rankings.person_features import rules_of_profiles
 from hushrank.transforms.rankings.ranking_columns import PairColumns
 from hushrank.transforms.rankings.rankings import TOO_LONG, Rankings
 
@@ -66,6 +67,8 @@ def encode_pair_answers(
 ) -> Sifted[list[PairAnswers]]:
     """Encode one batch with the private answers of one ranking in each row.
 
+    Where features of people are read, all have one law.
+
     Args:
         batch: holds the columns that `columns` names.
         columns: which column plays which role.
@@ -76,7 +79,7 @@ def encode_pair_answers(
         source: where epsilons come from.
 
     Returns:
-        Answers of each law.
+        Answers of each law; or, where features are read, of each profile.
     """
     n = len(batch)
     names = [columns.numbered(name) for name in (columns.left, columns.right, columns.outcome)]
@@ -88,6 +91,7 @@ def encode_pair_answers(
     epsilon, broken = epsilons_of(batch, columns, source, None)
     level = np.maximum(level_of(epsilon, source.levels), 0) if source.levels else np.zeros(n, int)
     hide, most = laws[0].hide, np.array([law.pairs for law in laws])[level]
+    profile, parts = columns.profiles_of(batch) or (level, len(laws))
     length, whole = _lengths(batch, columns.length)
     wanted = most if columns.length is None else np.minimum(length * (length - 1) // 2, most)
     said = np.isin(outcome, (1.0, -1.0) if hide is Hide.ORDER else (1.0, 0.0, -1.0))
@@ -101,6 +105,7 @@ def encode_pair_answers(
         (TOO_LONG, length > max_length),
         (NOT_SO_MANY, given.sum(axis=1) != wanted),
         *rules_of_epsilons(broken),
+        *rules_of_profiles(None if columns.features is None else profile),
     ]
     valid, rejects = sift(batch, rules)
     turned = np.where(left < right, outcome, -outcome)
@@ -115,7 +120,7 @@ def encode_pair_answers(
             lengths=length[rows],
         )
 
-    return Sifted([of(valid & (level == place)) for place in range(len(laws))], rejects, valid)
+    return Sifted([of(valid & (profile == place)) for place in range(parts)], rejects, valid)
 
 
 def table_of_answers(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from hushrank.transforms.common.schema import (
     CONTEST,
     LENGTH,
     OUTCOME,
+    PERSON_FEATURE,
     PLACE,
     RANK,
     RANKING,
@@ -33,6 +35,9 @@ from hushrank.transforms.common.schema import (
     to_text,
 )
 from hushrank.transforms.common.sorting import Words
+
+if TYPE_CHECKING:
+    from hushrank.transforms.rankings.person_features import PersonFeatures
 
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
@@ -248,12 +253,14 @@ class ListColumns(ByRole):
         user: whose ranking it is; None: each row is another person's.
         contest: as in `RankColumns`; here it only serves to choose one contest.
         epsilon: as in `RankColumns`.
+        features: public ones of the person; None: none are read.
     """
 
     ranking: str
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
+    features: PersonFeatures | None = None
 
     def item_names(self) -> list[str]:
         """None: items are named inside lists."""
@@ -267,7 +274,8 @@ class ListColumns(ByRole):
             (CONTEST, self.contest),
             ("epsilon", self.epsilon),
         ]
-        return [(role, name) for role, name in chosen if name is not None]
+        found = [(role, name) for role, name in chosen if name is not None]
+        return [*found, *_roles_of_features(self.features)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +286,7 @@ class WideRankColumns(ByRole):
         items: name of the column, and of the item whose rank it holds; an empty cell is unranked.
         user, contest, epsilon: as in `ListColumns`.
         highest: as in `RankColumns`.
+        features: as in `ListColumns`.
     """
 
     items: tuple[tuple[str, str], ...]
@@ -285,6 +294,7 @@ class WideRankColumns(ByRole):
     contest: str | None = None
     epsilon: str | None = None
     highest: bool = False
+    features: PersonFeatures | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -294,7 +304,8 @@ class WideRankColumns(ByRole):
         """Role and name of each column."""
         chosen = [("user", self.user), (CONTEST, self.contest), ("epsilon", self.epsilon)]
         found = [(role, name) for role, name in chosen if name is not None]
-        return [*found, *((WIDE_RANK, name) for name, _ in self.items)]
+        ranks = ((WIDE_RANK, name) for name, _ in self.items)
+        return [*found, *_roles_of_features(self.features), *ranks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +348,7 @@ class PairColumns(ByRole):
         length: how many items the ranking has; None: that is hidden.
         pairs: d, how many answers a row has at most.
         epsilon: the epsilon of the ranking; None: all have the same.
+        features: as in `ListColumns`.
     """
 
     left: str
@@ -345,6 +357,7 @@ class PairColumns(ByRole):
     length: str | None
     pairs: int
     epsilon: str | None = None
+    features: PersonFeatures | None = None
 
     @property
     def user(self) -> None:
@@ -365,11 +378,21 @@ class PairColumns(ByRole):
         chosen = [("left", self.left), ("right", self.right), (OUTCOME, self.outcome)]
         found = [(role, name) for role, each in chosen for name in self.numbered(each)]
         more = ((LENGTH, self.length), ("epsilon", self.epsilon))
-        return [*found, *((role, name) for role, name in more if name is not None)]
+        found += [(role, name) for role, name in more if name is not None]
+        return [*found, *_roles_of_features(self.features)]
+
+    def profiles_of(self, batch: pa.RecordBatch) -> tuple[Integers, int] | None:
+        """Profile of each row, and how many profiles there are; None: no features are read."""
+        features = self.features
+        return None if features is None else (features.profiles_of(batch), features.profiles)
 
     def numbered(self, name: str) -> list[str]:
         """Names of the columns of all answers."""
         return [name] if self.pairs == 1 else [f"{name}_{k + 1}" for k in range(self.pairs)]
+
+
+def _roles_of_features(features: PersonFeatures | None) -> list[tuple[str, str]]:
+    return [] if features is None else [(PERSON_FEATURE, name) for name in features.names]
 
 
 def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:

@@ -39,6 +39,7 @@ from hushrank.transforms.common.schema import (
     to_numpy,
 )
 from hushrank.transforms.common.sorting import Words, new_run, number_runs, order_within, sort_by
+from hushrank.transforms.rankings.person_features import rules_of_profiles
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
@@ -79,6 +80,7 @@ class Rankings:
             share one are in the order of the catalogue. None: no ranking has ties.
         copies: shape (n,), how many people whom nobody names gave each ranking; `owner` is then a
             hash of the ranking as it was given. None: each is one ranking.
+        profile: shape (n,), of the person's public features; None: none are read.
     """
 
     items: Integers
@@ -87,6 +89,7 @@ class Rankings:
     owner: Hashes | None = None
     tied: Mask | None = None
     copies: Integers | None = None
+    profile: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -101,6 +104,7 @@ class Rankings:
             None if self.owner is None else np.take(self.owner, chosen, axis=0),
             None if self.tied is None else take_lists(self.tied, self.lengths, chosen),
             None if self.copies is None else self.copies[chosen],
+            None if self.profile is None else self.profile[chosen],
         )
 
     def blocks(self, size: int) -> Iterator[Rankings]:
@@ -116,6 +120,7 @@ class Rankings:
                 None if self.owner is None else self.owner[rows],
                 None if self.tied is None else self.tied[cells],
                 None if self.copies is None else self.copies[rows],
+                None if self.profile is None else self.profile[rows],
             )
 
     @classmethod
@@ -124,6 +129,7 @@ class Rankings:
         owners = [part.owner for part in parts if part.owner is not None]
         tied = [part.tied for part in parts if part.tied is not None]
         copies = [part.copies for part in parts if part.copies is not None]
+        profiles = [part.profile for part in parts if part.profile is not None]
         return cls(
             np.concatenate([part.items for part in parts]),
             np.concatenate([part.lengths for part in parts]),
@@ -131,6 +137,7 @@ class Rankings:
             np.concatenate(owners) if owners else None,
             np.concatenate(tied) if tied else None,
             np.concatenate(copies) if copies else None,
+            np.concatenate(profiles) if profiles else None,
         )
 
 
@@ -197,6 +204,7 @@ def encode_lists(
     lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     items = catalogue.codes(_flat(column)).astype(np.int64)
     epsilon, broken = epsilons_of(batch, columns, source, table)
+    profile = None if columns.features is None else columns.features.profiles_of(batch)
     rules = [
         *_rules_of_owner(batch, columns.user),
         ("null ranking", null),
@@ -205,12 +213,13 @@ def encode_lists(
         (REPEATED, repeats_item(np.maximum(items, 0), lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
         *rules_of_epsilons(broken),
+        *rules_of_profiles(profile),
     ]
     valid, rejects = sift(batch, rules)
     owner = None
     if columns.user is not None and keyed_hash is not None:
         owner = pseudonyms(batch[columns.user], keyed_hash)
-    rankings = Rankings(items, lengths, epsilon, owner)
+    rankings = Rankings(items, lengths, epsilon, owner, profile=profile)
     return Sifted(rankings if rejects is None else rankings.take(valid), rejects, valid)
 
 
@@ -439,6 +448,7 @@ def encode_wide(
         lengths = reading.lengths(ordered[ranked], tied[ranked], lengths)
         tied &= np.arange(len(catalogue)) < lengths[:, np.newaxis]
     epsilon, broken = epsilons_of(batch, columns, source, table)
+    profile = None if columns.features is None else columns.features.profiles_of(batch)
     rules = [
         ("null user", missing(batch, columns.user)),
         ("a rank is not a number", (~numbers & ~unranked).any(axis=1)),
@@ -446,6 +456,7 @@ def encode_wide(
         (TOO_LONG, lengths > max_length),
         (TIED, tied.any(axis=1) & (not keep_ties)),
         *rules_of_epsilons(broken),
+        *rules_of_profiles(profile),
     ]
     valid, rejects = sift(batch, rules)
     owner = None
@@ -454,7 +465,8 @@ def encode_wide(
     order, lengths = order[valid], lengths[valid]
     ranked = np.arange(len(catalogue)) < lengths[:, np.newaxis]
     marks = tied[valid][ranked] if keep_ties else None
-    rankings = Rankings(order[ranked], lengths, epsilon[valid], owner, marks)
+    kept = None if profile is None else profile[valid]
+    rankings = Rankings(order[ranked], lengths, epsilon[valid], owner, marks, profile=kept)
     return Sifted(rankings, rejects, valid)
 
 

@@ -57,20 +57,30 @@ class MeasurementsFn(ArraySumFn):
 
 
 class SheetTotalsFn(ArraySumFn):
-    """PCollection[Responses] -> entries of whole sheets, shape (shape.n_entries,), int64.
+    """PCollection[Responses] -> entries of whole sheets, shape (n_entries,), int64.
 
-    An element holds all answers of its people, of which each is to all items of one booklet.
+    With groups the shape is (groups, n_entries). An element holds all answers of its people, of
+    which each is to all items of one booklet.
     """
 
-    def __init__(self, totals: SheetShape) -> None:
-        self._totals = totals
+    def __init__(self, totals: SheetShape, n_groups: int | None = None) -> None:
+        self._totals, self._n_groups = totals, n_groups
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self._totals.n_entries,)
+        groups = () if self._n_groups is None else (self._n_groups,)
+        return (*groups, self._totals.n_entries)
 
     def add_input(self, entries: Counts, sheets: Responses) -> Counts:
-        entries += self._totals.count(sheets.person, sheets.item, sheets.correct)
+        if self._n_groups is None:
+            entries += self._totals.count(sheets.person, sheets.item, sheets.correct)
+            return entries
+        if len(sheets) and sheets.group is None:
+            raise ValueError("sheets that are counted by group must name theirs")
+        of_answer = sheets.person if sheets.group is None else sheets.group[sheets.person]
+        for group in np.unique(of_answer).tolist():
+            own = sheets.take(of_answer == group)
+            entries[group] += self._totals.count(own.person, own.item, own.correct)
         return entries
 
 

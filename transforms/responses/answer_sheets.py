@@ -53,6 +53,8 @@ class Responses:
         order: shape (m,), int64: larger is later; None: answers have no order.
         level: shape (people,), int64: the level of each person's epsilon, the smallest of their
             rows; None: people have no epsilon of their own.
+        group: shape (people,), int64: the public group of each person, of sheets that were judged;
+            None: there are no groups.
     """
 
     owner: Hashes
@@ -61,6 +63,7 @@ class Responses:
     correct: NDArray[np.uint8]
     order: Integers | None = None
     level: Integers | None = None
+    group: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.person)
@@ -68,9 +71,8 @@ class Responses:
     def take(self, rows: Mask) -> Responses:
         """The answers where `rows` is true; nobody leaves `owner`."""
         order = None if self.order is None else self.order[rows]
-        return Responses(
-            self.owner, self.person[rows], self.item[rows], self.correct[rows], order, self.level
-        )
+        taken = (self.person[rows], self.item[rows], self.correct[rows])
+        return Responses(self.owner, *taken, order, self.level, self.group)
 
     @classmethod
     def concatenated(cls, parts: Sequence[Responses]) -> Responses:
@@ -221,6 +223,7 @@ def _whole(held: Responses, catalogue: Catalogue, rules: SheetRules) -> Sifted[R
             np.concatenate([answers.correct, wrong]),
         )
         answers = _by_person(filled, len(catalogue))
+    answers = replace(answers, group=judged.group)
     aside, rejects = judged.reason >= 0, None
     if aside.any():
         rejects = _refused(held.take(aside), catalogue, judged.reasons())

@@ -6,6 +6,7 @@ answer a row, or one person a row (a wide table).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ from hushrank.transforms.common.epsilons import (
     epsilons_of,
     rules_of_epsilons,
 )
+from hushrank.transforms.common.groups import OUTSIDE, UNLISTED_GROUP
 from hushrank.transforms.common.schema import (
     WIDE_ITEM,
     ByRole,
@@ -69,6 +71,7 @@ class ResponseColumns(ByRole):
         words: what texts of `correct` stand for instead of 1 and 0.
         booklet: which booklet its person had; None: no column says so.
         epsilon: the epsilon of its person; None: no column says so.
+        group: the public group of its person; None: no column says so.
     """
 
     user: str
@@ -78,6 +81,7 @@ class ResponseColumns(ByRole):
     words: Words | None = None
     booklet: str | None = None
     epsilon: str | None = None
+    group: str | None = None
 
     def item_names(self) -> list[str]:
         """The column whose values name items."""
@@ -86,8 +90,7 @@ class ResponseColumns(ByRole):
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
         required = [("user", self.user), ("item", self.item), ("correct", self.correct)]
-        more = (("order", self.order), ("booklet", self.booklet), ("epsilon", self.epsilon))
-        return [*required, *((role, name) for role, name in more if name is not None)]
+        return [*required, *_optional_roles(self)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,7 @@ class WideColumns(ByRole):
     Attributes:
         user: whose row it is.
         items: the catalogue's names, which are names of columns; empty cells were not answered.
-        order, words, booklet, epsilon: as in `ResponseColumns`.
+        order, words, booklet, epsilon, group: as in `ResponseColumns`.
     """
 
     user: str
@@ -106,6 +109,7 @@ class WideColumns(ByRole):
     words: Words | None = None
     booklet: str | None = None
     epsilon: str | None = None
+    group: str | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -114,8 +118,12 @@ class WideColumns(ByRole):
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
         required = [("user", self.user), *((WIDE_ITEM, name) for name in self.items)]
-        more = (("order", self.order), ("booklet", self.booklet), ("epsilon", self.epsilon))
-        return [*required, *((role, name) for role, name in more if name is not None)]
+        return [*required, *_optional_roles(self)]
+
+
+def _optional_roles(columns: ResponseColumns | WideColumns) -> list[tuple[str, str]]:
+    named = ((role, getattr(columns, role)) for role in ("order", "booklet", "epsilon", "group"))
+    return [(role, name) for role, name in named if name is not None]
 
 
 def encode_responses(
@@ -155,7 +163,8 @@ def encode_responses(
         *order_rules,
     ]
     booklet, booklet_rules = _booklets(batch, columns.booklet, sheets)
-    valid, rejects = sift(batch, [*rules, *booklet_rules, *epsilon_rules])
+    group, group_rules = _groups(batch, columns.group, sheets)
+    valid, rejects = sift(batch, [*rules, *booklet_rules, *group_rules, *epsilon_rules])
     rows = np.flatnonzero(valid & (answer != _NONE))
     owner, person = _people(batch[columns.user], rows, keyed_hash)
     own = None if level is None else least_of(level[rows], person, len(owner))
@@ -166,10 +175,9 @@ def encode_responses(
     # A row on an item that is left out of the catalogue says nothing of the sheet.
     spoiled = np.flatnonzero(~valid & ~missing(batch, columns.user) & (item != UNKNOWN))
     parts = [answers, _marks_of(batch[columns.user], spoiled, sheets.spoiled, order, keyed_hash)]
-    if booklet is not None:
-        named = np.flatnonzero(valid)
-        codes = sheets.marker(booklet[named])
-        parts.append(_marks_of(batch[columns.user], named, codes, order, keyed_hash))
+    named = np.flatnonzero(valid)
+    for codes in _markers(sheets, booklet, group):
+        parts.append(_marks_of(batch[columns.user], named, codes[named], order, keyed_hash))
     return Sifted(Responses.concatenated(parts), rejects, valid)
 
 
@@ -194,7 +202,8 @@ def _encode_wide(
         fits = outside == 0
         named = fits.any(axis=1) if booklet is None else fits[np.arange(len(batch)), booklet]
         booklet_rules = (*booklet_rules, (NO_BOOKLET, ~named))
-    valid, rejects = sift(batch, [*rules, *booklet_rules, *epsilon_rules])
+    group, group_rules = _groups(batch, columns.group, sheets)
+    valid, rejects = sift(batch, [*rules, *booklet_rules, *group_rules, *epsilon_rules])
     rows = np.flatnonzero(valid)
     owner, person_of_row = _people(batch[columns.user], rows, keyed_hash)
     marks = marks[rows]
@@ -207,10 +216,11 @@ def _encode_wide(
         _at(order, rows[row]),
         None if level is None else least_of(level[rows], person_of_row, len(owner)),
     )
-    if sheets is not None and booklet is not None:
-        codes = sheets.marker(booklet[rows])
-        named_as = _marks_of(batch[columns.user], rows, codes, order, keyed_hash)
-        answers = Responses.concatenated([answers, named_as])
+    if sheets is not None:
+        parts = [answers]
+        for codes in _markers(sheets, booklet, group):
+            parts.append(_marks_of(batch[columns.user], rows, codes[rows], order, keyed_hash))
+        answers = Responses.concatenated(parts)
     return Sifted(answers, rejects, valid)
 
 
@@ -241,6 +251,26 @@ def _booklets(
     found = pc.index_in(text, value_set=names, skip_nulls=True)
     booklet = to_numpy(pc.fill_null(found, UNKNOWN)).astype(np.int64)
     return booklet, ((_NO_BOOKLET, _null(column)), (_OTHER_BOOKLET, booklet == UNKNOWN))
+
+
+def _groups(
+    batch: pa.RecordBatch, name: str | None, sheets: SheetRules | None
+) -> tuple[Integers | None, Rules]:
+    """The public group of each row, and the rule that it may break."""
+    if name is None or sheets is None or sheets.groups is None:
+        return None, ()
+    group = sheets.groups.codes(batch[name]).astype(np.int64)
+    return group, ((UNLISTED_GROUP, group == OUTSIDE),)
+
+
+def _markers(
+    sheets: SheetRules, booklet: Integers | None, group: Integers | None
+) -> Iterator[Integers]:
+    """Codes by which each row names its booklet, and the group of its person."""
+    if booklet is not None:
+        yield sheets.marker(booklet)
+    if group is not None:
+        yield sheets.group_marker(group)
 
 
 def _marks_of(

@@ -14,13 +14,15 @@ import scipy
 from numpy.typing import NDArray
 
 from hushrank.estimation.responses.item_graph import booklet_members
+from hushrank.transforms.common.groups import Groups
 
 NO_BOOKLET = "no booklet has all items that this person answered"
 SEVERAL_BOOKLETS = "more than one booklet has all items that this person answered"
 UNNAMED_BOOKLET = "this person's rows name no booklet, or more than one"
+SEVERAL_GROUPS = "this person's rows name more than one group"
 BLANK = "the sheet has a blank (input.missing: set-aside)"
 SPOILED = "another answer of this sheet broke a rule"
-_REASONS = (NO_BOOKLET, SEVERAL_BOOKLETS, UNNAMED_BOOKLET, BLANK, SPOILED)
+_REASONS = (NO_BOOKLET, SEVERAL_BOOKLETS, UNNAMED_BOOKLET, BLANK, SPOILED, SEVERAL_GROUPS)
 _PEOPLE_AT_ONCE = 1 << 14  # whose answers are counted for each booklet
 
 Integers = NDArray[np.int64]
@@ -40,24 +42,27 @@ class SheetRules:
     """Which items a sheet has, and what becomes of its blanks.
 
     In the shuffle a sheet may hold codes above those of the items: `marker(b)` says that it is of
-    booklet b, and `spoiled` that one of its answers cannot be read or was refused.
+    booklet b, `group_marker(g)` that its person is in group g, and `spoiled` that one of its
+    answers cannot be read or was refused.
 
     Attributes:
         n_items: size of the catalogue.
         missing: what a blank means.
         booklets: codes of the items of each booklet; empty: everybody was asked all items.
         names: names of the booklets, where a column tells which one a row is of; else None.
+        groups: of people, which a column tells; None: there are none.
     """
 
     n_items: int
     missing: Missing
     booklets: tuple[tuple[int, ...], ...] = ()
     names: tuple[str, ...] | None = None
+    groups: Groups | None = None
 
     @property
     def n_codes(self) -> int:
-        """Codes that a sheet may hold: of the items, of the booklets, and `spoiled`."""
-        return self.n_items + len(self.booklets) + 1
+        """Codes that a sheet may hold: of the items, booklets and groups, and `spoiled`."""
+        return self._first_group + (0 if self.groups is None else len(self.groups)) + 1
 
     @property
     def spoiled(self) -> int:
@@ -67,6 +72,19 @@ class SheetRules:
     def marker(self, booklet: Integers) -> Integers:
         """Code of a row that names its booklet."""
         return self.n_items + booklet
+
+    def group_marker(self, group: Integers) -> Integers:
+        """Code of a row that names the group of its person."""
+        return self._first_group + group
+
+    def groups_of(self, code: Integers) -> Integers:
+        """The group that each code names; below 0: it names none."""
+        named = (code >= self._first_group) & (code < self.spoiled)
+        return np.where(named, code - self._first_group, -1)
+
+    @property
+    def _first_group(self) -> int:
+        return self.n_items + len(self.booklets)
 
     def members(self) -> Mask:
         """Shape (booklets, n_items): which items each booklet has; at least one booklet."""
@@ -83,12 +101,15 @@ class JudgedSheets:
         reason: shape (codes,), number of the reason why the sheet of a code does not count, below 0
             where there is none or the code is no answer.
         person, item: blanks that count as wrong, one row each.
+        group: shape (people,), the group of each person, of no meaning if the sheet does not count;
+            None: there are no groups.
     """
 
     counts: Mask
     reason: Integers
     person: Integers
     item: Integers
+    group: Integers | None = None
 
     def reasons(self) -> list[str]:
         """The reason of every answer whose sheet is set aside, in their order."""
@@ -112,7 +133,7 @@ def judge_sheets(
     why = np.full(n_people, -1, np.int64)
     fits, n_answers = _booklets_that_fit(person[answers], code[answers], n_people, members)
     if rules.names is not None:
-        named = ~answers & (code < rules.spoiled)
+        named = ~answers & (code < rules.n_items + len(rules.booklets))
         n_named = np.bincount(person[named], minlength=n_people)
         of_person[person[named]] = code[named] - rules.n_items
         suits = fits[np.arange(n_people), of_person]
@@ -124,6 +145,13 @@ def judge_sheets(
         why[n_fits > 1] = _REASONS.index(SEVERAL_BOOKLETS)
     if rules.missing is Missing.SET_ASIDE:
         why[(why < 0) & (n_answers < members.sum(axis=1)[of_person])] = _REASONS.index(BLANK)
+    group = None
+    if rules.groups is not None:
+        told = rules.groups_of(code)
+        group = np.zeros(n_people, np.int64)
+        group[person[told >= 0]] = told[told >= 0]
+        several = np.bincount(person[told >= 0], minlength=n_people) > 1
+        why[several & (why < 0)] = _REASONS.index(SEVERAL_GROUPS)
     why[person[code == rules.spoiled]] = _REASONS.index(SPOILED)
     counts = answers & (why[person] < 0)
     reason = np.where(answers, why[person], -1)
@@ -131,7 +159,7 @@ def judge_sheets(
     if rules.missing is Missing.WRONG:
         counted = np.flatnonzero((why < 0) & (n_answers > 0))
         blanks = _blanks(person[counts], code[counts], counted, of_person, members)
-    return JudgedSheets(counts, reason, *blanks)
+    return JudgedSheets(counts, reason, *blanks, group)
 
 
 def _booklets_that_fit(

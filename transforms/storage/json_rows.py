@@ -34,6 +34,7 @@ from hushrank.transforms.storage.text_lines import (
     Readable,
     Records,
     read_records,
+    refuse_utf_16,
 )
 
 MOST_BRACKETS = 256  # most brackets that open in one line, also in texts: it bounds the nesting
@@ -368,6 +369,7 @@ def json_names(path: str, head: bytes, most: int) -> list[str]:
     Raises:
         InputError: the first line is not an object.
     """
+    refuse_utf_16(path, head)
     lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
     whole_lines = lines[:-1] if len(head) == most and len(lines) > 1 else lines
     rows = [_object(line) for line in whole_lines if line.strip()]

@@ -117,6 +117,16 @@ def after_header(path: str, head: bytes, header_rows: int) -> bytes:
     return text[place:]
 
 
+def refuse_utf_16(path: str, head: bytes) -> None:
+    """Refuse UTF-16 text, which begins with a mark, or whose first bytes are 0 in turn.
+
+    Raises:
+        InputError: the first bytes show that it is UTF-16 text.
+    """
+    if head.startswith(_UTF_16_MARKS) or head[:2].count(0) == 1 == head[2:4].count(0):
+        raise InputError(f"{path}: this is UTF-16 text, which is not read. Save it as UTF-8.")
+
+
 def check_first_line(path: str, head: bytes) -> None:
     """Refuse a file whose first line shows by itself that it does not name the columns.
 
@@ -127,8 +137,7 @@ def check_first_line(path: str, head: bytes) -> None:
     Raises:
         InputError: it is UTF-16 text, a setting of Excel or a remark.
     """
-    if head.startswith(_UTF_16_MARKS):
-        raise InputError(f"{path}: this is UTF-16 text, which is not read. Save it as UTF-8.")
+    refuse_utf_16(path, head)
     line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"").strip()
     remark = line.startswith(b"#") and len(line) > 1 and not re.search(rb"[,;\t]", line)
     if remark or _SEPARATOR.fullmatch(line):

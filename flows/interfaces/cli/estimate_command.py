@@ -1,17 +1,21 @@
-"""`hushrank estimate`: another model for the public counts of a finished release."""
+"""`hushrank estimate` and `rank-for`: more conclusions from a finished release, at no cost."""
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
 
 HEADINGS = ("rank", "item", "score", "95 % alone", "95 % all at once", "group")
+FOR_A_PERSON = ("rank", "item", "score", "95 % alone", "rank, 95 %")
 
 
 def estimate(
@@ -69,3 +73,68 @@ def estimate(
         console.print(Text(sentence), soft_wrap=True)
     if to is not None:
         console.print(Text(f"Written: {to}"), soft_wrap=True)
+
+
+def rank_for(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE",
+            help="A folder with a release, its release.json, or the YAML file of its job.",
+        ),
+    ],
+    features: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="Public features of the person.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Rank for a person with these features, from a release of method personalized.
+
+    Spends nothing, and stores nothing about the person.
+    """
+    from pydantic import ValidationError
+
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.archive import RELEASE
+    from hushrank.flows.release.history import release_files
+    from hushrank.flows.release.person_ranking import lines_for
+    from hushrank.flows.release.release import Release
+
+    files, _ = release_files(source, load_config)
+    try:
+        release = Release.model_validate_json(files[RELEASE])
+    except ValidationError:
+        raise ConfigError(f"{source}: was changed, or is of a newer version") from None
+    lines = lines_for(release, _person(features))
+    if as_json:
+        finite = [{**line, **_finite(line)} for line in lines]
+        typer.echo(json.dumps({"ranking": finite}))
+        return
+    rows = [
+        (
+            f"{line['rank']:g}",
+            line["item"],
+            f"{line['score']:+.2f}",
+            f"{line['low']:+.2f} to {line['high']:+.2f}",
+            f"{line['rank_low']} to {line['rank_high']}",
+        )
+        for line in lines
+    ]
+    print_records(Console(), FOR_A_PERSON, rows)
+
+
+def _finite(line: dict[str, Any]) -> dict[str, float | None]:
+    """Ends of an interval as JSON has them: None where no bound is known."""
+    return {end: line[end] if math.isfinite(line[end]) else None for end in ("low", "high")}
+
+
+def _person(features: list[str]) -> dict[str, object]:
+    person: dict[str, object] = {}
+    for feature in features:
+        name, equals, value = feature.partition("=")
+        if not equals:
+            raise ConfigError(f"{feature}: write each feature as NAME=VALUE, for example age=34")
+        if name in person:
+            raise ConfigError(f"{name}: stands twice; write it once")
+        person[name] = value
+    return person

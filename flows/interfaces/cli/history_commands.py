@@ -14,6 +14,7 @@ from rich.text import Text
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_to_write, require_regular
 
 if TYPE_CHECKING:
@@ -41,12 +42,19 @@ class TableKind(StrEnum):
 
     RANKING = "ranking"
     ABILITIES = "abilities"
+    DIF = "dif"
 
 
-NO_ABILITIES = (
-    "--table abilities: none of these releases has abilities by raw score. Releases of method:"
-    " totals have them where anything can be learned."
-)
+NOTHING = {
+    TableKind.ABILITIES: (
+        "--table abilities: none of these releases has abilities by raw score. Releases of method:"
+        " totals have them where anything can be learned."
+    ),
+    TableKind.DIF: (
+        "--table dif: none of these releases compares items between groups. Releases of method:"
+        " totals with groups do, where anything can be learned."
+    ),
+}
 
 Sources = Annotated[
     list[str],
@@ -75,7 +83,9 @@ OneRelease = Annotated[
 ]
 TableOf = Annotated[
     TableKind,
-    typer.Option("--table", help="ranking; or abilities: of a test, by raw score."),
+    typer.Option(
+        "--table", help="ranking; or of a test: abilities by raw score, or dif: items by group."
+    ),
 ]
 OneSource = Annotated[
     str,
@@ -255,7 +265,8 @@ def export(
 ) -> None:
     """Write the rankings of all releases, or of one, into one table: a row for each item.
 
-    With --table abilities it has a row for each raw score of a test.
+    With --table abilities it has a row for each raw score of a test, with --table dif one for each
+    item and pair of groups.
 
     An --out that ends in .html gets the report of the last release, or of the one that is named.
     """
@@ -263,6 +274,7 @@ def export(
     from hushrank.flows.release.history import (
         abilities_table,
         apart,
+        dif_table,
         export_bytes,
         one_release,
         outputs_of,
@@ -279,9 +291,10 @@ def export(
     if out.suffix == PAGE:
         _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs)
         return
-    table = (ranking_table if kind is TableKind.RANKING else abilities_table)(chosen)
-    if kind is TableKind.ABILITIES and not table.num_rows:
-        raise ConfigError(NO_ABILITIES)
+    tables = {TableKind.ABILITIES: abilities_table, TableKind.DIF: dif_table}
+    table = ranking_table(chosen) if kind is TableKind.RANKING else tables[kind](chosen)
+    if kind in NOTHING and not table.num_rows:
+        raise ConfigError(NOTHING[kind])
     _write(out, export_bytes(table, out))
     _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
     _say_what_is_left_out(left_out)
@@ -374,7 +387,7 @@ def _write(path: Path, content: bytes) -> None:
         require_regular(path)
         with open_to_write(partial) as file:
             file.write(content)
-        partial.replace(path)
+        system.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None

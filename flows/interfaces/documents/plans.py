@@ -118,6 +118,8 @@ class PlanDocument(Document):
         why: why to take it, in words.
         weights_gain: signal to noise with weights for heavy users over that without; null: unknown
             without `--activity`, or the method takes no weights.
+        limits: what limits the accuracy of the recommended setting, or else the last, in words:
+            sampling or privacy; null: no formula tells.
         ways_of_ties: ways of treating ties, at the setting of `compared`; empty: the job models no
             ties.
         spread: standard deviation of the true scores of the simulated items.
@@ -146,6 +148,7 @@ class PlanDocument(Document):
     take: str | None
     why: str | None
     weights_gain: float | None
+    limits: str | None
     ways_of_ties: tuple[WayOfTies, ...]
     spread: float
     seed: int
@@ -282,6 +285,7 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         take=None if plan.best is None else plan.best.setting.method,
         why=None if plan.best is None else plan.best.why,
         weights_gain=plan.weights_gain,
+        limits=None if (limits := plan.limits) is None else limits.text,
         ways_of_ties=tuple(
             WayOfTies(ties=way.value, order=order) for way, order in plan.ties.items()
         ),

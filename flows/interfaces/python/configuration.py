@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 from hushrank.flows.config.items import COMPLETE_ORDERS
 from hushrank.flows.config.privacy import check_deltas
-from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.ledger import Ledger
-from hushrank.flows.methods.registry import facts_of_methods
+from hushrank.flows.methods.registry import check_job
 from hushrank.flows.planning.propose.questions import (
     NUMBERS,
     Question,
@@ -346,7 +346,7 @@ def checked(
         keys = cast("Mapping[object, object]", content)
         # base folder of relative paths, if the content has none
         base = ledger.parent if isinstance(ledger, Path) else scratch()
-        config = check_config(LABEL, keys, facts_of_methods(), base)
+        config = check_job(LABEL, keys, base)
     except ConfigError as error:
         raise words_of_keywords(error, LABEL) from None
     if not in_memory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from html import escape
 from pathlib import Path
@@ -30,6 +30,7 @@ from hushrank.flows.release.history import (
     SCHEMA,
     abilities_table,
     apart,
+    dif_table,
     outputs_of,
     problems_of,
     read_history,
@@ -49,11 +50,21 @@ from hushrank.transforms.storage.write import read_whole
 
 TEXT_WIDTH = 110
 _OF_SCORES = ["booklet", "score", "ability", "standard_error"]
+_OF_RELEASE = ["day", "release_id", "name"]
 _RELIABILITY = pa.schema(
     [
         ("booklet", pa.string()),
         ("measure", pa.string()),
         *((name, pa.float64()) for name in ("estimate", "low", "high")),
+    ]
+)
+_FOR_A_PERSON = pa.schema(
+    [
+        ("rank", pa.float64()),
+        ("item", pa.string()),
+        *((name, pa.float64()) for name in ("score", "low", "high")),
+        ("rank_low", pa.int64()),
+        ("rank_high", pa.int64()),
     ]
 )
 REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
@@ -189,6 +200,43 @@ class Release:
             if found is not None
         ]
         return Table(pa.Table.from_pylist(rows, schema=_RELIABILITY))
+
+    @plainly
+    def rank_for(self, features: Mapping[str, Any]) -> Table:
+        """Rank for a person with these public features: place, item, score, 95 % intervals, ranks.
+
+        Args:
+            features: a value for each feature of `method: personalized`, by name; a number may lie
+                between those that the job lists.
+
+        Raises:
+            ConfigError: the release has no scores by features, or a value is not one of its own.
+        """
+        from hushrank.flows.release.person_ranking import lines_for
+
+        return Table(pa.Table.from_pylist(lines_for(self.record, features), schema=_FOR_A_PERSON))
+
+    @property
+    def dif(self) -> Table | None:
+        """Items that are harder in one group than in another, of a test; None: not told.
+
+        A row for each item and group, against the first group: difference, standard error, 95 %
+        interval, z, size by the rule of ETS, and whether it differs (95 % for all together).
+        """
+        if self.record.dif is None:
+            return None
+        return Table(dif_table([self.record]).drop_columns(_OF_RELEASE))
+
+    @property
+    def fit(self) -> Table | None:
+        """Fit of each item of a test to the Rasch model; None: not told.
+
+        A row for each item: statistic, degrees of freedom, chance, whether it misfits (95 % for all
+        together), and whether its curve is steeper than that of the model.
+        """
+        if self.record.fit is None:
+            return None
+        return Table(pa.Table.from_pylist([each.model_dump() for each in self.record.fit]))
 
     @property
     def top_k(self) -> tuple[str, ...] | None:

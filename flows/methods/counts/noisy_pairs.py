@@ -1,11 +1,14 @@
-"""Method `noisy-pairs`: release the noisy matrix of wins, and fit scores to it."""
+"""Method `noisy-pairs`: release the noisy matrix of wins, and fit scores to it.
+
+Fits load when a release is concluded: `auto` calibrates this method for jobs that take another one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +20,7 @@ from hushrank.estimation.common.central_noise import (
     release_outcomes,
     release_pair_counts,
 )
-from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.links import LINKS, link_named
 from hushrank.estimation.common.matrices import (
     OutcomeCounts,
     PairCounts,
@@ -26,17 +29,10 @@ from hushrank.estimation.common.matrices import (
     pair_counts_of,
 )
 from hushrank.estimation.common.pooling import EvidenceAt
-from hushrank.estimation.comparisons.noisy_pairs import (
-    RankedPairs,
-    evidence_of_pairs,
-    rank_noisy_pairs,
-)
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
-from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
-from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -86,6 +82,9 @@ from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import pair_counts_sensitivity
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.estimation.comparisons.noisy_pairs import RankedPairs
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
 MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
@@ -251,6 +250,18 @@ class ReleasedOutcomes(ReleasedRecord):
         return dict(zip(self.items, counted.tolist(), strict=True))
 
 
+def _problems(config: Sections) -> Problems:
+    if config.model.link != "auto":
+        return
+    for key, given in (
+        ("groups", config.groups is not None),
+        ("privacy.public_graph", config.privacy.public_graph),
+        ("schedule.stream", config.schedule.stream is not None),
+    ):
+        if given:
+            yield "model.link", f"auto does not go with {key}; name a link, such as logistic"
+
+
 class NoisyPairs(GroupedMethod):
     """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
 
@@ -261,6 +272,8 @@ class NoisyPairs(GroupedMethod):
         units=(Unit.USER, Unit.COMPARISON),
         reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS, TIE_MODEL, ASKED),
         streams=True,
+        chooses_link=True,
+        rules=_problems,
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
@@ -327,19 +340,26 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
+        from hushrank.estimation.comparisons.model_selection import link_of_counts
+        from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
+
         if mechanism.ties is Ties.MODEL:
             return tie_outcomes.conclude(drawn, mechanism, config)
         if _is_public(mechanism):
             return _conclude_public(drawn, mechanism, config)
         cells = shown_cells(drawn, mechanism, "wins")
         counts = PairCounts(without_diagonal(cells.counts), mechanism.row_weight, False)
-        link = link_named(config.model.link)
+        asked, chosen = mechanism.asked_matrix, config.model.link == "auto"
         entries = counts.n_items * (counts.n_items - 1)
         ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
-        asked = mechanism.asked_matrix
         design = config.comparisons.design
+        in_rows = replace(counts, row_weight=ranked_by)
+        if chosen:
+            link = link_of_counts(in_rows, cells.law, [*LINKS.values()], asked)
+        else:
+            link = link_named(config.model.link)
         ranked = rank_noisy_pairs(
-            replace(counts, row_weight=ranked_by),
+            in_rows,
             cells.law,
             link,
             asked,
@@ -352,6 +372,7 @@ class NoisyPairs(GroupedMethod):
             "design_of_chance_fits": ranked.by_chance,
             "pairs_left_out_of_the_fit": ranked.n_left_out,
             **weight_parameters(drawn, mechanism, ranked_by),
+            **({"link_chosen_by_likelihood": True} if chosen else {}),
         }
         if ranked.as_one > 1:
             of_weights = float(parameters.get("design_effect", 1.0))
@@ -369,6 +390,8 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
     ) -> tuple[EvidenceAt, Released]:
         """Scores in one group, by the design that the whole has."""
+        from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs
+
         if mechanism.ties is Ties.MODEL:
             return tie_outcomes.board(drawn, mechanism, config, whole)
         cells = shown_cells(drawn, mechanism, "wins")
@@ -412,6 +435,9 @@ def _is_public(mechanism: CountMechanism) -> bool:
 
 
 def _conclude_public(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> Conclusion:
+    from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
+    from hushrank.estimation.fit.pair_fit import estimate_from
+
     counts = outcome_counts_of(drawn, mechanism.row_weight)
     law, name = mechanism.law, config.model.link
     warnings = []

@@ -1,15 +1,17 @@
-"""Ties as outcomes: what `noisy-pairs` does where the job says `ties: model`."""
+"""Ties as outcomes: what `noisy-pairs` does where the job says `ties: model`.
+
+Fits load when a release is concluded, as in `noisy_pairs`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.pooling import EvidenceAt
-from hushrank.estimation.ties.noisy_ties import RankedTies, evidence_of_ties, rank_noisy_ties
 from hushrank.estimation.ties.tie_counts import (
     TieCounts,
     calibrate_tie_counts,
@@ -37,6 +39,9 @@ from hushrank.flows.statement.counts import TIE_COUNTS
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.privacy.randomness import RandomBits
+
+if TYPE_CHECKING:
+    from hushrank.estimation.ties.noisy_ties import RankedTies
 
 MOST_ITEMS = 1_000  # scores, exposures and ties are fitted together: a minute or two
 CELLS = "cells"
@@ -111,6 +116,8 @@ def draw(exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
 
 def conclude(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> Conclusion:
     """Fit scores and ties to the noisy counts."""
+    from hushrank.estimation.ties.noisy_ties import rank_noisy_ties
+
     counts, model = TieCounts(drawn[CELLS], confidential=False), config.comparisons.tie_model
     chance = config.comparisons.design is not Design.ANY
     ranked = rank_noisy_ties(counts, mechanism.law, model, chance=chance)
@@ -135,6 +142,8 @@ def board(
     drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
 ) -> tuple[EvidenceAt, Released]:
     """Scores in one group, by the design that the whole has."""
+    from hushrank.estimation.ties.noisy_ties import evidence_of_ties
+
     counts = TieCounts(drawn[CELLS], confidential=False)
     by_chance = bool(whole.privacy.parameters["design_of_chance_fits"])
     equals = 0.0 if whole.ties is None else whole.ties.equals / 100

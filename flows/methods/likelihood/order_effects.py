@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import Field
 
 from hushrank.estimation.common.covariates import CovariateCounts, pack
-from hushrank.estimation.comparisons.covariate_effects import rank_with_covariates
 from hushrank.estimation.comparisons.covariate_mle import (
     MOST_ITEMS,
     CovariateMle,
@@ -121,6 +120,8 @@ def draws(exact: Arrays, mechanism: EffectMechanism, runs: int, bits: RandomBits
 def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) -> Conclusion:
     """Ranking, effects and intervals, from what was drawn and public numbers."""
     released = CovariateRelease(**drawn)
+    from hushrank.estimation.comparisons.covariate_effects import rank_with_covariates
+
     estimate, effects = rank_with_covariates(released, mechanism.calibrated)
     nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
     items = config.items.catalogue().names

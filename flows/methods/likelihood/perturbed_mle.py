@@ -1,4 +1,7 @@
-"""Method `perturbed-mle`: scores by maximum likelihood with noise inside the optimisation."""
+"""Method `perturbed-mle`: scores by maximum likelihood with noise inside the optimisation.
+
+What computes intervals loads when a release is concluded, as in `noisy_pairs`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,6 @@ from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_uncertainty import (
-    rank_by_scores,
-    rank_by_scores_and_exposures,
-    rank_by_scores_and_pairs,
-    rank_many_by_scores,
-)
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     PerturbedMle,
@@ -205,6 +202,8 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             return order_effects.conclude(drawn, mechanism, config)
         scores, names = drawn["scores"], config.items.catalogue().names
         if mechanism.shows_exposures:
+            from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores_and_exposures
+
             exposures = _exposures(drawn, mechanism)
             estimate = rank_by_scores_and_exposures(scores, mechanism.calibrated, exposures)
             released = ReleasedScores.of(scores, names, exposures.values)
@@ -276,6 +275,11 @@ def _by_public_design(
     scores: Floats, mechanism: ScoreMechanism, design: PublicDesign, names: Sequence[str]
 ) -> tuple[Estimate, tuple[str, ...]]:
     """Where the configuration says how often items, or pairs of them, are compared."""
+    from hushrank.estimation.comparisons.mle_uncertainty import (
+        rank_by_scores_and_exposures,
+        rank_by_scores_and_pairs,
+    )
+
     exposures = Exposures(design.exposures(names), 0.0)
     if design.of_pairs:
         estimate = rank_by_scores_and_pairs(scores, mechanism.calibrated, design.pairs(names))
@@ -288,6 +292,8 @@ def _by_expected_design(
     scores: Floats, mechanism: ScoreMechanism
 ) -> tuple[Estimate, tuple[str, ...]]:
     """Where the configuration says how often an item is compared, and all are taken to be alike."""
+    from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores, rank_many_by_scores
+
     many = mechanism.n_items > MOST_DENSE_ITEMS
     estimate = (rank_many_by_scores if many else rank_by_scores)(scores, mechanism.calibrated)
     if estimate.informative:

@@ -51,6 +51,22 @@ class PairAnswersOfLevel(Record):
     moments: Table
 
 
+class PairAnswersOfProfile(Record):
+    """Sums of the private answers of the people with one combination of public features.
+
+    Attributes:
+        features: by name.
+        rankings, wins, asked, squares, moments: as in `ReleasedPairAnswers`.
+    """
+
+    features: dict[str, float | str]
+    rankings: tuple[int, ...]
+    wins: Table
+    asked: Table
+    squares: Table
+    moments: Table
+
+
 class ReleasedRankings(ReleasedRecord):
     """Counts of private rankings, from which all the rest is computed.
 
@@ -127,6 +143,8 @@ class ReleasedPairAnswers(ReleasedRecord):
             for the item less answers against it.
         by_epsilon: the same of each level of epsilon that somebody chose; null: all rankings have
             one epsilon.
+        by_profile: the same of each combination of public features of people that somebody has;
+            null: the job names no such features.
     """
 
     shows = (
@@ -142,6 +160,7 @@ class ReleasedPairAnswers(ReleasedRecord):
     squares: Table
     moments: Table
     by_epsilon: tuple[PairAnswersOfLevel, ...] | None = None
+    by_profile: tuple[PairAnswersOfProfile, ...] | None = None
 
     @classmethod
     def of(
@@ -168,6 +187,27 @@ class ReleasedPairAnswers(ReleasedRecord):
                     epsilon=epsilon, pairs=law.pairs, **_tables(part)
                 )
                 for epsilon, law, part in each
+                if part.rankings
+            ),
+        )
+
+    @classmethod
+    def of_profiles(
+        cls,
+        counts: Sequence[PairAnswerCounts],
+        items: Sequence[str],
+        features: Sequence[dict[str, float | str]],
+    ) -> Self:
+        """The record of `counts` of each profile, and of its `features`, which are public.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        return cls.model_construct(
+            **_of_all(merge_answers(counts), items),
+            by_profile=tuple(
+                PairAnswersOfProfile.model_construct(features=own, **_tables(part))
+                for own, part in zip(features, counts, strict=True)
                 if part.rankings
             ),
         )

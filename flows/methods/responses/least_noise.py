@@ -25,7 +25,10 @@ UNSEEN = "a blank is taken as an item that was not asked (input.missing: unseen)
 def problems_of_tests(config: Sections) -> Problems:
     """Keys that only comparisons have, and the rules of the method that ranks any test."""
     for key in sorted(config.model.model_fields_set):
-        yield f"model.{key}", "is not used where test items are ranked; remove it"
+        if key == "bands":
+            yield "model.bands", "is for method: totals; write that method"
+        else:
+            yield f"model.{key}", "is not used where test items are ranked; remove it"
     if config.privacy.public_graph:
         yield "privacy.public_graph", "changes nothing for test answers; remove it"
     yield from SPECTRAL.facts.rules(config)

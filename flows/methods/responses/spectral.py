@@ -28,7 +28,14 @@ from hushrank.estimation.responses.measurements import (
     release_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
-from hushrank.flows.config.method import GraphKind, MethodFacts, Problems, Sections, SpectralConfig
+from hushrank.flows.config.method import (
+    GraphKind,
+    MethodFacts,
+    Problems,
+    Sections,
+    SpectralConfig,
+    SpectralEstimator,
+)
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -65,6 +72,10 @@ UNCONFIRMED = "The {} cannot confirm one {} answer on {}, so {} difficulty has n
 SHRUNK = (
     "Because noise is large, difficulties were shrunk to {:.0%} of their raw values, which reduces"
     " their error. The intervals were not shrunk."
+)
+RAISED = (
+    "Estimator chain raises negative noisy counts to 0, as the paper does, which draws difficulties"
+    " together. The intervals do not rest on that; spectral.estimator: balance does not do it."
 )
 MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
 UNEVEN = 0.3  # relative spread of how often two items were answered together; above: a warning
@@ -302,8 +313,13 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         """Difficulties from the noisy counts."""
         graph, counts = mechanism.graph.stored(drawn), mechanism.counts
         measurements = DifferentialMeasurements(drawn["y"], graph, confidential=False)
+        chain = _settings(config).estimator is SpectralEstimator.CHAIN
         found = estimate_difficulties(
-            measurements, counts.law, counts.params.max_contributions, mechanism.graph.booklets
+            measurements,
+            counts.law,
+            counts.params.max_contributions,
+            mechanism.graph.booklets,
+            chain=chain,
         )
         names = config.items.catalogue().names
         words = measurement_words(
@@ -312,12 +328,15 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
             config.responses.missing or Missing.UNSEEN,
             of_booklets=bool(mechanism.graph.booklets),
         )
+        parameters = _parameters(mechanism.graph)
+        parameters["estimator"] = _settings(config).estimator.value
+        raised = (RAISED,) if chain and bool((drawn["y"] < 0).any()) else ()
         return Conclusion(
             estimate=found.estimate,
-            privacy=count_record(words, counts, _parameters(mechanism.graph)),
+            privacy=count_record(words, counts, parameters),
             released=ReleasedMeasurements.of(measurements, names),
             scale=Scale.DIFFICULTY,
-            warnings=tuple(_warnings(found, counts.calibration, names)),
+            warnings=(*_warnings(found, counts.calibration, names), *raised),
         )
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:

@@ -21,7 +21,13 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomized_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
-from hushrank.flows.config.method import MethodFacts, Problems, Sections, SpectralConfig
+from hushrank.flows.config.method import (
+    MethodFacts,
+    Problems,
+    Sections,
+    SpectralConfig,
+    SpectralEstimator,
+)
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import ONE_EPSILON
@@ -94,6 +100,8 @@ def _problems_of_sections(config: Sections) -> Problems:
                     "is for method: spectral: under unit: local which items a person answered is"
                     " not hidden, and each answer counts by itself; remove it",
                 )
+    if config.spectral is not None and config.spectral.estimator is SpectralEstimator.CHAIN:
+        yield "spectral.estimator", "chain is for method: spectral; remove it"
     if privacy.unit is not Unit.LOCAL:
         return
     if privacy.budget is not Budget.PER_USER and not privacy.already_private:

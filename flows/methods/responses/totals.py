@@ -13,6 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from hushrank.estimation.responses.booklet_report import booklet_estimates
+from hushrank.estimation.responses.item_differences import ItemDifferences, item_differences
+from hushrank.estimation.responses.item_fit import ItemFit, item_fit
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals, release_sheet_totals
 from hushrank.estimation.responses.totals_estimate import (
     TotalsEstimate,
@@ -44,10 +46,17 @@ from hushrank.flows.methods.responses.spectral import (
     named_items,
     problems_of_sheets,
 )
+from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sheet_report import BookletRecord
+from hushrank.flows.release.sheet_report import (
+    BookletRecord,
+    GroupDifferences,
+    ItemDifference,
+    ItemFitRecord,
+    Size,
+)
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.flows.statement.totals import totals_words
@@ -56,7 +65,7 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
@@ -71,6 +80,9 @@ class ReleasedSheetTotals(ReleasedRecord):
         booklets: the items of each booklet; null: every sheet has all items.
         knots: of each booklet, the raw scores that have a number of sheets.
         sheets: of each booklet, these numbers, noise included.
+        bands: of each booklet, the lowest raw score of each band; null: there are none.
+        by_band: right less wrong answers of the sheets of each band, of which `right_minus_wrong`
+            is the sum; null: there are no bands.
     """
 
     shows = (Figure.ITEM_MAP,)
@@ -81,6 +93,8 @@ class ReleasedSheetTotals(ReleasedRecord):
     booklets: tuple[tuple[str, ...], ...] | None
     knots: tuple[tuple[int, ...], ...]
     sheets: tuple[tuple[int, ...], ...]
+    bands: tuple[tuple[int, ...], ...] | None = None
+    by_band: tuple[dict[str, int], ...] | None = None
 
     @classmethod
     def of(cls, totals: SheetTotals, items: Sequence[str]) -> Self:
@@ -94,7 +108,13 @@ class ReleasedSheetTotals(ReleasedRecord):
         booklets = range(len(shape.booklets))
         everything = shape.booklets == (tuple(range(len(items))),)
         named = tuple(tuple(items[code] for code in codes) for codes in shape.booklets)
+        bands = by_band = None
+        if shape.bands > 1:
+            bands = tuple(tuple(shape.band_starts(booklet).tolist()) for booklet in booklets)
+            by_band = tuple(dict(zip(items, each, strict=True)) for each in totals.by_band.tolist())
         return cls(
+            bands=bands,
+            by_band=by_band,
             answer_weight=shape.answer_weight,
             sheet_weight=shape.sheet_weight,
             right_minus_wrong=dict(zip(items, totals.right_minus_wrong.tolist(), strict=True)),
@@ -104,6 +124,8 @@ class ReleasedSheetTotals(ReleasedRecord):
         )
 
 
+MOST_ENTRIES = 2_000_000  # of all groups
+ITEMS_OF_A_BAND = 2  # at least, of the shortest sheet
 FEWEST_ITEMS, MOST_ITEMS = 3, 2000  # a matrix of items is solved in each pass of the fit
 RESTATED = Restated(
     proof="privacy.sensitivity.sheet_totals_sensitivity",
@@ -162,6 +184,21 @@ def problems_of_totals(config: Sections) -> Problems:
             f"must be {largest} for method: totals, which counts whole sheets, got {most}; write"
             f" {largest}, or set method: spectral",
         )
+    if (bands := config.model.bands) is None:
+        return
+    if config.privacy.noise is NoiseKind.LAPLACE:
+        yield (
+            "model.bands",
+            "needs noise: gaussian; with Laplace noise items would seem to misfit by chance more"
+            " often than a release may say. Set that, or remove it",
+        )
+    smallest = min(map(len, rows.booklets.values())) if rows.booklets else len(catalogue)
+    if smallest < ITEMS_OF_A_BAND * bands:
+        yield (
+            "model.bands",
+            f"must be at most {smallest // ITEMS_OF_A_BAND} for sheets of {smallest} items, got"
+            f" {bands}; write fewer, or remove it",
+        )
 
 
 class Totals(PlannedMethod[TotalsMechanism]):
@@ -173,6 +210,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
         kind="responses",
         units=(Unit.USER,),
         rules=problems_of_totals,
+        reads=("groups", "model.bands"),
     )
     mechanism = TotalsMechanism
     plan_order = 2
@@ -189,9 +227,15 @@ class Totals(PlannedMethod[TotalsMechanism]):
         if problems:
             raise ConfigError("\n".join(problems))
         params = config.privacy.params()
-        booklets = config.responses.booklet_codes(config.items.catalogue())
-        shape = SheetShape.of(n_items, booklets, params.noise)
-        counts = CountMechanism.of(params, shape.calibrate(params), n_items, None)
+        shape = _shape_of(config)
+        groups = None if config.groups is None else config.groups.groups()
+        if groups is not None and len(groups) * shape.n_entries > MOST_ENTRIES:
+            raise ConfigError(
+                f"groups.values: {len(groups)} groups of {shape.n_entries:,} counts each are more"
+                f" than {MOST_ENTRIES:,}, the most of method: totals; name fewer groups or items"
+            )
+        calibration = shape.calibrate(params)  # groups change nothing: see the sensitivity's proof
+        counts = CountMechanism.of(params, calibration, n_items, None, groups=groups)
         return TotalsMechanism(counts=counts, shape=shape)
 
     def terms(self, mechanism: TotalsMechanism) -> Terms:
@@ -213,37 +257,47 @@ class Totals(PlannedMethod[TotalsMechanism]):
         return reduce_test(config, files, key, folder, max_answers=most, totals=mechanism.shape)
 
     def draw(self, exact: Arrays, mechanism: TotalsMechanism, bits: RandomBits) -> Arrays:
-        """Add noise to every entry."""
-        totals = SheetTotals(exact[SHEETS], mechanism.shape)
-        noisy = release_sheet_totals(totals, mechanism.counts.calibration, bits)
-        return {SHEETS: noisy.entries}
+        """Add noise to every entry; with groups, to every entry of every group."""
+        shape, calibration = mechanism.shape, mechanism.counts.calibration
+        entries = exact[SHEETS].reshape(-1, shape.n_entries)  # a row for each group
+        noisy = [
+            release_sheet_totals(SheetTotals(each, shape), calibration, bits).entries
+            for each in entries
+        ]
+        return {SHEETS: np.stack(noisy).reshape(exact[SHEETS].shape)}
 
     def conclude(
         self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
     ) -> Conclusion:
-        """Difficulties from the noisy totals, reliability, and abilities by raw score."""
+        """Difficulties from the noisy totals, reliability, and abilities by raw score.
+
+        With groups, all of it of all groups together, and the difficulties of each.
+        """
         whole = self.conclude_whole(drawn, mechanism, config)
-        totals = SheetTotals(drawn[SHEETS], mechanism.shape, confidential=False)
-        law = mechanism.counts.law
+        shape, law = mechanism.shape, mechanism.counts.whole_law
+        totals = _released(drawn, shape)
+        if mechanism.counts.groups is not None:
+            whole = _by_group(whole, drawn, mechanism, config)
         fit = estimate_from_totals(totals, law).fit
         if fit is None:
             return whole
-        told = booklet_estimates(totals, fit, law)
-        names = _names_of_booklets(config)
-        test = tuple(map(BookletRecord.of, names, told))
-        return replace(whole, test=test)
+        booklets = booklet_estimates(totals, fit, law)
+        test = tuple(map(BookletRecord.of, _names_of_booklets(config), booklets))
+        told = None if shape.bands == 1 else _fit_of(item_fit(totals, fit, law.variance), config)
+        return replace(whole, test=test, fit=told)
 
     def conclude_whole(
         self, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Difficulties alone, for plans, which conclude many times."""
         counts, shape = mechanism.counts, mechanism.shape
-        totals = SheetTotals(drawn[SHEETS], shape, confidential=False)
-        found = estimate_from_totals(totals, counts.law)
+        totals = _released(drawn, shape)
+        found = estimate_from_totals(totals, counts.whole_law)
         names = config.items.catalogue().names
         words = totals_words(
             config.responses.missing or Missing.UNSEEN,
             of_booklets=config.responses.booklets is not None,
+            bands=shape.bands,
         )
         return Conclusion(
             estimate=found.estimate,
@@ -256,19 +310,21 @@ class Totals(PlannedMethod[TotalsMechanism]):
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Totals of whole sheets, of a simulated test."""
         booklets = config.responses.booklet_codes(config.items.catalogue())
-        shape = SheetShape.of(survey.n_items, booklets, config.privacy.params().noise)
-        entries = np.zeros(shape.n_entries, np.int64)
-        for answered, right in survey.sheets(replicate, booklets):
-            person, item = np.nonzero(answered)
-            entries += shape.count(person, item, right[person, item].astype(np.uint8))
-        return {SHEETS: entries}
+        shape = _shape_of(config)
+        entries = np.zeros((max(1, len(survey.shares)), shape.n_entries), np.int64)
+        for group in range(len(entries)):
+            for answered, right in survey.sheets(replicate, booklets, group):
+                person, item = np.nonzero(answered)
+                correct = right[person, item].astype(np.uint8)
+                entries[group] += shape.count(person, item, correct)
+        return {SHEETS: entries if survey.shares else entries[0]}
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: TotalsMechanism
     ) -> float | None:
         """Error of difficulties, for abilities and difficulties as far apart as supposed."""
         answers = survey.people * survey.answers / survey.n_items
-        noise = predicted_noise(mechanism.shape, mechanism.counts.law)
+        noise = predicted_noise(mechanism.shape, mechanism.counts.whole_law)
         return predicted_error(answers, survey.answers, survey.ability_spread, survey.spread, noise)
 
     def attacked(self, mechanism: TotalsMechanism) -> Attacked:
@@ -283,7 +339,95 @@ class Totals(PlannedMethod[TotalsMechanism]):
         own = {name: bounds[name] for name in ("n", "L", "sides")}
         own |= {"answer_weight": shape.answer_weight, "sheet_weight": shape.sheet_weight}
         formula = RESTATED.formula(own)
-        return (count_noise(RESTATED.what, shape.n_entries, formula, counts.calibration),)
+        groups = 1 if counts.groups is None else len(counts.groups)
+        entries = groups * shape.n_entries
+        return (count_noise(RESTATED.what, entries, formula, counts.calibration),)
+
+
+def _shape_of(config: SurveyConfig) -> SheetShape:
+    catalogue = config.items.catalogue()
+    return SheetShape.of(
+        len(catalogue),
+        config.responses.booklet_codes(catalogue),
+        config.privacy.params().noise,
+        config.model.bands or 1,
+    )
+
+
+def _fit_of(found: ItemFit, config: SurveyConfig) -> tuple[ItemFitRecord, ...]:
+    columns = (found.statistic, found.degrees, found.chance, found.misfits, found.steeper)
+    names = config.items.catalogue().names
+    return tuple(
+        ItemFitRecord(
+            item=item,
+            statistic=statistic,
+            degrees=degrees,
+            chance=chance,
+            misfits=misfits,
+            steeper=steeper,
+        )
+        for item, statistic, degrees, chance, misfits, steeper in zip(
+            names, *(column.tolist() for column in columns), strict=True
+        )
+    )
+
+
+def _released(drawn: Arrays, shape: SheetShape) -> SheetTotals:
+    """The noisy totals of all sheets; with groups, the sums over all groups."""
+    entries = drawn[SHEETS].reshape(-1, shape.n_entries).sum(axis=0)
+    return SheetTotals(entries, shape, confidential=False)
+
+
+def _by_group(
+    whole: Conclusion, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
+) -> Conclusion:
+    """Difficulties in each group that has a name, from its own sheets, and how they differ."""
+    counts, items = mechanism.counts, config.items.catalogue().names
+    names = () if counts.groups is None else counts.groups.names
+    parts = [
+        SheetTotals(entries, mechanism.shape, confidential=False)
+        for entries, _ in zip(drawn[SHEETS], names, strict=False)
+    ]
+    found = [estimate_from_totals(part, counts.law) for part in parts]
+    boards = tuple(
+        Board(
+            name=name,
+            estimate=each.estimate,
+            own=1.0,
+            released=ReleasedSheetTotals.of(part, items),
+        )
+        for name, part, each in zip(names, parts, found, strict=True)
+    )
+    dif = []
+    for name, each in zip(names[1:], found[1:], strict=True):
+        pair = item_differences(found[0], each, counts.law.kind, len(names) - 1)
+        if pair is not None:
+            dif.append(_differences_record(name, names[0], pair, items))
+    return replace(whole, boards=boards, dif=tuple(dif) or None)
+
+
+def _differences_record(
+    group: str, against: str, found: ItemDifferences, items: Sequence[str]
+) -> GroupDifferences:
+    sizes: tuple[Size, ...] = ("A", "B", "C")
+    columns = (found.item, found.difference, found.error, found.low, found.high)
+    lines = zip(*(c.tolist() for c in (*columns, found.size, found.differs)), strict=True)
+    return GroupDifferences(
+        group=group,
+        against=against,
+        items=tuple(
+            ItemDifference(
+                item=items[item],
+                difference=difference,
+                error=error,
+                low=low,
+                high=high,
+                size=sizes[size],
+                differs=differs,
+            )
+            for item, difference, error, low, high, size, differs in lines
+        ),
+    )
 
 
 def _names_of_booklets(config: SurveyConfig) -> list[str | None]:
@@ -299,6 +443,8 @@ def _names_of_booklets(config: SurveyConfig) -> list[str | None]:
 
 def _parameters(shape: SheetShape, config: SurveyConfig) -> dict[str, Parameter]:
     parameters: dict[str, Parameter] = {"step_of_scores": shape.step}
+    if shape.bands > 1:
+        parameters["bands"] = shape.bands
     if config.responses.booklets is not None:
         parameters["booklets"] = len(config.responses.booklets)
     return parameters

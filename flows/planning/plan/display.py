@@ -54,6 +54,8 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
     console.print(_table(plan))
     console.print(Text(_legend(plan), style="dim"), soft_wrap=True)
     console.print(Text(_needed_text(plan)), soft_wrap=True)
+    if (limits := plan.limits) is not None:
+        console.print(Text(limits.text), soft_wrap=True)
     if plan.reason:
         named, taken = plan.config.method, plan.compared[0][0].method
         console.print(Text(f"\nMethod {named} takes {taken}: {plan.reason}."), soft_wrap=True)
@@ -170,9 +172,12 @@ def _boards_table(plan: SurveyPlan) -> Table | None:
 
 
 def _boards_legend(plan: SurveyPlan) -> str:
+    shrunk = (
+        "" if plan.compared[0][1].scale is Scale.DIFFICULTY else " are shrunk towards the whole"
+    )
     return (
-        "share: assumed share of all answers (--group-share); scores of groups are shrunk towards"
-        " the whole and differ from it by a standard deviation of"
+        f"share: assumed share of all answers (--group-share); scores of groups{shrunk}"
+        f"{' and' * bool(shrunk)} differ from it by a standard deviation of"
         f" {plan.world.group_spread:g} (--group-spread)"
     )
 

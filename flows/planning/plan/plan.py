@@ -18,6 +18,7 @@ from hushrank.flows.planning.plan.choice import AUTO, Verdict, methods_to_compar
 from hushrank.flows.planning.plan.groups import group_errors
 from hushrank.flows.planning.plan.guarantees import Alternative, tried_guarantees
 from hushrank.flows.planning.plan.heavy_users import activity_of, gain_of_weights, weights_text
+from hushrank.flows.planning.plan.limits import Limits, limits_of
 from hushrank.flows.planning.plan.naive import Loss, loss_of, naive_ways
 from hushrank.flows.planning.plan.plot import accuracy_plot
 from hushrank.flows.planning.plan.survey import (
@@ -133,6 +134,11 @@ class SurveyPlan:
         """Signal to noise with weights for heavy users divided by that without; None: not known."""
         method, activity = self.compared[0][0].method, self.world.activity
         return gain_of_weights(self.config, method, self.base.answers, activity)
+
+    @property
+    def limits(self) -> Limits | None:
+        """Parts of the error of `base` by sampling and by privacy; None: no formula tells."""
+        return limits_of(self.config, self.base, self.world)
 
     @property
     def weights(self) -> str:

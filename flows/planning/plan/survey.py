@@ -17,11 +17,11 @@ from hushrank.estimation.common.links import link_named
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.privacy import usual_delta
-from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.base import Choice, PlannedMethod
-from hushrank.flows.methods.registry import METHODS, facts_of_methods
+from hushrank.flows.methods.registry import METHODS, check_job
 from hushrank.flows.planning.plan.accuracy import (
     Accuracy,
     Target,
@@ -77,7 +77,7 @@ def plan_config(
         content["items"] = {"count": n_items}
     if design is not None and isinstance(answers, dict) and "design" in answers:
         answers["design"] = answers["design"] or design.value
-    config = check_config(path, content, facts_of_methods())
+    config = check_job(path, content)
     return config_to_plan(path, config if design is None else _with_design(config, design))
 
 

@@ -26,6 +26,7 @@ from hushrank.flows.planning.propose.values import numbered_column, text_of, tex
 from hushrank.transforms.common.encode import OUTCOME_TEXTS
 
 MOST_OF_A_CODE = 20  # longest code, in characters
+LONGEST_SCALE = 10  # largest number of a scale of preference
 
 _EVENT = re.compile("event")
 _OF_TIES = frozenset(
@@ -206,7 +207,7 @@ def _result(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Resul
     by_value = [found for column in others if (found := _reading_of_values(rows, column, sides))]
     if len(by_value) == 1:
         return by_value[0]
-    return _of_one_side(columns, rows, sides)
+    return _of_one_side(columns, rows, sides) or _by_codes_alone(columns, rows, sides)
 
 
 def _reading(
@@ -224,6 +225,8 @@ def _reading(
     return (
         _by_words(rows, column, sides)
         or _by_truths(rows, column)
+        or _by_halves(rows, column)
+        or _by_scale(rows, column)
         or _by_unknown_codes(rows, column)
     )
 
@@ -299,6 +302,50 @@ def _by_truths(rows: Sequence[Row], column: str) -> _Result | None:
     yes, no = ("true",), ("false",)
     readings: tuple[Reading, ...] = ({"left": yes, "right": no}, {"left": no, "right": yes})
     return _Result(outcome=column, readings=readings)
+
+
+def _by_halves(rows: Sequence[Row], column: str) -> _Result | None:
+    """Read points of the left item, of which a half is a tie, as in chess."""
+    values = set(texts_of(rows, column))
+    one, none, half = ("1", "1.0"), ("0", "0.0"), ("0.5", "1/2", "½")
+    if not values & {*half} or not values <= {*one, *none, *half}:
+        return None
+    readings: tuple[Reading, ...] = (
+        {"left": one, "right": none, "tie": half},
+        {"left": none, "right": one, "tie": half},
+    )
+    return _Result(outcome=column, readings=readings)
+
+
+def _by_scale(rows: Sequence[Row], column: str) -> _Result | None:
+    """Read whole numbers from 1 to at most `LONGEST_SCALE`, such as a preference of 1 to 5.
+
+    Which end is whose, and which numbers are a tie, the person must write.
+    """
+    values = [text.removesuffix(".0") for text in texts_of(rows, column)]
+    whole = bool(values) and all(value.isdecimal() for value in values)
+    of_scale = whole and 2 < max(map(int, values)) <= LONGEST_SCALE and min(map(int, values)) > 0
+    return _Result(outcome=column, readings=()) if of_scale else None
+
+
+def _by_codes_alone(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Result | None:
+    """Read the only other column with numbers or truths of a result; the person says what they
+    mean."""
+    person = known_user(guess_user(columns, rows, sides, may_be_last=False))
+    of_pairs = {name for pair in pairs_of(columns, SIDES) for name in pair}
+    found = []
+    for column in columns:
+        if column in of_pairs or column in person.values() or len(set(texts_of(rows, column))) < 2:
+            continue
+        signs = _by_signs(rows, column) if _holds_signs(rows, column) else None
+        found.append(
+            signs
+            or _by_words(rows, column, sides)
+            or _by_truths(rows, column)
+            or _by_halves(rows, column)
+        )
+    found = [each for each in found if each is not None and each.readings is not None]
+    return found[0] if len(found) == 1 else None
 
 
 def _by_unknown_codes(rows: Sequence[Row], column: str) -> _Result | None:

@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, words_of
-from hushrank.flows.planning.propose.places import PLACED
+from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, sides_of, words_of
+from hushrank.flows.planning.propose.places import PLACED, name_items
 from hushrank.flows.planning.propose.values import holds_numbers, text_of, texts_of
 from hushrank.transforms.common.plain_text import short_list
 
@@ -22,12 +22,14 @@ _AS_PAIRS = "Write a row for each answer, with columns user, left, right and win
 _CLEAR_BALLOT = re.compile(r"Choice_\d+_\d+:.*:\d+:.*")
 _NUMBER = re.compile(r"\d+(?!.*\d)")
 _DECIMAL = re.compile(r"\s*[-+]?\d+,\d+\s*")
-_SEPARATORS = (";", "|", ">", ",")
+_SEPARATORS = (";", "|", ">", "→", "≻", ",")
 # separators between the two names of a pair
 _BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")
 _OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?(?:level)?")
 _RATED = frozenset({"item", "note", "movie", "film", "product", "book", "song", "artist", "post"})
-_WINS = re.compile("wins?|victories|siege")
+_WINS = re.compile("wins?|victories|siege|scores?|points?|goals?|runs?|votes?|punkte|tore")
+_OF_PLACE = frozenset({"rank", "ranking", "place", "position", "rang", "platz"})
+_LETTERS = re.compile("[a-h]")  # of an answer to a question with choices
 
 
 def recorded_form(columns: Sequence[str]) -> str | None:
@@ -75,7 +77,7 @@ def unread_table(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers, lists or None.
     """
-    for told in (_cells_of_ranks, _places_in_words, _counts):
+    for told in (_cells_of_ranks, _unnamed_places, _places_in_words, _letters, _counts):
         if found := told(columns, rows):
             return found
     return None
@@ -88,7 +90,18 @@ def unread_column(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers, lists or None.
     """
-    return _joined(columns, rows) or _ratings(columns, rows)
+    return _objects(columns, rows) or _joined(columns, rows) or _ratings(columns, rows)
+
+
+def _objects(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """Recognise a column of JSON objects, such as `{"London": 1, "Paris": 2}`."""
+    found = [column for column in columns if any(isinstance(row.get(column), dict) for row in rows)]
+    if not found:
+        return None
+    return (
+        f"column {found[0]} holds objects, which are not read. Give each value a key of its own;"
+        f" or, for rankings: {_AS_LONG[0].lower()}{_AS_LONG[1:]}"
+    )
 
 
 def _cells_of_ranks(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
@@ -123,18 +136,51 @@ def _is_pair(parts: Sequence[str]) -> bool:
     return len(parts) == 2 and all(part.strip() for part in parts) and parts[0] != parts[1]
 
 
+def _unnamed_places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """Recognise three columns or more each of whose words stands in another one too."""
+    words = {column: set(texts_of(rows, column)) for column in columns}
+    found = [column for column in columns if words[column]]
+    shared = Counter(word for column in found for word in words[column])
+    found = [column for column in found if all(shared[word] > 1 for word in words[column])]
+    if len(found) < 3 or not name_items(rows, found, repeated=False):
+        return None
+    return (
+        f"columns {short_list(found, 3)} name the same items, and no name says which place a column"
+        " is. Call them Rank 1, Rank 2 and so on, the best one first, if that is what they are;"
+        f" otherwise: {_AS_PAIRS[0].lower()}{_AS_PAIRS[1:]}"
+    )
+
+
+def _letters(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
+    """Recognise a sheet whose cells hold the letters of the choices, not right and wrong."""
+    found = [
+        column
+        for column in columns
+        if (texts := texts_of(rows, column)) and all(map(_LETTERS.fullmatch, texts))
+    ]
+    if len(found) < 3 or sides_of(columns) is not None:
+        return None
+    return (
+        f"columns {short_list(found, 3)} seem to hold the letters of the choices that people made,"
+        " which are not read without their key. Write 1 for a right answer and 0 for a wrong one"
+    )
+
+
 def _places_in_words(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Recognise a column for each item, whose cells hold places in words, such as first choice."""
+    """Recognise cells that hold places in words, such as first choice, in the column of each item
+    or in one of ranks."""
     found = [
         column
         for column in columns
         if (texts := texts_of(rows, column)) and all(map(PLACED.fullmatch, texts))
     ]
-    if len(found) < 2:
+    in_rows = len(found) == 1 and _OF_PLACE & set(words_of(found[0]))  # a row a ranked item
+    if len(found) < 2 and not in_rows:
         return None
+    held = f"column {found[0]} holds" if in_rows else f"columns {short_list(found, 3)} hold"
     return (
-        f"columns {short_list(found, 3)} hold places in words, which are not read. Write numbers in"
-        " their place: 1 for the first choice, 2 for the second"
+        f"{held} places in words, which are not read. Write numbers in their place: 1 for the first"
+        " choice, 2 for the second"
     )
 
 
@@ -153,7 +199,9 @@ def _holds_rankings(rows: Sequence[Row], column: str) -> bool:
     cells = [value for row in rows if isinstance(value := row.get(column), str) and value.strip()]
     cells = [cell for cell in cells if not _DECIMAL.fullmatch(cell)]
     for separator in _SEPARATORS:
-        lists = [[part.strip(" []\"'()") for part in cell.split(separator)] for cell in cells]
+        # equal signs join items of one place
+        split = (re.split(f"[=~{re.escape(separator)}]", cell) for cell in cells)
+        lists = [[part.strip(" []\"'()") for part in parts] for parts in split]
         lists = [[part for part in each if part] for each in lists]
         whole = [each for each in lists if len(each) >= 2 and len(set(each)) == len(each)]
         items = Counter(part for each in whole for part in each)
@@ -164,15 +212,38 @@ def _holds_rankings(rows: Sequence[Row], column: str) -> bool:
 
 
 def _counts(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Recognise counts of wins of each side of a pair, such as `home.wins` and `away.wins`."""
+    """Recognise a number for each side of a pair, such as `home.wins` and `away.wins`, or their
+    scores."""
     for left, right in pairs_of(columns, SIDES):
         if any(map(_WINS.fullmatch, words_of(left))) and all(
             holds_numbers(rows, column) and set(texts_of(rows, column)) - {"0", "1"}
             for column in (left, right)
         ):
             return (
-                f"columns {left} and {right} seem to count wins of a pair. Counts are not read,"
-                f" because they protect nobody. {_AS_PAIRS}"
+                f"columns {left} and {right} seem to hold wins or points of each side, which are"
+                f" not read. {_AS_PAIRS}; counts of several answers protect nobody"
+            )
+    return None
+
+
+def winners_beside_lists(columns: Sequence[str], rows: Sequence[Row], listed: str) -> str | None:
+    """Recognise a list of the items that were compared, beside a column of the one that won.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+        listed: the column of the lists.
+    """
+    lists = [value if isinstance(value := row.get(listed), list) else [] for row in rows]
+    for column in columns:
+        named = [text_of(row.get(column)) for row in rows]
+        if any(named) and all(
+            not text or text in map(text_of, items)
+            for text, items in zip(named, lists, strict=True)
+        ):
+            return (
+                f"column {listed} seems to list the items that were compared, and {column} the one"
+                f" that won, which is not read. {_AS_PAIRS}"
             )
     return None
 

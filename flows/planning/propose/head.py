@@ -193,6 +193,12 @@ def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
     if _number_of_columns(best[0]) == 1 or _is_title(lines, best[0].delimiter):
         below = [line for line in lines[1:] if line.strip()][:2]
         marks = [mark.encode() for mark, _ in _DELIMITERS]
+        bars = lines[0].count(b"|") if lines else 0
+        if bars and all(line.count(b"|") == bars for line in below):
+            raise ConfigError(
+                f"{file.path}: columns seem to be separated by |, which is not read. Separate them"
+                " by commas, semicolons or tabs"
+            )
         if len(below) == 2 and any(all(mark in line for line in below) for mark in marks):
             raise ConfigError(
                 f"{file.path}: the first line seems to be a title, as the lines below it have more"

@@ -11,6 +11,8 @@ NameWords = tuple[str, ...]
 # Words for the left and the right side, in names of columns and in words of a result.
 SIDES = (
     ("left", "right"),
+    ("l", "r"),
+    ("links", "rechts"),
     ("a", "b"),
     ("i", "j"),
     ("1", "2"),
@@ -56,8 +58,8 @@ _ABOUT_ITEMS = frozenset(
 )
 
 RESULT_OF_ITEMS = re.compile(
-    "winner|choice|chosen|pick|picked|preferred|preference|selected|selection|vote|answer|verdict"
-    "|judgment|judgement|better|best|wahl|gewinner|sieger|ergebnis"
+    "winner|choice|chosen|pick|picked|pref|preferred|preference|selected|selection|vote|answer"
+    "|verdict|judgment|judgement|better|best|wahl|gewinner|sieger|ergebnis"
 )
 RESULT = re.compile("outcome|result|label|y")
 

@@ -47,7 +47,7 @@ def guess_places(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | 
     for series in (placed, among, *_numbered_series(columns), ordinal):
         named = series is placed or series is among
         codes = series is ordinal and _differ(rows, series)
-        if len(series) >= 2 and (codes or _name_items(rows, series, repeated=named)):
+        if len(series) >= 2 and (codes or name_items(rows, series, repeated=named)):
             return RankingGuess(
                 layout="places",
                 user=_whose(columns, rows, series),
@@ -82,7 +82,7 @@ def _numbered_series(columns: Sequence[str]) -> Iterator[list[str]]:
     yield from (each for each in families.values() if len(each) >= 3)
 
 
-def _name_items(rows: Sequence[Row], series: Sequence[str], *, repeated: bool) -> bool:
+def name_items(rows: Sequence[Row], series: Sequence[str], *, repeated: bool) -> bool:
     """Whether cells hold words, some in several columns, and none twice in a row.
 
     Args:

@@ -22,6 +22,7 @@ from hushrank.flows.planning.propose.forms import (
     recorded_form,
     unread_column,
     unread_table,
+    winners_beside_lists,
 )
 from hushrank.flows.planning.propose.groups import group_column
 from hushrank.flows.planning.propose.head import HEAD_ROWS, Head, Source, read_head
@@ -127,6 +128,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    _refuse_header(source, head, guess)
     _refuse_unread(source, head, guess)
     if guess is not None and guess.user is not None:
         _refuse_rounded(source, head, guess.user.column)
@@ -185,16 +187,35 @@ def _breaks_lines(head: Head, guess: Guess) -> str:
     return ""
 
 
+def _refuse_header(source: Source, head: Head, guess: Guess | None) -> None:
+    """Refuse a CSV file whose first line is a row, or names two columns alike."""
+    filled = [column for column in head.columns if column.strip()] if head.is_csv else []
+    if guess is None or "user" not in guess.known():
+        words = [column for column in filled if not column.strip().isdecimal()]
+        below = [{text_of(row.get(column)) for row in head.rows} for column in words]
+        if sum(word.strip() in texts for word, texts in zip(words, below, strict=True)) > 1:
+            raise ConfigError(
+                f"{source}: the first line seems to be a row, because its texts stand in the rows"
+                " below too. The first line must name the columns: add one above it"
+            )
+    for column in filled:
+        if filled.count(column) > 1:
+            raise ConfigError(f"{source}: column {column} occurs twice. Rename one of them.")
+
+
 def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
-    """Refuse a form that is not read, unless comparisons with a result were found in it."""
+    """Refuse a form that is not read, unless comparisons with a result or places were found."""
     columns, rows = head.columns, head.rows
     told = recorded_form(columns) or columns_of_pairs(columns, rows)
     known = {} if guess is None else guess.known()
     compared = isinstance(guess, ColumnGuess) and bool({"outcome", "winner"} & known.keys())
-    if told is None and not compared:
+    in_places = isinstance(guess, RankingGuess) and bool(guess.places)
+    if told is None and not compared and not in_places:
         told = unread_table(columns, rows)
     if told is None and (guess is None or isinstance(guess, ColumnGuess)) and not compared:
         told = unread_column(columns, rows)
+    if told is None and isinstance(guess, RankingGuess) and guess.ranking is not None:
+        told = winners_beside_lists(columns, rows, guess.ranking)
     if told is not None:
         raise ConfigError(f"{source}: {told}. Nothing was written")
 
@@ -327,7 +348,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     if isinstance(guess, ColumnGuess) and guess.otherwise is not None:
         yield f"Check {guess.winner}: {guess.otherwise}."
     roles = set(guess.known().values())
-    others = [c for c in empty_columns(head.rows, head.columns) if c not in roles]
+    others = [c for c in empty_columns(head.rows, head.columns) if c.strip() and c not in roles]
     if others:
         yield f"Nothing is known of {short_list(others, MOST_COLUMNS)}: empty in those rows."
     if isinstance(guess, ResponseGuess | RankingGuess) and guess.layout == "wide":

@@ -436,6 +436,30 @@ def codes_of_result_question(
     )
 
 
+def unknown_result_question(sides: Sequence[str]) -> Question:
+    """Ask what the values of the result mean, if no column was taken for it.
+
+    Args:
+        sides: the columns of the two items, the left one first.
+    """
+    left, right = map(scalar, sides)
+    return Question(
+        key="input.words",
+        short="which value means that left won",
+        asks=f"which value of the result means that {left} won, and which that {right} won?",
+        choices=(
+            *(_reading(each, left, right) for each in NUMBERS[:2]),
+            Choice(
+                "usual",
+                f"if 1 means that {left} won, -1 that {right} won and 0 a tie; or if the column"
+                " names the item that won",
+                "null",
+            ),
+        ),
+        because="other codes need a line such as {left: [first], right: [second], tie: [same]}",
+    )
+
+
 def _reading(words: Reading, left: str, right: str) -> Choice:
     value = ", ".join(f"{side}: {flow(codes)}" for side, codes in words.items())
     won, lost = words["left"][0], words["right"][0]

@@ -38,6 +38,8 @@ _RIGHT_AND_WRONG = (
     ("t", "f"),
     ("richtig", "falsch"),
     ("ja", "nein"),
+    ("j", "n"),
+    ("✓", "✗"),
 )
 # Columns with two values that describe people and are not test items.
 _ABOUT_PEOPLE = re.compile(

@@ -31,6 +31,7 @@ from hushrank.flows.planning.propose.questions import (
     not_ranked_question,
     place_questions,
     points_question,
+    unknown_result_question,
     unlisted_question,
 )
 from hushrank.flows.planning.propose.rankings import NOBODY, SEVERAL, RankingGuess
@@ -320,6 +321,8 @@ def _words_question(guess: ColumnGuess) -> Question | None:
         return codes_of_result_question(guess.outcome, guess.sides, guess.readings)
     if guess.empty_winner and guess.winner is not None:
         return empty_winner_question(guess.winner, TIES, guess.empty_winner)
+    if guess.sides is not None and "outcome" in guess.unknown():
+        return unknown_result_question(guess.sides)
     return None
 
 

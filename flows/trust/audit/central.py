@@ -32,7 +32,7 @@ from hushrank.flows.trust.audit.people import (
     test_takers,
 )
 from hushrank.flows.trust.audit.result import Columns, Draws, Looks, Part, Reduce, written
-from hushrank.flows.trust.audit.small_job import ROWS, small_job
+from hushrank.flows.trust.audit.small_job import GROUP, ROWS, small_job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
@@ -163,7 +163,10 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
         return {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
     missing = small.responses.missing or Missing.UNSEEN
     items = np.arange(min(2, n_items) if missing is Missing.UNSEEN else n_items)
-    return {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}
+    rows = {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}
+    if small.groups is not None:
+        rows[GROUP] = np.full(len(items), small.groups.values[0])
+    return rows
 
 
 def _times(small: SurveyConfig, calibrated: Calibrated) -> int:

@@ -140,7 +140,7 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
     pilot query asks whether rows fit, also somebody whose rows do not.
     """
     most = config.privacy.max_contributions or 2
-    found = _with_absent(config)
+    found = list[Person]()
     for does, answered in (("as many answers as count", most), ("an answer to all", n_items)):
         items = np.arange(min(answered, n_items))
         for half, right in (("first", items < len(items) // 2), ("last", items >= len(items) // 2)):
@@ -158,7 +158,16 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
         items = np.arange(min(most, n_items))
         rows = {"item": items, "correct": np.full(len(items), NO_ANSWER)}
         found.append(Person("answers that break a rule", rows))
-    return found
+    if config.groups is None:
+        return [*_with_absent(config), *found]
+    names = config.groups.values[:2]
+    of_groups = [
+        Person(f"{each.does}, in group {number}", {**each.rows, GROUP: np.full(n, name)})
+        for number, name in enumerate(names, 1)
+        for each in found
+        for n in [len(each.rows["item"])]
+    ]
+    return [*_with_absent(config), *of_groups]
 
 
 def rankers(config: SurveyConfig, n_items: int) -> list[Person]:

@@ -13,8 +13,8 @@ from typing import Any
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.schedule import StreamConfig
-from hushrank.flows.config.survey import SurveyConfig, check_config
-from hushrank.flows.methods.registry import METHODS, calibrate, facts_of_methods
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.methods.registry import METHODS, calibrate, check_job
 from hushrank.privacy.units import Unit
 
 ROWS = "rows.parquet"
@@ -60,7 +60,7 @@ def small_job(
     if config.schedule.stream is not None:
         content["schedule"] = {"stream": _short_stream(config.schedule.stream)}
         content["input"]["paths"] = ["rows-{date}.parquet"]
-    return check_config(folder / "audit.yaml", content, facts_of_methods())
+    return check_job(folder / "audit.yaml", content)
 
 
 def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _public_design(config: SurveyConfig, n_items: int, folder: Path) -> Path:
     each = 2 * design.comparisons / len(config.items.catalogue()) if design is not None else 0
     path = folder / "exposures.csv"
     lines = ["item,exposure", *(f"{item},{each!r}" for item in range(n_items))]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -250,8 +250,8 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
 def rows_of(config: SurveyConfig) -> Rows:
     """How the input is read; where it lies is left out, for a path may name what is private."""
     settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths", "pairs"})
-    if (asked := config.asked_design()) is not None:
-        settings["pairs"] = len(asked.items)
+    if (pairs := config.counted_pairs()) is not None:
+        settings["pairs"] = len(pairs)
     for key in ("source", "version"):
         if settings[key] is None:
             del settings[key]
@@ -275,6 +275,8 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
     yield FAILS if rows.on_bad_rows is BadRows.FAIL else SET_ASIDE
     yield OWN_BYTES
     yield from rows.row_rules(config.items.catalogue().names)
+    if config.counted_pairs() is not None:
+        yield "A row on a pair that was not asked about breaks a rule."
     if config.privacy.max_contributions is not None:
         yield BOUNDED if config.privacy.bounding.value == "leave-out" else WEIGHED
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -24,14 +23,16 @@ from hushrank.estimation.comparisons.covariate_mle import (
     H,
     calibrate_covariate_mle,
     covariate_mle,
+    covariate_mles,
     information_sums,
 )
 from hushrank.estimation.fit import covariate_fit
 from hushrank.estimation.fit.covariate_fit import CovariateObjective, fit_covariates
 from hushrank.estimation.fit.exact_fit import FixedPoint
+from hushrank.estimation.fit.many_fits import Likelihood
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.exact_minimiser import OUTPUT_STEP
-from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
+from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from tests.covariate_counts import Floats, covariate_counts, simulated
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -225,9 +226,8 @@ def test_counts_of_something_else_are_refused() -> None:
 
 
 OFTEN = 30_000
-# Epsilon 2 is promised. With so many runs a quarter of the noise proves 2.4 and more, covariates
-# that are not clipped 2.7, rows beyond the bound 2.9, with each of three sets of seeds.
-TRIALS = 1_600
+# Epsilon 2 is promised. A quarter of the runs would prove the planted bugs.
+TRIALS = 6_400
 
 
 def upset(times: int, covariate: float = 1.0) -> CovariateCounts:
@@ -236,71 +236,55 @@ def upset(times: int, covariate: float = 1.0) -> CovariateCounts:
     return covariate_counts([*rows, *[(0, 1, (covariate,), times)] * (times > 0)], 2, 1)
 
 
-def released(mechanism: CovariateMle, counts: CovariateCounts, seeds: Iterable[int]) -> Floats:
-    """A score and an effect of a release for each seed."""
-    found = [covariate_mle(counts, mechanism, seeded_bits(seed)) for seed in seeds]
-    return np.array([[each.scores[0], each.effects[0]] for each in found])
-
-
-@pytest.fixture(scope="module")
-def without_upset() -> Floats:
-    """Releases where nothing was upset, with which three audits compare theirs."""
-    made = calibrate_covariate_mle(ADDED, 2, 1)
-    return released(made, upset(0), range(TRIALS, 2 * TRIALS))
-
-
-def audited(mechanism: CovariateMle, times: int, without: Floats | None = None) -> float:
+def audited(mechanism: CovariateMle, times: int) -> float:
     """Largest epsilon that released scores and effects prove, at confidence 1 - 1e-6.
+
+    Releases are drawn many at once; `test_many_fits` compares these with single releases.
 
     Args:
         mechanism: what releases.
         times: of the upset in one input; there is none in the other.
-        without: releases on the other, where they are there already.
     """
 
-    def release(seen: int, runs: int) -> Floats:  # every release of an audit draws other noise
-        if seen:
-            return released(mechanism, upset(seen), range(runs))
-        return released(mechanism, upset(0), range(runs, 2 * runs)) if without is None else without
+    def release(seen: int, runs: int) -> Floats:  # both inputs of an audit draw other noise
+        found = covariate_mles(upset(seen), mechanism, runs, seeded_bits(seen))
+        return np.column_stack([found.scores[:, 0], found.effects[:, 0]])
 
     return audit_epsilon(release, times, 0, trials=TRIALS, confidence=CONFIDENCE).epsilon_lower
 
 
 @pytest.mark.slow
-def test_audit_finds_no_more_than_epsilon(without_upset: Floats) -> None:
+def test_audit_finds_no_more_than_epsilon() -> None:
     """The same audit finds more in the tests of planted bugs."""
     made = calibrate_covariate_mle(ADDED, 2, 1)
-    assert audited(made, 1, without_upset) <= ADDED.epsilon
+    assert audited(made, 1) <= ADDED.epsilon
 
 
 @pytest.mark.slow
-def test_audit_catches_rows_beyond_the_bound(without_upset: Floats) -> None:
+def test_audit_catches_rows_beyond_the_bound() -> None:
     made = calibrate_covariate_mle(ADDED, 2, 1)
-    assert audited(made, 6, without_upset) > ADDED.epsilon
+    assert audited(made, 6) > ADDED.epsilon
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", ["not clipped", "a quarter of the noise"])
-def test_audit_catches_planted_bugs(
-    planted: str, without_upset: Floats, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_audit_catches_planted_bugs(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if planted == "not clipped":
-        of: Callable[..., CovariateObjective] = CovariateObjective.of
+        likelihood_of = module.likelihood_of
 
-        def unclipped(counts: CovariateCounts, ridges: Floats, linear: Floats) -> object:
-            made = of(counts, ridges, linear)
-            return replace(made, covariates=12 * made.covariates)
+        def unclipped(counts: CovariateCounts, ridges: Floats) -> Likelihood:
+            clipped = likelihood_of(counts, ridges)
+            factors = np.repeat([1.0, 12.0], [counts.n_items, counts.n_covariates])
+            return replace(clipped, design=clipped.design * factors)
 
-        monkeypatch.setattr(covariate_fit.CovariateObjective, "of", unclipped)
-        monkeypatch.setattr(covariate_fit, "exact_fit", None)
+        monkeypatch.setattr(module, "likelihood_of", unclipped)
+        monkeypatch.setattr(module, "fit_covariates", None)  # single fits would clip
         monkeypatch.setattr(module, "_tolerance", lambda *_: 1e-5)
     else:
         grids = module._grids
         monkeypatch.setattr(module, "_grids", lambda scale, share: grids(scale / 4, share))
     made = calibrate_covariate_mle(ADDED, 2, 1)
-    # Without an upset all covariates are 0: clipped or not, releases have the same law.
-    without = without_upset if planted == "not clipped" else None
-    assert audited(made, 1, without) > ADDED.epsilon
+    assert audited(made, 1) > ADDED.epsilon
 
 
 @pytest.mark.slow
@@ -308,17 +292,12 @@ def test_audit_catches_information_without_noise() -> None:
     """The sums of information of one row more or less, exact: a mark that only one input has."""
     made = calibrate_covariate_mle(ADDED, 2, 1)
     exact = replace(made, between=replace(made.between, law=replace(made.between.law, scale=0.0)))
-
-    def ratios(
-        counts: CovariateCounts, mechanism: CovariateMle, runs: int, bits: RandomBits
-    ) -> Floats:
-        found = [covariate_mle(counts, mechanism, bits).between[0, 0] for _ in range(runs)]
-        return np.sign(np.array(found, np.float64))
-
     bits = seeded_bits(8)
     for mechanism, within in ((made, True), (exact, False)):
         found = audit_epsilon(
-            lambda counts, runs, used=mechanism: ratios(counts, used, runs, bits),
+            lambda counts, runs, used=mechanism: np.sign(
+                covariate_mles(counts, used, runs, bits).between[:, 0, 0].astype(np.float64)
+            ),
             upset(1),
             upset(0),
             trials=500,  # the mark, which 88 % have and the others never, then proves 2.5

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link
-from hushrank.estimation.comparisons.model_selection import select_link
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.comparisons.model_selection import link_of_counts, select_link
 from hushrank.estimation.fit.pair_fit import AnswerVariance
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.units import NoiseKind
 
 SCORES = np.linspace(-1.5, 1.5, 8)
 
@@ -40,3 +43,21 @@ def test_a_link_without_minimum_is_named_and_not_chosen() -> None:
         select_link(few, [PROBIT], AnswerVariance())
     with pytest.raises(ValueError, match="at least one"):
         select_link(few, [], AnswerVariance())
+
+
+@pytest.mark.parametrize("name", ["logistic", "probit", "laplace"])
+def test_noisy_counts_choose_the_link_that_they_were_drawn_by(name: str) -> None:
+    """Deterministic, by seeds: 6 000 comparisons of each pair, noise of deviation 10."""
+    chosen = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        truth = rng.normal(size=8) * (0.8 if name == "probit" else 1.2)
+        first = rng.binomial(6_000, np.triu(LINKS[name].cdf(truth[:, np.newaxis] - truth), 1))
+        wins = first + np.tril(6_000 - first.T, -1)
+        wins += np.rint(rng.normal(size=wins.shape) * 10).astype(np.int64)
+        np.fill_diagonal(wins, 0)
+        counts, law = PairCounts(wins, 1, False), NoiseLaw(NoiseKind.GAUSSIAN, 10.0)
+        chosen.append(link_of_counts(counts, law, [*LINKS.values()]).name)
+    assert chosen.count(name) >= 4
+    with pytest.raises(ValueError, match="at least one link"):
+        link_of_counts(counts, law, [])

@@ -266,7 +266,7 @@ WRONG_VALUES = [
         "method: must be auto, noisy-counts, noisy-pairs, win-loss, perturbed-mle,"
         " noisy-objective, one-shot, debiased-rr, classic-rr, laplace-rr, rr-counts, spectral,"
         " totals, spectral-rr, kemeny, borda,"
-        " bradley-terry or footrule,"
+        " bradley-terry, footrule or personalized,"
         " got 'noisy-count'. Did you mean noisy-counts?",
     ),
     (

@@ -187,6 +187,7 @@ def test_lines_marked_choose_without_a_value_are_named_all_at_once():
 def test_a_line_marked_choose_may_keep_its_mark_once_it_has_a_value():
     text = "items:  # CHOOSE: the list\n  names: [London, Paris]\nepsilon: 2  # CHOOSE: a number\n"
     assert read(text) == {"items": {"names": ["London", "Paris"]}, "epsilon": 2}
+    assert read("words: null  # CHOOSE: null if so\n") == {"words": None}
 
 
 def test_a_key_without_a_value_and_without_the_mark_is_left_to_its_own_rule():

@@ -60,7 +60,7 @@ def test_only_listed_pairs_get_noise_and_the_release_is_verified(chain, command)
     assert certificate["rows"]["settings"]["pairs"] == 3
     files = {path.name: path.read_bytes() for path in chain.output.iterdir() if path.is_file()}
     say = verify_release.verify(files)
-    assert say.good, say.lines
+    assert say.good, [text for kind, text in say.lines if kind == "WRONG"]
 
 
 def test_the_verifier_notices_other_pairs_than_those_that_were_stated(chain, command):
@@ -109,11 +109,49 @@ def test_beside_public_exposures_it_is_refused(chain):
         load_config(chain.set(model={"exposures": "e.csv"}).config)
 
 
-def test_a_row_on_another_pair_breaks_a_rule(chain, command):
-    code, printed = command("run", chain.set(input__on_bad_rows="fail").config, "--direct")
+def test_beside_answers_that_are_private_already_it_is_refused(chain):
+    local = {"unit": "local", "epsilon": 1.0}
+    changed = chain.set(method="debiased-rr", privacy=local, input__ties="random")
+    with pytest.raises(ConfigError, match=r"input\.pairs: is not for unit: local.*; remove it"):
+        load_config(changed.config)
+
+
+def by_exposures(chain, *, unused=""):
+    """The same pairs, in a file that says how often each is compared."""
+    lines = [f"{left},{right},90" for left, right in CHAIN]
+    (chain.folder / "e.csv").write_text(
+        "\n".join(["left,right,comparisons", *lines, unused]) + "\n"
+    )
+    exposures = {"exposures": "e.csv"}
+    return chain.set(input__pairs=None, method="perturbed-mle", model=exposures)
+
+
+@pytest.mark.parametrize("of_exposures", [False, True])
+def test_a_row_on_another_pair_breaks_a_rule(chain, command, of_exposures):
+    job = by_exposures(chain) if of_exposures else chain
+    code, printed = command("run", job.set(input__on_bad_rows="fail").config, "--direct")
     assert code != 0
     assert "some rows break a rule" in printed
     assert "nothing was released or spent" in printed
+
+
+def test_rows_on_pairs_that_a_file_of_exposures_leaves_out_are_set_aside(chain, command):
+    job = by_exposures(chain, unused=f"{ITEMS[0]},{ITEMS[3]},0")
+    code, printed = command("inspect", job.config, "--yes-confidential")
+    assert code == 0, printed
+    kept = int(listed_matrix().sum())
+    left_out = answers(1000).num_rows - kept
+    shown = " ".join(printed.replace(",", "").split())
+    assert f"pair is not one of the public pairs {left_out} " in shown
+    assert f"valid {kept} " in shown
+    code, printed = command("run", job.config, "--direct", "--anyway")
+    assert code == 0, printed
+    rows = json.loads((chain.output / "certificate.json").read_text())["rows"]
+    assert rows["settings"]["pairs"] == 3
+    assert "A row on a pair that was not asked about breaks a rule." in rows["rules"]
+    files = {path.name: path.read_bytes() for path in chain.output.iterdir() if path.is_file()}
+    say = verify_release.verify(files)
+    assert say.good, [text for kind, text in say.lines if kind == "WRONG"]
 
 
 def test_plan_invents_the_listed_pairs(chain, command):

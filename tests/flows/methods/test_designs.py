@@ -95,8 +95,14 @@ class TestAuto:
 
     def test_where_nobody_says_who_met_whom_none_is_taken_that_supposes_chance(self, survey):
         survey.set(method="auto", items={"count": 5_000}, input__design="any")
-        with pytest.raises(ConfigError, match=r"say in model\.exposures how often"):
-            METHODS["auto"].resolve(load_config(survey.config))
+        for items, said in (
+            (2_500, r"compared in model\.exposures, or write"),
+            (5_000, "it: write"),
+        ):
+            with pytest.raises(
+                ConfigError, match=rf"{said} random .*else rank at most 2,000 items"
+            ):
+                METHODS["auto"].resolve(load_config(survey.set(items={"count": items}).config))
 
     def test_the_noise_that_it_compares_is_the_noise_that_is_drawn(self, survey):
         survey.set(items={"names": MANY}, input__design="balanced", privacy=PERSON)

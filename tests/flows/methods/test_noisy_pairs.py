@@ -9,10 +9,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.estimation.common.links import LINKS
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.comparisons.model_selection import link_of_counts
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.registry import load_config
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits, system_bits
+from hushrank.privacy.units import NoiseKind
 from tests.flows.conftest import ITEMS, answers
 
 N = len(ITEMS)
@@ -131,3 +136,21 @@ def test_what_is_drawn_carries_noise_and_nothing_else_leaves(pairs):
         drawn = NoisyPairs().draw(exact, mechanism, bits)
         assert list(drawn) == ["wins"]
         assert not np.array_equal(drawn["wins"], exact["counts"])
+
+
+def test_the_link_is_chosen_by_what_is_released_and_the_release_says_so(pairs, command):
+    pq.write_table(answers(1000), pairs.folder / "answers.parquet")
+    pairs.set(model={"link": "auto"})
+    assert command("run", pairs.config, "--direct")[0] == 0
+    release = published(pairs)
+    parameters = release["privacy"]["parameters"]
+    assert parameters["link_chosen_by_likelihood"] is True
+    wins = np.array(release["released"]["wins"])
+    law = NoiseLaw(NoiseKind.LAPLACE, release["privacy"]["noise_scale"])
+    link = link_of_counts(PairCounts(wins, 1, False), law, [*LINKS.values()])
+    assert parameters["link"] == link.name  # anybody can choose it again
+    assert command("verify", pairs.output)[0] == 0
+    pairs.set(groups={"column": "team", "values": ["red", "blue"]})
+    code, printed = command("validate", pairs.config)
+    assert code == 2
+    assert "model.link: auto does not go with groups" in " ".join(printed.split())

@@ -71,6 +71,17 @@ def test_difficulties_come_hardest_first_with_intervals_that_hold_the_truth(exam
     assert sum(line["score"] for line in release["ranking"]) == pytest.approx(0, abs=1e-9)
 
 
+def test_the_papers_own_estimator_is_named_and_draws_alike(exam, command):
+    exam.set(spectral={"estimator": "chain"})
+    assert command("run", exam.config)[0] == 0
+    release = release_of(exam)
+    assert [line["item"] for line in release["ranking"]] == NAMES[::-1]
+    assert release["privacy"]["parameters"]["estimator"] == "chain"
+    truth = dict(zip(NAMES, DIFFICULTIES, strict=True))
+    assert all(line["low"] <= truth[line["item"]] <= line["high"] for line in release["ranking"])
+    assert command("verify", exam.output)[0] == 0
+
+
 def test_the_guarantee_of_the_release_is_that_of_the_theorem(exam, command):
     command("run", exam.config, "--direct")
     privacy = release_of(exam)["privacy"]
@@ -79,7 +90,7 @@ def test_the_guarantee_of_the_release_is_that_of_the_theorem(exam, command):
     assert privacy["noise_scale"] == 4
     assert privacy["ties"] is None
     assert privacy["parameters"].pop("graph_chosen_because").startswith("the noise in a")
-    assert privacy["parameters"] == {"graph": "dense", "pairs": 6}
+    assert privacy["parameters"] == {"graph": "dense", "pairs": 6, "estimator": "balance"}
     assert "Nguyen and Zhang" in privacy["theorem"]
     assert "E5" in privacy["erratum"]
     assert "E6" in privacy["erratum"]

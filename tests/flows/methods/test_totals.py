@@ -286,3 +286,225 @@ def test_booklets_have_abilities_of_their_own(tmp_path):
     assert easy.ability[1] < hard.ability[1]  # a point is worth more among harder items
     assert pacsv.read_csv(survey.output / "scores.csv")["booklet"].to_pylist() == [*"AAAABBBB"]
     assert not Forger.of(survey).wrong()
+
+
+SCHOOLS = {"column": "school", "values": ["North", "South"]}
+
+
+def by_school(survey, people, extra=0.0, seed=2, items=ITEMS):
+    """Sheets of two schools, of which one is abler; the last item is harder in the other one."""
+    rng = np.random.default_rng(seed)
+    school = np.arange(people) % 2
+    difficulty = (
+        np.linspace(-1.5, 1.5, len(items)) + np.outer(school, np.eye(len(items))[-1]) * extra
+    )
+    ability = rng.normal(size=(people, 1)) + 0.5 * (1 - school[:, np.newaxis])
+    right = (rng.random((people, len(items))) < expit(ability - difficulty)).astype(np.int8)
+    write(survey, right, items)
+    table = pq.read_table(survey.folder / "rows.parquet")
+    names = np.array(["North", "South"])[school].repeat(len(items))
+    pq.write_table(table.append_column("school", pa.array(names)), survey.folder / "rows.parquet")
+    return right, school
+
+
+@pytest.fixture(scope="module")
+def schools(tmp_path_factory):
+    """A release of a test that two schools took, and the answers."""
+    survey = survey_of("totals", tmp_path_factory.mktemp("schools") / "job")
+    right, school = by_school(survey, 6000, extra=0.9)
+    # Noise is large enough to be seen in KR-20, where the sums over groups have twice the variance.
+    run(survey.set(privacy__epsilon=4.0, ledger__epsilon=50.0, groups=SCHOOLS))
+    return survey, right, school
+
+
+def test_each_group_has_counts_of_its_own(schools):
+    survey, right, school = schools
+    release = load_release(survey.output / "release.json")
+    whole, boards = release.released, {board.name: board for board in release.groups}
+    assert list(boards) == ["North", "South"]
+    for number, board in enumerate(boards.values()):
+        own, told = right[school == number].astype(int), board.released
+        for item, exact in zip(ITEMS, 2 * own.sum(axis=0) - len(own), strict=True):
+            assert abs(told.right_minus_wrong[item] / told.answer_weight - exact) < 130  # scale 2.5
+        by_score = np.bincount(own.sum(axis=1), minlength=5)
+        assert np.abs(np.array(told.sheets[0]) / told.sheet_weight - by_score).max() < 130
+        assert board.own == 1
+    for item, total in whole.right_minus_wrong.items():
+        assert total == sum(board.released.right_minus_wrong[item] for board in boards.values())
+    assert release.privacy.sensitivity_l1 == 2 * (4 * whole.answer_weight + whole.sheet_weight)
+    (sentence,) = (each for each in release.privacy.statement if "2 groups" in each)
+    assert "holds across all groups" in sentence
+    assert len(release.test) == 1
+    assert not Forger.of(survey).wrong()
+
+
+def test_a_sheet_of_two_groups_or_of_none_adds_nothing(tmp_path):
+    survey = survey_of("totals", tmp_path / "job")
+    right, school = by_school(survey, 40)
+    table = pq.read_table(survey.folder / "rows.parquet").to_pandas()
+    table.loc[4 * 3 + 1, "school"] = "South"  # person 3's others name South as well
+    table.loc[4 * 6 + 1, "school"] = "South"  # person 6's name North
+    table.loc[4 * 8 + 2, "school"] = "East"
+    table.loc[4 * 10, "school"] = None
+    pq.write_table(pa.Table.from_pandas(table), survey.folder / "rows.parquet")
+    run(survey.set(privacy__epsilon=300.0, ledger__epsilon=1000.0, groups=SCHOOLS))
+    release = load_release(survey.output / "release.json")
+    keep = ~np.isin(np.arange(40), [6, 8, 10])
+    for number, board in enumerate(release.groups):
+        own = right[keep & (school == number)]
+        by_score = np.bincount(own.sum(axis=1), minlength=5)
+        (sheets,) = board.released.sheets
+        assert (np.array(sheets) == board.released.sheet_weight * by_score).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "spectral"}, "groups: needs a method that releases counts"),
+        ({"method": "spectral"}, "write method: totals; or remove it"),
+        ({"groups__column": "user"}, "groups.column: user is input.columns.user already"),
+        (
+            {"input__layout": "wide", "groups__column": ITEMS[0]},
+            f"groups.column: {ITEMS[0]} is the column of an item",
+        ),
+    ],
+)
+def test_groups_that_do_not_suit_are_refused(tmp_path, changes, message):
+    survey = survey_of("totals", tmp_path / "survey").set(groups={**SCHOOLS}).set(**changes)
+    with pytest.raises(ConfigError) as refused:
+        load_config(survey.config)
+    assert message in str(refused.value)
+
+
+def test_items_that_differ_between_groups_are_named(schools, command, tmp_path):
+    survey, _, _ = schools
+    (pair,) = load_release(survey.output / "release.json").dif
+    assert (pair.group, pair.against) == ("South", "North")
+    told = {each.item: each for each in pair.items}
+    assert list(told) == ITEMS
+    last = told[ITEMS[-1]]  # 0.9 harder, less the mean of all four
+    assert last.low < 0.675 < last.high
+    assert last.differs
+    assert last.size in "BC"
+    page = " ".join((survey.output / "report.html").read_text().split())
+    assert f"{ITEMS[-1]} ({last.difference:+.2f}, size {last.size})" in page
+    assert f'<td class="number">{last.difference:+.2f}</td>' in page
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert "South against North: with 95 % confidence for all items at once" in printed
+    table = pacsv.read_csv(survey.output / "dif.csv")
+    assert table["difference"].to_pylist() == pytest.approx(
+        [each.difference for each in pair.items], abs=1e-6
+    )
+    assert table["differs"].to_pylist()[-1] == "yes"
+    found = hushrank.read_release(survey.output).dif
+    assert found["item"].to_pylist() == ITEMS
+    assert found["size"].to_pylist() == [each.size for each in pair.items]
+    out = tmp_path / "dif.parquet"
+    code, printed = command("export", survey.config, "--table", "dif", "--out", out)
+    assert code == 0, printed
+    assert pq.read_table(out)["against"].to_pylist() == ["North"] * 4
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda f: f.tell("dif.0.items.1.difference", 2.5), "dif: items of South"),
+        (lambda f: f.tell("dif.0.items.3.size", "A"), "its interval or size does not follow"),
+        (lambda f: f.tell("dif.0.items.3.high", 9.0), "its interval or size does not follow"),
+        (lambda f: f.tell("dif.0.against", "South"), "is not compared with the first one"),
+        (lambda f: f.tell("dif.0.group", "East"), "none of this release"),
+        (lambda f: f.replace("dif.csv", ",yes", ",no"), "dif.csv differs"),
+        (lambda f: f.tell("groups.1.released.sheets.0.2", lambda n: n + 5), "sheets of all groups"),
+    ],
+)
+def test_the_verifier_finds_differences_that_do_not_follow(schools, forge, message):
+    survey, _, _ = schools
+    honest = Forger.of(survey)
+    assert not honest.wrong()
+    assert message in forge(honest.copy()).with_digests().wrong()
+
+
+EIGHT = [f"q{number}" for number in range(8)]
+
+
+@pytest.fixture(scope="module")
+def banded(tmp_path_factory):
+    """A release of a test of eight items in three bands, of which the sixth item is flat."""
+    survey = survey_of("totals, gaussian", tmp_path_factory.mktemp("banded") / "job")
+    rng = np.random.default_rng(5)
+    slope = np.where(np.arange(8) == 5, 0.2, 1.0)
+    difficulty = np.linspace(-1.2, 1.2, 8)
+    right = rng.random((6000, 8)) < expit(slope * (rng.normal(size=(6000, 1)) - difficulty))
+    write(survey, right.astype(np.int8), EIGHT)
+    run(
+        survey.set(
+            items={"names": EIGHT},
+            privacy__max_contributions=8,
+            privacy__epsilon=4.0,
+            ledger__epsilon=50.0,
+            model={"bands": 3},
+        )
+    )
+    return survey, right.astype(int)
+
+
+def test_bands_of_raw_scores_say_which_items_do_not_fit(banded, command):
+    survey, right = banded
+    release = load_release(survey.output / "release.json")
+    told, score = release.released, right.sum(axis=1)
+    (starts,) = told.bands
+    band = np.searchsorted(starts, score, side="right") - 1
+    for number, part in enumerate(told.by_band):
+        own = right[band == number]
+        for item, exact in zip(EIGHT, 2 * own.sum(axis=0) - len(own), strict=True):
+            assert abs(part[item] / told.answer_weight - exact) < 60  # nine standard deviations
+    for item in EIGHT:
+        assert told.right_minus_wrong[item] == sum(part[item] for part in told.by_band)
+    fits = {each.item: each for each in release.fit}
+    assert fits["q5"].misfits
+    assert not fits["q5"].steeper
+    assert {each.degrees for each in release.fit} == {2}
+    assert "for sheets of low to high raw scores" in " ".join(release.privacy.statement)
+    page = " ".join((survey.output / "report.html").read_text().split())
+    assert "q5 (flatter)" in page
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert "Item fit: with 95 % confidence" in printed
+    table = pacsv.read_csv(survey.output / "fit.csv")
+    assert table["slope"].to_pylist()[5] == "flatter"
+    assert hushrank.read_release(survey.output).fit["item"].to_pylist() == EIGHT
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda f: f.tell("fit.5.misfits", False), "what is said of q5 does not follow"),
+        (lambda f: f.tell("fit.5.chance", 0.5), "what is said of q5 does not follow"),
+        (lambda f: f.tell("fit", lambda all_: all_[1:]), "fit: an item stands twice"),
+        (lambda f: f.tell("released.by_band.1.q2", lambda n: n + 2), "not the sums over bands"),
+        (lambda f: f.tell("released.bands.0.1", lambda n: n + 1), "other raw scores than those"),
+        (lambda f: f.tell("released.bands", None), "without their numbers"),
+        (lambda f: f.replace("fit.csv", "flatter", "steeper"), "fit.csv differs"),
+    ],
+)
+def test_the_verifier_finds_fits_that_do_not_follow(banded, forge, message):
+    survey, _ = banded
+    honest = Forger.of(survey)
+    assert not honest.wrong()
+    assert message in forge(honest.copy()).with_digests().wrong()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("totals", {"model": {"bands": 2}}, "model.bands: needs noise: gaussian"),
+        ("totals, gaussian", {"model": {"bands": 3}}, "model.bands: must be at most 2 for sheets"),
+        ("totals, gaussian", {"model": {"bands": 7}}, "model.bands: "),
+        ("auto, test", {"model": {"bands": 2}}, "model.bands: is for method: totals"),
+    ],
+)
+def test_bands_that_do_not_suit_are_refused(tmp_path, name, changes, message):
+    with pytest.raises(ConfigError) as refused:
+        load_config(survey_of(name, tmp_path / "survey").set(**changes).config)
+    assert message in str(refused.value)

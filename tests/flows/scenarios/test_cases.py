@@ -51,12 +51,23 @@ NOT_READ: dict[str, tuple[Lines, str]] = {
         ),
         WORDS,
     ),
+    "long-of-words": (
+        table(
+            "voter,candidate,rank", lambda n: [NAMES[n % 4], ("1st", "2nd", "3rd", "4th")[n % 4]]
+        ),
+        "column rank holds places in words",
+    ),
     "grid-of-words": (
         table("id,Ada,Bo,Cleo", lambda n: order(n, ["First", "Second", "Third"])),
         WORDS,
     ),
     "semicolons": (table("voter,ranking", lambda n: [";".join(order(n))]), WHOLE),
     "greater": (table("voter,ballot", lambda n: [" > ".join(order(n))]), WHOLE),
+    "arrows": (table("voter,ranking", lambda n: [" → ".join(order(n))]), WHOLE),
+    "equals": (
+        table("voter,vote", lambda n: ["{}>{}={}>{}".format(*order(n))]),
+        WHOLE,
+    ),
     "commas": (table("voter,ballot", lambda n: [f'"{", ".join(order(n))}"']), WHOLE),
     "json": (
         table("voter,ballot", lambda n: ['"' + json.dumps(order(n)).replace('"', '""') + '"']),
@@ -98,8 +109,23 @@ NOT_READ: dict[str, tuple[Lines, str]] = {
     "ratings": (table("row,userId,movieId,rating", lambda n: [n % 3, n, 1 + n % 5]), "ratings of"),
     "counts": (
         table("row,home.team,away.team,home.wins,away.wins", lambda n: ["A", "B", n, 3]),
-        "seem to count wins of a pair",
+        "seem to hold wins or points of each side",
     ),
+    "scores": (
+        table("row,left,right,left_score,right_score", lambda n: ["A", "B", n % 3 + 1, 3]),
+        "columns left_score and right_score seem to hold wins or points",
+    ),
+    "other-words": (table("id,Top pick,Runner up,Then,Last", order), "no name says which place"),
+    "letters": (
+        table("id,Q1,Q2,Q3,Q4", lambda n: ["ABDE"[(n + k) % 4 * (k < 3)] for k in range(4)]),
+        "letters of the choices",
+    ),
+    "bars": (
+        [line.replace(",", "|") for line in table("id,a,b,won", lambda n: "ABA")],
+        "columns seem to be separated by |",
+    ),
+    "no-header": (table("u8,A,B,A", lambda n: "ABA"), "the first line seems to be a row"),
+    "twice": (table("user,left,right,won,won", lambda n: "ABAA"), "column won occurs twice"),
     "sep": (["sep=,", "user,left,right,winner", "u,A,B,A"], "begins with sep="),
     "comment": (["# made 2026-11-01", "user,left,right,winner", "u,A,B,A"], "begins with #"),
     "title": (["Results", "", "user,left,right,winner", "u,A,B,A"], "seems to be a title"),
@@ -119,9 +145,24 @@ def test_a_form_that_is_not_read_gets_one_sentence_and_no_file(command, form):
     assert [path.name for path in Path().iterdir()] == ["file.csv"]
 
 
-def test_utf_16_is_named(command):
-    Path("file.csv").write_bytes("user,left,right,winner\nu,A,B,A\n".encode("utf-16"))
-    code, printed = command("init", "file.csv")
+def test_objects_in_cells_are_named(command):
+    Path("v.jsonl").write_text('{"voter": 1, "ranks": {"Ada": 1, "Bo": 2}}\n' * 3)
+    code, printed = command("init", "v.jsonl")
+    assert (code, "column ranks holds objects, which are not read" in printed) == (2, True)
+
+
+def test_a_list_of_two_beside_the_winner_is_no_ranking(command):
+    Path("v.jsonl").write_text('{"user": "u", "pair": ["A", "B"], "winner": "B"}\n' * 3)
+    code, printed = command("init", "v.jsonl")
+    assert (code, "pair seems to list the items that were compared" in printed) == (2, True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(command, encoding, ending):
+    text = "user,left,right,winner\nu,A,B,A\n" if ending == "csv" else '{"user": 1}\n'
+    Path(f"file.{ending}").write_bytes(text.encode(encoding))
+    code, printed = command("init", f"file.{ending}")
     assert (code, "this is UTF-16 text" in printed) == (2, True)
 
 
@@ -212,6 +253,12 @@ NOT_CHOSEN = [
         "such as 2 points, is",
     ),
     (VOTES, {"words": {"tie": ["", "tie"]}}, "win-loss", "an empty cell too: input.words can call"),
+    (
+        VOTES | {"columns": {"user": "id", "left": "a", "right": "b", "outcome": "resp"}},
+        {"words": {"left": [1], "right": [0]}},
+        "win-loss",
+        "Column resp should hold 1 (left won), -1 (right won) or 0 (a tie)",
+    ),
     (RANKS, {"best": "lowest", "not_ranked": ["0"]}, "kemeny", "0 is a number too"),
     (RANKS, {"unlisted": "below"}, "borda", "as in elections, write below"),
 ]
@@ -302,6 +349,10 @@ def test_a_column_for_each_place_is_recognised_and_the_rules_are_asked(header):
 
 
 READ = {
+    "items-called-as-columns": table("user,a,b,winner", lambda n: [*"ab", "ab"[n % 2]]),
+    "items-in-letters": table("Person,Links,Rechts,Gewinner", lambda n: [*"AB", "AB"[n % 2]]),
+    "truth-of-one-side": table("uid,a,b,b_won", lambda n: [*"ab", n % 2 == 0]),
+    "ticks": table("id,Q1,Q2,Q3", lambda n: ["✓✗"[n % 2], "✓", "✗"]),
     "a-test-of-pairs-of-numbers": table("id,Q1_1,Q1_2,Q2_1,Q2_2", lambda n: [1, n % 2, 0, 1]),
     "a-test-beside-a-list": table("id,Q1,Q2,Q3,langs", lambda n: [1, n % 2, 0, "de;en"]),
     "ranks-of-a-series": table("id,Q3_1,Q3_2,Q3_3", lambda n: order(n, "123")),
@@ -347,6 +398,36 @@ def test_a_rank_that_means_not_ranked_is_never_silently_the_best(command, given)
     # Last in a quarter of the ballots if 0 and - mean not ranked.
     expected = 1.5 * 0.75 - 1.5 * 0.25
     assert (abs(scores["Ada"] - expected) < 0.1) == (given == "all")
+
+
+CODES = {  # header of the result, cells for a win of the left and the right, answer to words
+    "zero-left": ("pref", ("0", "1"), "0/1"),
+    "one-left": ("said", ("1", "0"), "1/0"),
+    "floats": ("y1", ("1.0", "0.0"), "1/0"),
+    "truths": ("said", ("False", "True"), "false/true"),
+    "letters": ("pref", ("L", "R"), "l/r"),
+    "signs": ("said", ("-1", "1"), "-1/1"),
+    "halves": ("result", ("1", "0"), "1/0"),
+    "scale": ("preference", ("2", "5"), "{left: [1, 2], right: [4, 5], tie: [3]}"),
+    "unclear": ("y1,y2", ("0,1", "1,0"), "0/1"),
+}
+
+
+@pytest.mark.parametrize("coded", CODES)
+def test_codes_of_a_result_are_asked_about_and_never_turned_round(command, coded):
+    """The side alternates and a third of the left wins is 1 step nearer: A wins three of four."""
+    column, (left, right), answer = CODES[coded]
+    lines = [f"person,option_1,option_2,{column}"]
+    for number in range(400):
+        items, won = ("A", "B")[:: (-1) ** number], (left, right)[(number % 8 < 6) == number % 2]
+        cell = "0.5" if coded == "halves" and number in (1, 2) else won
+        lines.append(f"u{number},{','.join(items)},{cell}")
+    Path("v.csv").write_text("\n".join(lines) + "\n")
+    given = {"outcome": "y1"} if coded == "unclear" else {}
+    given |= {"words": answer, "design": "any", "items": "A, B", "max_contributions": "1"}
+    places, scores = ranked(command, "v.csv", **given)
+    assert places == ["A", "B"]
+    assert abs(scores["A"] - 0.55) < 0.15  # half of log 3
 
 
 def test_a_row_a_ballot_and_an_item_is_long_form(command):

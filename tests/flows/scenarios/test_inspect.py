@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.comparisons.bound import CONFLICT
 from tests.flows.conftest import ITEMS, answers
-from tests.flows.every_method import VARIANTS, rows_of, survey_of
+from tests.flows.every_method import VARIANTS, rows_for, survey_of
 from tests.flows.small_jobs import SMALL_JOBS
 
 PEOPLE = 60
@@ -34,16 +35,18 @@ PEOPLE = 60
 KEPT = ("rows_kept", "answers_kept", "rankings_kept")
 
 
-def wild_rows(kind: str, seed: int = 3) -> pa.Table:
-    """Rows as in `rows_of`, some people with many, some rows that break a rule."""
+def wild_rows(settings: dict[str, Any], seed: int = 3) -> pa.Table:
+    """Rows as in `rows_for`, some people with many, some rows that break a rule."""
     rng = np.random.default_rng(seed)
-    table = rows_of(kind, PEOPLE)
+    kind, table = settings["input"]["kind"], rows_for(settings, PEOPLE)
     twice = table.take(rng.integers(0, len(table), len(table) // 2))
     table = pa.concat_tables([table, twice])
     if kind == "comparisons":
         return _with(table, rng, {"outcome": [0, 7], "item_i": [9], "user": [None]})
     if kind == "responses":
         return _with(table, rng, {"item": ["wasps", None], "user": [None]})
+    if "person_features" in settings["input"]:
+        return _with(table, rng, {"age": [19, 61, None], "region": ["east"], "user": [None]})
     return _with(table, rng, {"item": ["wasps"], "rank": [1, None]})
 
 
@@ -60,8 +63,7 @@ def _with(table: pa.Table, rng: np.random.Generator, values: dict[str, list]) ->
 
 def wild_survey(name: str, folder: Path):
     survey = survey_of(name, folder)
-    kind = survey.settings["input"]["kind"]
-    pq.write_table(wild_rows(kind), folder / "rows.parquet", row_group_size=40)
+    pq.write_table(wild_rows(survey.settings), folder / "rows.parquet", row_group_size=40)
     return survey
 
 
@@ -164,7 +166,7 @@ def test_in_little_memory_the_input_is_read_more_often_and_the_look_is_the_same(
 
 
 def test_numbers_are_those_of_the_file(survey):
-    table = wild_rows("comparisons")
+    table = wild_rows({"input": {"kind": "comparisons"}})
     pq.write_table(table, survey.folder / "answers.parquet")
     survey.set(privacy__distinct_pairs=None, privacy__max_contributions=4)
     found = look(reduction_of(survey, survey.work))
@@ -213,7 +215,7 @@ def all_files(folder: Path) -> dict[str, bytes]:
 
 
 def test_it_prints_and_leaves_nothing(survey, command):
-    pq.write_table(wild_rows("comparisons"), survey.folder / "answers.parquet")
+    pq.write_table(wild_rows({"input": {"kind": "comparisons"}}), survey.folder / "answers.parquet")
     survey.set(
         observability={"log": "log.jsonl", "metrics": "metrics.prom"}, privacy__max_contributions=4
     )

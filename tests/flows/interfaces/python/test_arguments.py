@@ -150,6 +150,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "Ledger.terms_for": {},
     "Release.__init__": {"record": Record.model_construct(), "folder": Path("x")},
     "Release.of": {},
+    "Release.rank_for": {},
     "Report.__init__": {"path": Path("x"), "html": "x"},
     "History.__init__": {"releases": ()},
     "Table.__init__": {},
@@ -228,6 +229,9 @@ def called(name: str, word: str, value: object) -> HushrankError | None:
     if name.endswith("__init__"):
         home = getattr(hushrank, name.partition(".")[0])
         function = home
+    elif name == "Release.rank_for":
+        release = Record.model_construct(name="arena", personal=None)
+        function = hushrank.Release(release, Path("x")).rank_for
     elif name.startswith("Ledger."):
         function = getattr(hushrank.Ledger("none.jsonl"), name.partition(".")[2])
     try:

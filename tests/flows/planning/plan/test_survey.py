@@ -13,6 +13,7 @@ import pytest
 
 from hushrank.flows.planning.plan.accuracy import MEASURES, Accuracy, Target
 from hushrank.flows.planning.plan.choice import methods_to_compare, verdict
+from hushrank.flows.planning.plan.limits import limits_of
 from hushrank.flows.planning.plan.survey import (
     Setting,
     accuracy_of,
@@ -172,6 +173,34 @@ def test_formula_and_simulation_agree_where_items_are_alike(survey, make, method
     assert found.error == pytest.approx(formula, abs=margin)
     assert abs(found.error - 2 * formula) > margin  # a formula that is off by a factor is seen
     assert abs(found.error - formula / 2) > margin
+
+
+@pytest.mark.parametrize("method", ["noisy-counts", "noisy-pairs", "perturbed-mle"])
+def test_sampling_and_privacy_add_up_and_are_equal_where_the_plan_says(survey, method):
+    config, world = plan_config(survey.set(method=method).config), World(spread=0.02)
+    setting = Setting(method=method, epsilon=1.0, people=500, answers=6)
+    limits = limits_of(config, setting, world)
+    assert limits is not None
+    whole = predicted(config, setting, world)
+    assert math.hypot(limits.sampling, limits.privacy) == pytest.approx(whole)
+    there = limits_of(config, replace(setting, people=limits.even), world)
+    assert there.privacy == pytest.approx(there.sampling, rel=0.05)
+    assert limits_of(config, replace(setting, epsilon=0.05), world).privacy_rules
+    assert not limits_of(config, replace(setting, people=10**6), world).privacy_rules
+    n_items = len(config.items.catalogue())
+    assert limits.their_privacy == pytest.approx(n_items * math.log(n_items) / 500)
+    assert limits.their_sampling == pytest.approx(math.sqrt(n_items * math.log(n_items) / 500))
+
+
+def test_flips_cost_the_same_share_of_people_however_many_there_are(survey):
+    config, world = plan_config(local(survey).config), World(spread=0.02)
+    setting = Setting(method="debiased-rr", epsilon=1.0, people=500, answers=6)
+    limits = limits_of(config, setting, world)
+    assert limits is not None
+    assert limits.even is None
+    people = 1 / math.tanh(0.5) ** 2  # the weight of an answer is tanh(epsilon / 2)^2
+    assert 1 + (limits.privacy / limits.sampling) ** 2 == pytest.approx(people, rel=0.02)
+    assert f"{people:.3g} times as many people" in limits.text
 
 
 def test_the_epsilon_that_is_enough_is_enough_and_less_is_not(survey):

@@ -164,9 +164,9 @@ def test_what_cannot_be_guessed_is_asked_for():
         " columns or scores, combine them first. Counts of wins cannot be read: each answer needs"
         " a row of its own, or nobody is protected.",
     ]
-    asked = ("the column user", "the column outcome", "the design", "the items", "epsilon")
-    assert proposal.choices == (*asked, "answers a person")
-    choices = CHOSEN | {"user": "who", "outcome": "verdict"}
+    asked = ("the column user", "the column outcome", "which value means that left won")
+    assert proposal.choices == (*asked, "the design", "the items", "epsilon", "answers a person")
+    choices = CHOSEN | {"user": "who", "outcome": "verdict", "words": "null"}
     TARGET.write_text(choose(proposal.text, choices))
     assert load_config(TARGET).input.columns.outcome == "verdict"
     del choices["outcome"]
@@ -233,7 +233,7 @@ def test_any_column_name_survives_the_yaml_file(person, other):
     source, target = Path("any.parquet"), Path("any.yaml")
     pq.write_table(pa.table({f"{person}\n{person}": ["?"], left: ["x"], right: ["y"]}), source)
     proposal = propose_config(source, target)
-    choices = CHOSEN | {"user": "u", "outcome": "o"}
+    choices = CHOSEN | {"user": "u", "outcome": "o", "words": "{left: [l], right: [r]}"}
     target.write_text(choose(proposal.text, choices), encoding="utf-8")
     columns = load_config(target).input.columns
     assert (columns.left, columns.right) == (left, right)

@@ -107,6 +107,12 @@ JOBS: dict[str, Settings] = {
     "totals, Gaussian, added": job(
         SHEETS, {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"}, "totals"
     ),
+    "totals, groups": job(
+        SHEETS,
+        {**GAUSSIAN, "max_contributions": 12},
+        "totals",
+        groups={"column": "g", "values": ["a", "b"]},
+    ),
     "borda": job(RANKED, TRUSTED, "borda"),
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
@@ -399,6 +405,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
     "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
+    "right answers alone, by group": Bug("totals, groups", right_answers_alone),
     "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
     "how many sheets count is told": Bug("totals, Gaussian, added", sheets_told),
     "half the noise, borda": Bug("borda", less_noise(noisy_rankings)),

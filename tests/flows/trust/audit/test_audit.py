@@ -48,7 +48,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
     *("random-pairs, hidden items", "auto", "spectral, look", "footrule, look"),
-    *("totals", "totals, Gaussian, added"),
+    *("totals", "totals, Gaussian, added", "totals, groups"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -56,7 +56,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
-    *("totals", "totals, Gaussian, added"),
+    *("totals", "totals, Gaussian, added", "totals, groups"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -72,7 +72,8 @@ FAULTS = (
     *("half the noise, objective, where it is drawn", "half the noise, objective"),
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
-    *("right answers alone", "sheets by score for free", "how many sheets count is told"),
+    *("right answers alone", "right answers alone, by group"),
+    *("sheets by score for free", "how many sheets count is told"),
 )
 
 

@@ -111,7 +111,7 @@ def test_a_run_that_is_killed_and_taken_up_again_publishes_the_same_certificate(
     other = survey.set(name="others", output="out-others", ledger__other_people=["zoo"])
     assert command("run", other.config, "--direct")[0] == 0
     survey.set(name="zoo", output="out", ledger__other_people=None)
-    monkeypatch.setattr("hushrank.flows.release.software.version", lambda _: "9.9.9")
+    monkeypatch.setattr("hushrank.flows.release.software.installed_version", lambda _: "9.9.9")
     assert command("run", survey.config, "--direct")[0] == 0
     assert [(survey.output / "certificate.json").read_bytes()] == made
 

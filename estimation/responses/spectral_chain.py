@@ -12,6 +12,13 @@ pass through it. It never subtracts, so nothing cancels: each entry of pi has a 
 error whatever the gap ([OC]). States are eliminated in panels here, so that nearly all the work is
 matrix products; these too only add.
 
+Intervals. In stationarity sum over j of (pi_j q_ji - pi_i q_ij) = 0 for each item, which is the
+balance u of `pair_balance` with the weights w_ij = pi_i + pi_j. At the true difficulties every term
+has mean zero, so the weights are as good as fixed, and the covariance of u follows as there. The
+published difficulties are the paper's: negative counts are raised to 0 and lambda is added, which
+draws difficulties together. The intervals are those of one Newton step from there on the counts as
+they were released, without either, and hold the published difficulty too.
+
 References:
     [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023. Algorithms 1
         and 2; as there, difficulties sum to zero.
@@ -22,13 +29,58 @@ References:
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
+from dataclasses import replace
 
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.links import Floats
 from hushrank.estimation.responses.item_graph import ItemGraph
+from hushrank.estimation.responses.pair_balance import (
+    LONGEST_STEP,
+    BalanceCovariance,
+    BalancedFit,
+    PairState,
+    expected_totals,
+)
 
 PANEL = 64  # states eliminated between two matrix products
+
+
+def fit_chain(
+    y: Floats,
+    graph: ItemGraph,
+    variance: float,
+    covariance: BalanceCovariance,
+    limited: NDArray[np.bool_] | None = None,
+    asked: Floats | None = None,
+) -> BalancedFit:
+    """Difficulties of [NZ] Algorithm 2, with the errors of a Newton step from there.
+
+    Arguments are those of `pair_balance.fit_balance`.
+    """
+    mask = graph.mask().astype(np.float64)
+    scores = chain_difficulties(jump_rates(y, graph))
+    totals = expected_totals(y + y.T, mask, variance, scores, asked)
+    chances = np.exp(scores - scores.max())
+    state = PairState(y, mask * (chances[:, np.newaxis] + chances), totals, scores)
+    stiffness = state.stiffness
+    on = np.ones(len(y)) if limited is None else limited.astype(np.float64)
+    centre = np.eye(len(y)) - on / on.sum()
+    inverse = centre @ np.linalg.pinv(stiffness, hermitian=True)
+    scores = centre @ scores
+    unbiased = scores + np.clip(inverse @ state.balance(y), -LONGEST_STEP, LONGEST_STEP)
+    noise, sampling = (inverse @ part @ inverse.T for part in covariance(state))
+    return BalancedFit(
+        scores=scores,
+        unbiased=unbiased,
+        noise=noise,
+        sampling=sampling,
+        kept=1.0,
+        state=replace(state, scores=unbiased),
+        stiffness=stiffness,
+    )
 
 
 def jump_rates(
@@ -70,7 +122,9 @@ def stationary_distribution(rates: NDArray[np.float64]) -> NDArray[np.float64]:
         raise ValueError("rates must be finite and at least 0")
     jumps = np.array(rates, np.float64)
     np.fill_diagonal(jumps, 0)
-    n_components, _ = connected_components(jumps > 0, directed=True, connection="strong")
+    n_components, _ = scipy.sparse.csgraph.connected_components(
+        jumps > 0, directed=True, connection="strong"
+    )
     if n_components > 1:
         raise ValueError(
             f"the chain falls apart into {n_components} components: add regularisation on the "

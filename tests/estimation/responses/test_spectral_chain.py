@@ -12,16 +12,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from hushrank.estimation.responses import spectral_chain
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
-from hushrank.estimation.responses.measurements import measurements_of_answers
-from hushrank.experiments.nz import spectral_chain
-from hushrank.experiments.nz.spectral_chain import (
+from hushrank.estimation.responses.measurements import (
+    DifferentialMeasurements,
+    measurements_of_answers,
+)
+from hushrank.estimation.responses.spectral_chain import (
     PANEL,
     chain_difficulties,
     jump_rates,
     stationary_distribution,
 )
+from hushrank.estimation.responses.spectral_estimate import estimate_difficulties
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
+from hushrank.privacy.units import NoiseKind
 
 
 def fitted(
@@ -197,3 +203,24 @@ def test_rates_out_of_range_are_refused(bad: float) -> None:
     rates[0, 1] = bad
     with pytest.raises(ValueError, match="at least 0"):
         stationary_distribution(rates)
+
+
+def test_intervals_around_the_chain_hold_and_its_difficulties_are_the_papers() -> None:
+    """Deterministic, by seeds; with noise that makes counts negative, and with hardly any."""
+    for noise, people in ((40.0, 1000), (1.0, 800)):
+        rng, held = np.random.default_rng(7), []
+        truth = rng.normal(size=8)
+        truth -= truth.mean()
+        for _ in range(60):
+            right = rng.random((people, 8)) < expit(rng.normal(size=(people, 1)) - truth)
+            seen = np.argsort(rng.random((people, 8)), axis=1) < 6
+            y = (right & seen).astype(np.int64).T @ (~right & seen)
+            y += np.rint(rng.normal(size=y.shape) * noise).astype(np.int64)
+            np.fill_diagonal(y, 0)
+            counts = DifferentialMeasurements(y, complete_graph(8), confidential=False)
+            law = NoiseLaw(NoiseKind.GAUSSIAN, noise)
+            found = estimate_difficulties(counts, law, 6, chain=True).estimate
+            papers = chain_difficulties(jump_rates(y.astype(np.float64), complete_graph(8)))
+            assert found.scores - found.scores.mean() == pytest.approx(papers, abs=1e-9)
+            held.append((found.low <= truth) & (truth <= found.high))
+        assert 0.92 <= np.mean(held) <= 0.995

@@ -1,0 +1,122 @@
+"""Scores by public features of people: their record, and the ranking for one person from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.rankings.personalized import Personalization, centred_features
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.release.effects import PersonalEffect, PersonalRecord, PersonFeatureRecord
+from hushrank.flows.release.release import Release
+from hushrank.transforms.rankings.person_features import PersonFeature, PersonFeatures
+
+NOT_PERSONAL = (
+    "features: release {} has one score for each item, whoever asks; rank for a person from a"
+    " release of method: personalized"
+)
+
+
+def lines_for(release: Release, person: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Rank, item, score, interval and ranks of each item for a person, the best first.
+
+    Raises:
+        ConfigError: the release has no such scores, or `person` does not have its features.
+    """
+    if release.personal is None:
+        raise ConfigError(NOT_PERSONAL.format(release.name))
+    estimate = estimate_for(release.personal, person)
+    names = release.released.items  # type: ignore[attr-defined]  # in catalogue order
+    labels = {line.item: line.shown for line in release.ranking}
+    return [
+        {
+            "rank": float(estimate.rank[k]),
+            "item": labels[names[k]],
+            "score": float(estimate.scores[k]),
+            "low": float(estimate.low[k]),
+            "high": float(estimate.high[k]),
+            "rank_low": int(estimate.rank_low[k]),
+            "rank_high": int(estimate.rank_high[k]),
+        }
+        for k in np.argsort(estimate.rank, kind="stable").tolist()
+    ]
+
+
+def personal_record(
+    fitted: Personalization,
+    features: PersonFeatures,
+    items: Sequence[str],
+    of_items: Sequence[str],
+) -> PersonalRecord:
+    """The record of a fit to private answers."""
+    low, high = (ends.tolist() for ends in fitted.intervals())
+    values, n = fitted.coefficients.tolist(), fitted.n_items
+    names = [(of, by) for by in features.titles for of in of_items or items]
+    return PersonalRecord(
+        features=tuple(
+            PersonFeatureRecord(name=each.name, numbers=each.numbers, words=each.words)
+            for each in features.features
+        ),
+        of_items=tuple(of_items),
+        item_features=tuple(map(tuple, fitted.item_features.tolist())) if of_items else (),
+        effects=tuple(
+            PersonalEffect(of=of, by=by, estimate=values[k], low=low[k], high=high[k])
+            for k, (of, by) in enumerate(names, start=n)
+        ),
+        coefficients=tuple(values),
+        centre=tuple(fitted.centre.tolist()),
+        covariance=tuple(map(tuple, fitted.covariance.tolist())),
+        known=fitted.known,
+        ridge=fitted.ridge,
+        rankings=fitted.rankings,
+        mean_features=tuple(fitted.mean_features.tolist()),
+    )
+
+
+def estimate_for(personal: PersonalRecord, person: Mapping[str, object]) -> Estimate:
+    """Scores, intervals and ranks for a person with these features, in catalogue order.
+
+    Raises:
+        ConfigError: a feature is missing, unknown, or has a value that the release does not know.
+    """
+    described = PersonFeatures(
+        features=tuple(
+            PersonFeature(name=each.name, numbers=each.numbers, words=each.words)
+            for each in personal.features
+        )
+    )
+    for name in person:
+        if name not in described.names:
+            raise ConfigError(
+                f"{name}: is no feature of this release; it has {', '.join(described.names)}"
+            )
+    for name in described.names:
+        if name not in person:
+            raise ConfigError(f"{name}: missing; give a value for every feature of the release")
+    try:
+        each = [feature.of_person(person[feature.name]) for feature in described.features]
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return fitted_again(personal).estimate_for(np.concatenate(each))
+
+
+def fitted_again(personal: PersonalRecord) -> Personalization:
+    """The fit that the record was made of."""
+    n = len(personal.coefficients) - len(personal.effects)
+    features = centred_features(None, n)
+    if personal.of_items:
+        features = np.array(personal.item_features)
+    return Personalization(
+        item_features=features,
+        people=len(personal.mean_features),
+        coefficients=np.array(personal.coefficients),
+        centre=np.array(personal.centre),
+        covariance=np.array(personal.covariance),
+        known=personal.known,
+        ridge=personal.ridge,
+        rankings=personal.rankings,
+        mean_features=np.array(personal.mean_features),
+    )

@@ -1,0 +1,299 @@
+"""What the page of a report says of the model: effects of features, ties, tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.release.effects import Effect, sentence_of
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.sheet_report import (
+    BookletRecord,
+    GroupDifferences,
+    ItemDifference,
+    differences_sentence,
+    fit_sentence,
+    reliability_sentences,
+    slope_word,
+)
+from hushrank.flows.release.ties import tie_sentence
+
+TIE_MODELS = {TieModel.DAVIDSON: "Davidson (1970)", TieModel.RAO_KUPPER: "Rao and Kupper (1967)"}
+TIE_MEANINGS = {
+    TieModel.DAVIDSON: "Scores are log odds of the comparisons that do not end in a tie.",
+    TieModel.RAO_KUPPER: (
+        "An item wins against another one where chance adds up to more than log theta on top of"
+        " what its score lacks."
+    ),
+}
+MOST_ROWS = 62  # of a table of abilities
+MOST_SECTIONS = 10  # booklets that the page has tables of
+SMALLEST_CHANCE = 0.001  # that is told as a number
+NORMAL = 1.96  # standard errors from an ability to the ends of its 95 % interval
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """One line: texts as they are shown.
+
+    Attributes:
+        name: of the covariate.
+        scale: the difference that the effect is of.
+        estimate, interval: in log odds.
+        words: what that means.
+    """
+
+    name: str
+    scale: str
+    estimate: str
+    interval: str
+    words: str
+
+
+def effect_rows(release: Release) -> list[EffectRow]:
+    """A line for each effect; none where the job names no covariates."""
+    return [_row(effect) for effect in release.effects or ()]
+
+
+def _row(effect: Effect) -> EffectRow:
+    return EffectRow(
+        name=effect.name,
+        scale="being first" if effect.scale is None else f"{effect.scale:g} more",
+        estimate=f"{effect.estimate:.2f}",
+        interval=f"{_end(effect.low)} to {_end(effect.high)}",
+        words=sentence_of(effect),
+    )
+
+
+def _end(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else ("−∞" if value < 0 else "∞")
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalRow:
+    """One effect of a feature of people; texts as they are shown."""
+
+    by: str
+    of: str
+    estimate: str
+    interval: str
+
+
+def personal_rows(release: Release) -> list[PersonalRow]:
+    """A line for each effect of features of people; none if the release has no such effects."""
+    if release.personal is None:
+        return []
+    return [
+        PersonalRow(
+            by=each.by,
+            of=each.of,
+            estimate=f"{each.estimate:.2f}",
+            interval=f"{_end(each.low)} to {_end(each.high)}",
+        )
+        for each in release.personal.effects
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieFacts:
+    """Texts as they are shown.
+
+    Attributes:
+        sentence: how often equals tie.
+        model: of ties, and its source.
+        symbol: of its parameter.
+        parameter, interval: its estimate.
+        meaning: what scores are in this model.
+    """
+
+    sentence: str
+    model: str
+    symbol: str
+    parameter: str
+    interval: str
+    meaning: str
+
+
+def tie_facts(release: Release) -> TieFacts | None:
+    """The facts of ties; None where the release does not model them."""
+    ties = release.ties
+    if ties is None:
+        return None
+    return TieFacts(
+        sentence=tie_sentence(ties),
+        model=TIE_MODELS[ties.model],
+        symbol=ties.model.symbol,
+        parameter=_number(ties.parameter),
+        interval=f"{_number(ties.low)} to {_number(ties.high)}",
+        meaning=TIE_MEANINGS[ties.model],
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "∞"
+
+
+@dataclass(frozen=True, slots=True)
+class AbilityRow:
+    """One raw score: texts as they are shown."""
+
+    score: str
+    ability: str
+    error: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookletFacts:
+    """What the page says of one booklet.
+
+    Attributes:
+        name: of the booklet; None: the test has none.
+        sentences: how reliable scores and abilities are.
+        rows: abilities of raw scores.
+        step: from one score of `rows` to the next.
+    """
+
+    name: str | None
+    sentences: tuple[str, ...]
+    rows: tuple[AbilityRow, ...]
+    step: int
+
+
+def booklet_facts(release: Release) -> list[BookletFacts]:
+    """The facts of each booklet, of the first ones if there are many; none of other releases."""
+    return [_facts(booklet) for booklet in (release.test or ())[:MOST_SECTIONS]]
+
+
+def _facts(booklet: BookletRecord) -> BookletFacts:
+    step = -(-len(booklet.ability) // MOST_ROWS)
+    return BookletFacts(
+        name=booklet.name,
+        sentences=tuple(reliability_sentences(booklet)),
+        rows=tuple(_rows(booklet, step)),
+        step=step,
+    )
+
+
+def _rows(booklet: BookletRecord, step: int) -> Iterator[AbilityRow]:
+    last = len(booklet.ability) - 1
+    for score in sorted({*range(0, last, step), last}):
+        ability, error = booklet.ability[score], booklet.error[score]
+        low, high = ability - NORMAL * error, ability + NORMAL * error
+        interval = f"{_signed(low)} to {_signed(high)}"
+        yield AbilityRow(f"{score}", _signed(ability), f"{error:.2f}", interval)
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceRow:
+    """One item: texts as they are shown."""
+
+    item: str
+    difference: str
+    interval: str
+    error: str
+    size: str
+    differs: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceFacts:
+    """What the page says of the items of one group against another's.
+
+    Attributes:
+        groups: the names of both.
+        sentence: which items differ.
+        rows: items, the largest difference first, as many as the page has room for.
+        left_out: how many more there are.
+    """
+
+    groups: str
+    sentence: str
+    rows: tuple[DifferenceRow, ...]
+    left_out: int
+
+
+def difference_facts(release: Release) -> list[DifferenceFacts]:
+    """The facts of each pair of groups, of the first ones if there are many."""
+    if release.dif is None:
+        return []
+    shown = release.shown()
+    return [
+        DifferenceFacts(
+            groups=f"{pair.group} against {pair.against}",
+            sentence=differences_sentence(pair, shown),
+            rows=tuple(_difference(each, shown[each.item]) for each in _largest(pair)),
+            left_out=max(len(pair.items) - MOST_ROWS, 0),
+        )
+        for pair in release.dif[:MOST_SECTIONS]
+    ]
+
+
+def _largest(pair: GroupDifferences) -> list[ItemDifference]:
+    return sorted(pair.items, key=lambda each: -abs(each.difference))[:MOST_ROWS]
+
+
+def _difference(each: ItemDifference, item: str) -> DifferenceRow:
+    return DifferenceRow(
+        item=item,
+        difference=_signed(each.difference),
+        interval=f"{_signed(each.low)} to {_signed(each.high)}",
+        error=f"{each.error:.2f}",
+        size=each.size,
+        differs="yes" if each.differs else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FitRow:
+    """One item: texts as they are shown."""
+
+    item: str
+    statistic: str
+    degrees: str
+    chance: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitFacts:
+    """What the page says of how well items fit the model.
+
+    Attributes:
+        sentence: which items do not fit.
+        rows: items, those that fit worst first, as many as the page has room for.
+        left_out: how many more there are.
+    """
+
+    sentence: str
+    rows: tuple[FitRow, ...]
+    left_out: int
+
+
+def fit_facts(release: Release) -> FitFacts | None:
+    """The facts; None: the release does not tell them."""
+    if release.fit is None:
+        return None
+    shown = release.shown()
+    worst = sorted(release.fit, key=lambda each: -each.statistic)[:MOST_ROWS]
+    return FitFacts(
+        sentence=fit_sentence(release.fit, shown),
+        rows=tuple(
+            FitRow(
+                item=shown[each.item],
+                statistic=f"{each.statistic:.1f}",
+                degrees=f"{each.degrees}",
+                chance=f"{each.chance:.3f}" if each.chance >= SMALLEST_CHANCE else "<0.001",
+                said=slope_word(each) if each.misfits else "",
+            )
+            for each in worst
+        ),
+        left_out=len(release.fit) - len(worst),
+    )
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.2f}"
+    return text if text.strip("+-0.") else "0.00"

@@ -1,0 +1,160 @@
+"""Public features of people beside their rankings: which profile each row has. Pure.
+
+A profile is one combination of the values that the configuration lists, so what a row means follows
+from the row and public settings alone. A number between two listed values counts as the nearer one;
+a word must be listed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.transforms.common.encode import Mask, Rules
+from hushrank.transforms.common.schema import by_distinct, is_text, numbers_of, to_numpy, to_text
+
+NO_VALUE = "a feature of the person is missing, or is none of its values"
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonFeature:
+    """One public feature of people.
+
+    Attributes:
+        name: its column.
+        numbers: its values, ascending, at least two; empty: it is a word.
+        words: its values, at least two; the first is what the others are compared with.
+    """
+
+    name: str
+    numbers: tuple[float, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many values it has."""
+        return len(self.numbers) or len(self.words)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Names of the numbers that it is in a score: itself, or one for each further word."""
+        return (self.name,) if self.numbers else tuple(f"{self.name}={w}" for w in self.words[1:])
+
+    def codes(self, column: pa.Array) -> Integers:
+        """Place of each row's value among those listed; -1 where it is none of them."""
+        if self.numbers:
+            values, middles = numbers_of(column)[0], np.array(self.numbers)
+            within = (values >= middles[0]) & (values <= middles[-1])
+            cuts = (middles[1:] + middles[:-1]) / 2
+            return np.where(within, np.searchsorted(cuts, values), -1)
+        known = pa.array(self.words, pa.large_string())
+
+        def places(texts: pa.Array) -> Integers:
+            words = to_text(texts) if is_text(texts.type) else texts.cast(pa.large_string())
+            found = pc.index_in(pc.utf8_trim_whitespace(words), value_set=known)
+            return np.asarray(to_numpy(pc.fill_null(found, -1)), np.int64)
+
+        return by_distinct(column, places, np.int64(-1))
+
+    def encoded(self, codes: Integers) -> Floats:
+        """What the values at `codes` are in a score, shape (rows, titles).
+
+        A number is 0 in the middle of its range and 1 at its upper end; a word is 1 in its own
+        column, and the first is 0 in all.
+        """
+        if self.numbers:
+            values = _scaled(np.array(self.numbers), self.numbers[0], self.numbers[-1])
+            return np.asarray(values[codes][:, np.newaxis])
+        return np.eye(self.size)[:, 1:][codes]
+
+    def of_person(self, value: object) -> Floats:
+        """What one person's value is in a score, shape (titles,); a number need not be listed.
+
+        Raises:
+            ValueError: it is outside the range of the numbers, or none of the words.
+        """
+        if not self.numbers:
+            if (word := str(value).strip()) not in self.words:
+                raise ValueError(f"{self.name} must be one of {', '.join(self.words)}")
+            return np.asarray(self.encoded(np.array([self.words.index(word)]))[0])
+        low, high = self.numbers[0], self.numbers[-1]
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            raise ValueError(f"{self.name} must be a number from {low:g} to {high:g}")
+        return np.array([_scaled(number, low, high)])
+
+
+def _scaled(values: Any, low: float, high: float) -> Any:
+    """0 in the middle of a range, 1 at its upper end."""
+    return (values - (low + high) / 2) / ((high - low) / 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonFeatures:
+    """All public features of people, and the profiles that they make.
+
+    Attributes:
+        features: at least one.
+    """
+
+    features: tuple[PersonFeature, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the features."""
+        return [each.name for each in self.features]
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Names of the numbers that a person's features are in a score."""
+        return tuple(title for each in self.features for title in each.titles)
+
+    @property
+    def profiles(self) -> int:
+        """How many profiles there are."""
+        return math.prod(each.size for each in self.features)
+
+    def profiles_of(self, batch: pa.RecordBatch) -> Integers:
+        """Profile of each row; -1 where a feature has none of its values."""
+        codes = [each.codes(batch[each.name]) for each in self.features]
+        place = np.zeros(len(batch), np.int64)
+        for feature, code in zip(self.features, codes, strict=True):
+            place = place * feature.size + code
+        return np.where((np.stack(codes) < 0).any(axis=0), -1, place)
+
+    def encoded(self) -> Floats:
+        """What the features of each profile are in a score, shape (profiles, titles)."""
+        return np.hstack(
+            [each.encoded(code) for each, code in zip(self.features, self._codes(), strict=True)]
+        )
+
+    def values(self) -> list[dict[str, float | str]]:
+        """The features of each profile, by name."""
+        listed = [each.numbers or each.words for each in self.features]
+        rows = np.stack(self._codes(), axis=1).tolist()
+        return [
+            {name: values[code] for name, values, code in zip(self.names, listed, row, strict=True)}
+            for row in rows
+        ]
+
+    def _codes(self) -> list[Integers]:
+        sizes = tuple(each.size for each in self.features)
+        return [*np.unravel_index(np.arange(self.profiles), sizes)]
+
+
+def rules_of_profiles(profile: Integers | None) -> Rules:
+    """The rule that rows without a profile break; none where no features are read."""
+    broken: Mask | None = None if profile is None else profile < 0
+    return () if broken is None else ((NO_VALUE, broken),)
