@@ -9,7 +9,11 @@ list of k items
     squares     squares of these nets
     rankings    one
 
-are added to counts. A *part* is one of these with an integer weight; several parts can be released
+are added to counts, and
+
+    margins     1 if item a is above item b, -1 if below, 0 if neither: a cell a < b, k (k - 1) / 2
+
+A *part* is one of these with an integer weight; several parts can be released
 as one vector, under one noise law, and a part with a larger weight is then known better.
 
 Let c1 and c2 be the l1 norm and the squared l2 norm of what one list of l items adds to a part; a
@@ -21,7 +25,7 @@ Between bundles u of i lists and v of j lists
     |x(u) - x(v)|_1 <= (i + j) c1 for all parts but `rankings`, where it is |i - j|;
     |x(u) - x(v)|^2 <= (i^2 + j^2) c2 for above, places and squares, whose entries are >= 0, so that
         the mixed term only lowers it;
-    |x(u) - x(v)|^2 <= (i + j)^2 c2 for nets; and (i - j)^2 for `rankings`.
+    |x(u) - x(v)|^2 <= (i + j)^2 c2 for nets and margins; and (i - j)^2 for `rankings`.
 
 All of these are convex in (i, j), and so is their sum over the parts of a vector. It is therefore
 largest, over 0 <= j <= i <= L, at a corner: (L, 0), a person who comes or goes, or (L, L). Under
@@ -29,6 +33,9 @@ largest, over 0 <= j <= i <= L, at a corner: (L, 0), a person who comes or goes,
 empty too, because a ballot that breaks a rule is set aside. So how many rankings count is no public
 number, though how many people there are is. That is also why both cells of a pair are counted: the
 cells a < b alone would have half the sensitivity, but mean nothing without the number of ballots.
+Margins with that number as a part of the same vector mean as much if a list tells of all pairs, and
+the noise in a margin is then smaller than in the difference of two cells, by sqrt(2) with Laplace
+noise and under add-remove; with Gaussian noise under replace-one it is the same.
 
 Exact, for one part alone: above (v reverses every list of u), places (v moves every item by one
 place), nets (v reverses), rankings. Squares are exact where the catalogue has 2 l items; otherwise
@@ -42,7 +49,7 @@ A list may also say that the items it leaves out are below those it lists (`belo
 catalogue's n items, n - l at least are then tied after a list of l:
 
     above       also each listed item above each other one: n (n - 1) / 2 less the pairs that are
-                both left out
+                left out; so do margins
     places      each item once: a listed one at its place, another one at the places after k items
     nets        n - 1 - 2 p at place p, from 0; -k of an item that a list of k leaves out
 
@@ -53,6 +60,12 @@ opposite, by the rearrangement inequality:
 
     |x(u) - x(v)|_1 <= j d1 + (i - j) c1,             d1 the sum of |s_p - s_(n+1-p)|;
     |x(u) - x(v)|^2 <= (i^2 + j^2) c2 + 2 i j m,      2 (c2 + m) the sum of (s_p - s_(n+1-p))^2.
+
+For margins c2 is the number of pairs that a list tells of, |x(u) - x(v)|_1 <= (i + j) c2, and m the
+sum over p = 1 ... l of min(l, n - p). For with the p-th item that v lists, -<x(u), x(v)> grows by
+the number of items, among the n - p that v lists later or not at all, that u puts above that item,
+less those that u puts below. Those above are at most l, which u lists, and at most n - p. The list
+of the other end attains that at each p.
 
 Copies of a list and of the one that lists the other end of the catalogue, from the last on, attain
 both, and the bound of pairs: those two lists say nothing alike of any pair. All of it is convex in
@@ -83,6 +96,7 @@ class Part(StrEnum):
     NETS = "nets"
     SQUARES = "squares"
     RANKINGS = "rankings"
+    MARGINS = "margins"
 
 
 Weights = Mapping[Part, int]  # what one in a part adds to the released vector
@@ -149,6 +163,9 @@ def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
             l1_apart=sum(map(abs, apart)),
             squared_apart=sum(each**2 for each in apart),
         )
+    if part is Part.MARGINS:
+        mixed = sum(min(lists.longest, n - place) for place in range(1, lists.longest + 1))
+        return _Norms(l1=told, squared=told, l1_apart=2 * told, squared_apart=2 * (told + mixed))
     norms = {Part.ABOVE: (told, told), Part.PLACES: (n, n), Part.SQUARES: (squared, fourth)}
     one, two = norms[part]
     return _Norms(l1=one, squared=two, l1_apart=2 * one, squared_apart=2 * two)
@@ -212,6 +229,26 @@ def _between(i: int, j: int, lists: _Lists, weights: Weights) -> Sensitivity:
         l1 += weight * change[0]
         l2_squared += weight**2 * change[1]
     return Sensitivity(l1, l2_squared)
+
+
+def margin_weights(params: PrivacyParams, longest: int, *, below: int) -> dict[Part, int]:
+    """Weights of margins and of the number of rankings beside them.
+
+    Under `replace-one` that number costs nothing: it has the largest weight at which the corner
+    (L, 0) is no larger than (L, L). Under `add-remove` it has the weight of one pair.
+
+    Args:
+        params: adjacency and kind of noise.
+        longest, below: as for `spread_weights`.
+    """
+    lists = _Lists(longest=longest, below=below)
+    single, double = (_between(1, other, lists, {Part.MARGINS: 1}) for other in (0, 1))
+    rankings = 1
+    if params.adjacency is Adjacency.REPLACE_ONE:
+        rankings = math.isqrt(double.l2_squared - single.l2_squared)
+        if params.noise is NoiseKind.LAPLACE:
+            rankings = double.l1 - single.l1
+    return {Part.MARGINS: 1, Part.RANKINGS: max(rankings, 1)}
 
 
 def spread_weights(

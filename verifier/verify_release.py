@@ -260,6 +260,7 @@ answers-of-profile: features={value} rankings=[size*lengths] wins=[[int*n]*n] as
     squares=[[int*n]*n] moments=[[int*n]*n]
 answers-of-level: epsilon=number pairs=count rankings=[size*lengths] wins=[[int*n]*n]
     asked=[[int*n]*n] squares=[[int*n]*n] moments=[[int*n]*n]
+margin-counts: kind=text items=items weights={count} margins=[[int*n]*n] rankings=int
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
@@ -289,6 +290,7 @@ parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_mos
 parameters of private-rankings: epsilon_of_a_whole_ranking_at_most=number *private-lists
 parameters of private-pairs: pairs_answered=count hidden=text features_of_people?=text
     *private-lists
+parameters of margin-counts: weight_of_margins=count weight_of_rankings=count *lists
 parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
     *lists
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
@@ -758,7 +760,7 @@ KIND_OF = {  # what each method may publish
     **dict.fromkeys(("debiased-rr", "classic-rr", "laplace-rr", "rr-counts"), ("private-sums",)),
     "borda": ("private-rankings", "private-pairs", "net-sums"),
     "bradley-terry": ("private-rankings", "private-pairs", "above-counts"),
-    "kemeny": ("private-rankings", "private-pairs", "above-counts"),
+    "kemeny": ("private-rankings", "private-pairs", "above-counts", "margin-counts"),
     "footrule": ("place-counts",),
     "personalized": ("private-pairs",),
 }
@@ -785,7 +787,9 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
 }
 # Kinds that may be told by group.
 GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"}
-RANKED_PARTS = ("above", "places", "nets", "squares", "rankings")
+COUNTED_LISTS = ("above-counts", "margin-counts", "net-sums", "place-counts")
+NAMED_PARTS = ("above", "places", "nets", "squares", "rankings")  # each has a weight, or 0
+RANKED_PARTS = (*NAMED_PARTS, "margins")
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
 Needed = tuple[str, int | None]  # derivation, or law of answers; entries
 SUMS = ("of_scores", "between", "of_effects")  # of information, in the order of their `kind`
@@ -857,7 +861,7 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
         ("personal", release.get("personal") is not None, kind == "private-pairs"),
-        ("election", bool(release.get("election")), kind in ("above-counts", "place-counts")),
+        ("election", bool(release.get("election")), kind in {*COUNTED_LISTS} - {"net-sums"}),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -927,7 +931,7 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     check_extras(certificate, release)
     own = not laws or release["privacy"]["mechanism"] in laws
     parts = {name for name in RANKED_PARTS if release["released"].get(name) is not None}
-    if kind in ("above-counts", "net-sums", "place-counts"):  # one draw pays for those with weights
+    if kind in COUNTED_LISTS:  # one draw pays for those with weights
         own = own and release["released"]["weights"].keys() == parts
     say.check(
         wanted == found and own and (unit == "local") == bool(laws),
@@ -957,12 +961,21 @@ def check_election(release: Document, say: Findings) -> None:
     three have their winners in the Smith set.
     """
     election, released = release.get("election"), release["released"]
-    if election is None or released["kind"] != "above-counts":
+    if election is None:
         return
-    above, weight, items = released["above"], released["weights"]["above"], released["items"]
+    listed = [each[name] for each in election["rules"] for name in ("winners", "possible")]
+    listed.append([each["rule"] for each in election["rules"]])
+    once = all(len({*each}) == len(each) for each in listed)
+    say.check(once, wrong="election: a rule, or an item of one, is named twice")
+    if released["kind"] == "place-counts":
+        return
+    part = "margins" if released["kind"] == "margin-counts" else "above"
+    above, weight, items = released[part], released["weights"][part], released["items"]
     n, everybody = len(items), range(len(items))
-    margin = [[(above[a][b] - above[b][a]) / weight for b in everybody] for a in everybody]
-    deviation = math.sqrt(2 * (release["privacy"]["noise_variance"] or 0.0)) / weight
+    cells = 1 if part == "margins" else 2
+    back = 0 if part == "margins" else 1
+    margin = [[(above[a][b] - back * above[b][a]) / weight for b in everybody] for a in everybody]
+    deviation = math.sqrt(cells * (release["privacy"]["noise_variance"] or 0.0)) / weight
     reach = statistics.NormalDist().inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation
     least = reach + (0.5 / weight if deviation else 0.0)
     sure, gaussian = election["sure_from"], "gaussian" in release["privacy"]["mechanism"]
@@ -971,6 +984,23 @@ def check_election(release: Document, say: Findings) -> None:
     say.check(fits, wrong="election: margins are not as sure as their noise allows")
     if not fits:
         return
+    check_rules(election, items, margin, say)
+    if gaussian and deviation:
+        normal = statistics.NormalDist(0, deviation)
+        for a in everybody:
+            chance = math.prod(normal.cdf(margin[a][b]) for b in everybody if b != a)
+            told = election["chances"][items[a]]
+            say.check(
+                told <= chance + 1e-6 and chance < told + 0.01 + 1e-6,
+                wrong=f"election: the chance of {short(items[a])} does not follow from the noise",
+            )
+
+
+def check_rules(
+    election: Document, items: list[str], margin: list[list[float]], say: Findings
+) -> None:
+    """That the Condorcet winner is that of the margins, and the Smith set surely holds winners."""
+    everybody, sure = range(len(items)), election["sure_from"]
     results = {each["rule"]: each for each in election["rules"]}
     inside = {*results["smith"]["possible"]} if "smith" in results else {*items}
     if (found := results.get("condorcet")) is not None:
@@ -991,15 +1021,6 @@ def check_election(release: Document, say: Findings) -> None:
     say.check(
         closed and bool(inside), wrong="election: the Smith set may reach outside the possible one"
     )
-    if gaussian and deviation:
-        normal = statistics.NormalDist(0, deviation)
-        for a in everybody:
-            chance = math.prod(normal.cdf(margin[a][b]) for b in everybody if b != a)
-            told = election["chances"][items[a]]
-            say.check(
-                told <= chance + 1e-6 and chance < told + 0.01 + 1e-6,
-                wrong=f"election: the chance of {short(items[a])} does not follow from the noise",
-            )
 
 
 def check_public(certificate: Document, release: Document, say: Findings) -> None:
@@ -1567,6 +1588,9 @@ def counted_nowhere(released: Document) -> Iterator[str]:
         yield from empty("wins", lambda i, j: bool({(i, j), (j, i)} & met) if met else i != j)
     yield from empty("ties", lambda i, j: i < j)
     yield from empty("above", lambda i, j: i != j)
+    margins = released.get("margins") or ()
+    if any(v != -margins[j][i] for i, row in enumerate(margins) for j, v in enumerate(row)):
+        yield "released.margins"
     if graph is None:
         yield from empty("right_wrong", lambda i, j: i != j)
         if kind == "private-sums":
@@ -1760,7 +1784,7 @@ DERIVATION_OF = {  # by which derivation the counts that were published got thei
     "right-wrong-counts": "measurement_sensitivity",
     "sheet-totals": "sheet_totals_sensitivity",
     "point-totals": "point_totals_sensitivity",
-    **dict.fromkeys(("above-counts", "net-sums", "place-counts"), "ranking_sensitivity"),
+    **dict.fromkeys(COUNTED_LISTS, "ranking_sensitivity"),
     "scores": "gradient_sensitivity",
     "scores-and-effects": "calibrate_covariates",
 }
@@ -1812,6 +1836,8 @@ def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) 
     changes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
     apart = [x - y for x, y in zip(nets, nets[::-1], strict=True)]
     changes["nets"] = (sum(map(abs, apart)), sum(x * x for x in apart))
+    comes["margins"] = (told, told)
+    changes["margins"] = (2 * told, 2 * (told + sum(min(k, n - 1 - place) for place in range(k))))
     comes["rankings"], changes["rankings"] = (1, 1), (0, 0)
     moved = {part: most * weight for part, weight in weights.items()}
     corners = (comes, changes)[:sides]
@@ -2020,7 +2046,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         inputs = {each: (of_unit | released)[each] for each in (*INPUTS_OF_SHEETS, "share")}
         return {**inputs, "points": [*released_points(released).values()]}
     if derivation in RANKED:
-        parts = dict.fromkeys(RANKED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
+        parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
@@ -3157,6 +3183,7 @@ def check_scores(release: Document, say: Findings) -> None:
         or [*released["effects"]] == [each["name"] for each in release["effects"]],
         wrong="release.json: the effects that are shown are not those that were drawn",
     )
+    check_election(release, say)
     text = "release.json: the best items are not those that were drawn"
     say.check(
         kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]), wrong=text
@@ -4013,6 +4040,8 @@ pair-counts: entry of the matrix of wins (how often one item beat another)
 tie-counts: count of an outcome of a pair (one item won, the other won, they tied)
 outcome-counts: count of wins of a pair that was compared (how often the first of its two items beat
     the second)
+margin-counts: margin of a pair (in how many more rankings one item is above the other than below
+    it), and the number of rankings
 above-counts squares: count of pairs (in how many rankings one item is above another) (sums of
     squares and the number of rankings included, from which intervals know how much rankings differ)
 above-counts: count of pairs (in how many rankings one item is above another)
@@ -4036,7 +4065,8 @@ tie-counts: the scores, how often equals tie, the ranking and all intervals are 
 outcome-counts: how often each pair was compared is public and released as it is, and the scores,
     the ranking and all intervals are computed from these two alone
 above-counts squares: the scores and all intervals are computed from the noisy counts alone
-above-counts|place-counts: the order and all intervals are computed from the noisy counts alone
+above-counts|margin-counts|place-counts: the order and all intervals are computed from the noisy
+    counts alone
 net-sums: the scores and all intervals are computed from the noisy sums alone
 right-wrong-counts: the difficulties, the ranking and all intervals are computed from the noisy
     counts alone
@@ -4365,7 +4395,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
     return {name for name, on in flags.items() if on}
 
 
-LISTS = ("private-rankings", "private-pairs", "above-counts", "net-sums", "place-counts")
+LISTS = ("private-rankings", "private-pairs", *COUNTED_LISTS)
 DESIGNED = ("win-counts", "win-loss-counts")  # where results rest on who was asked about whom
 
 
@@ -4712,7 +4742,6 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "guarantee": lambda: check_claim(certificate, release, say),
         "draws": lambda: check_draws(certificate, release, say),
         "public facts": lambda: check_public(certificate, release, say),
-        "election": lambda: check_election(release, say),
         "numbers": lambda: check_numbers(certificate, release, say),
         "words": lambda: check_words(certificate, release, say),
         "sentences": lambda: check_texts(certificate, say),

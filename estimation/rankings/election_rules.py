@@ -73,7 +73,15 @@ class Margins:
 
     @classmethod
     def of(cls, counts: NoisyRankings) -> Margins:
-        """From a release with `above`."""
+        """From a release with `above`, or with `margins`."""
+        if Part.MARGINS in counts.weights:
+            return cls(
+                margins=counts.of(Part.MARGINS),
+                deviation=math.sqrt(counts.variance(Part.MARGINS)),
+                kind=counts.law.kind,
+                draws=1,
+                step=1 / counts.weights[Part.MARGINS],
+            )
         wins = counts.of(Part.ABOVE)
         return cls(
             margins=wins - wins.T,

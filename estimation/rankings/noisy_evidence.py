@@ -60,15 +60,18 @@ class NoisyPairs(RankingEvidence):
             does not stand clear of noise.
         squares: variance of a margin, noise included.
         noise: variance of the noise in a margin.
-        kind: law of the noise.
+        kind: law of the noise; `draws`, of how many draws that of a margin is made.
     """
 
     noise: float
     kind: NoiseKind
+    draws: int = 2
 
     @classmethod
     def of(cls, counts: NoisyRankings) -> Self:
-        """From a release with `above`."""
+        """From a release with `above`, or `margins`, where an equal pair is half a win each."""
+        if Part.MARGINS in counts.weights:
+            return cls._of_margins(counts)
         wins, variance = counts.of(Part.ABOVE), counts.variance(Part.ABOVE)
         totals = pair_totals(wins, variance)
         squares = totals + 2 * variance
@@ -82,12 +85,30 @@ class NoisyPairs(RankingEvidence):
             kind=counts.law.kind,
         )
 
+    @classmethod
+    def _of_margins(cls, counts: NoisyRankings) -> Self:
+        margins, noise = counts.of(Part.MARGINS), counts.variance(Part.MARGINS)
+        rankings, n = float(counts.of(Part.RANKINGS)[0]), counts.n_items
+        clear = rankings > CLEAR * np.sqrt(counts.variance(Part.RANKINGS)) and rankings >= 1
+        totals = np.full((n, n), rankings * clear)
+        np.fill_diagonal(totals, 0.0)
+        wins = (totals + margins) / 2
+        return cls(
+            wins=wins,
+            totals=totals,
+            squares=totals + noise,
+            rankings=round(rankings * clear),
+            noise=noise,
+            kind=counts.law.kind,
+            draws=1,
+        )
+
     def reach(self, tail: float) -> Floats:
         """What the margin of two equally good items exceeds with chance `tail`, shape (n, n)."""
         share = np.divide(
             self.noise, self.squares, out=np.zeros_like(self.squares), where=self.squares > 0
         )
-        return np.asarray(quantile(share, tail, self.kind, 2) * np.sqrt(self.squares))
+        return np.asarray(quantile(share, tail, self.kind, self.draws) * np.sqrt(self.squares))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

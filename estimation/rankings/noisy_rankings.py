@@ -2,7 +2,7 @@
 
 What is released is one vector of integers (`privacy.ranking_sensitivity`): parts with weights.
 
-    kemeny           above
+    kemeny           margins and the number of rankings if each tells of all pairs, else above
     bradley-terry    above, and squares and the number of rankings
     borda            nets, and squares and the number of rankings
     footrule         places
@@ -21,6 +21,7 @@ so nets are the best for every m >= 2 (with Laplace noise by a factor that grows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -75,7 +76,7 @@ def release_rankings(
         bits: `system_bits()` in a release.
 
     Returns:
-        Weighted noisy counts by part, which may be published.
+        Weighted noisy counts by part, which may be published; of margins those of pairs a < b.
     """
     exact = {part: weight * _part(counts, part) for part, weight in weights.items()}
     noisy = add_noise(np.concatenate([each.ravel() for each in exact.values()]), law, bits)
@@ -110,6 +111,7 @@ def net_variance(
     entries = {
         Part.NETS: 1 - 1 / n_items,
         Part.ABOVE: 2.0 * (n_items - 1),
+        Part.MARGINS: n_items - 1.0,
         Part.PLACES: float(np.sum(nets**2)),
     }
     (noise,) = (
@@ -121,6 +123,8 @@ def net_variance(
 def _part(counts: RankingCounts, part: Part) -> Integers:
     if part is Part.ABOVE:
         return counts.wins
+    if part is Part.MARGINS:
+        return np.asarray((counts.wins - counts.wins.T)[np.triu_indices(counts.n_items, 1)])
     if part is Part.PLACES:
         if counts.tails is None:
             return counts.places
@@ -160,6 +164,8 @@ class NoisyRankings:
     @property
     def n_items(self) -> int:
         """Size of the public catalogue."""
+        if (margins := self.parts.get(Part.MARGINS)) is not None:
+            return (1 + math.isqrt(1 + 8 * len(margins))) // 2
         return max(len(part) for part in self.parts.values())
 
     @property
@@ -167,8 +173,16 @@ class NoisyRankings:
         """How many items one list says something of, at most."""
         return self.n_items if self.below else self.longest
 
+    def both_ways(self) -> Integers:
+        """Weighted margins of both sides of each pair, which differ in sign; shape (n, n)."""
+        margins = np.zeros((self.n_items, self.n_items), np.int64)
+        margins[np.triu_indices(self.n_items, 1)] = self.parts[Part.MARGINS]
+        return np.asarray(margins - margins.T)
+
     def of(self, part: Part) -> Floats:
         """What was counted, with noise."""
+        if part is Part.MARGINS:
+            return np.asarray(self.both_ways() / self.weights[part], np.float64)
         return np.asarray(self.parts[part] / self.weights[part], np.float64)
 
     def variance(self, part: Part) -> float:

@@ -45,6 +45,11 @@ ABOVE_COUNTS = CountWords(
     computed="the order and all intervals are computed from the noisy counts alone",
     algorithm={Unit.USER: _ALGORITHM},
 )
+MARGIN_COUNTS = replace(
+    ABOVE_COUNTS,
+    entry="margin of a pair (in how many more rankings one item is above the other than below it),"
+    " and the number of rankings",
+)
 SPREAD_ABOVE_COUNTS = replace(
     ABOVE_COUNTS,
     entry=f"{ABOVE_COUNTS.entry}{_BESIDE}",

@@ -151,6 +151,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"privacy__max_contributions": 2, "input__max_length": 3},
     ),
     "trusted rankings, below": ("kemeny, user", BELOW),
+    "trusted margins, added": (
+        "kemeny, user",
+        {**BELOW, **ADDED, "input__max_length": 2, "privacy__max_contributions": 2},
+    ),
     "trusted sums, below": (
         "borda, user",
         {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.ranking_sensitivity import (
     SPREAD,
     Part,
+    margin_weights,
     ranking_below_sensitivity,
     ranking_sensitivity,
     spread_weights,
@@ -56,6 +57,7 @@ def counts_of(
         Part.NETS: nets,
         Part.SQUARES: nets**2,
         Part.RANKINGS: np.ones(1, np.int64),
+        Part.MARGINS: (above - above.T)[np.triu_indices(n_items, 1)],
     }
 
 
@@ -171,6 +173,34 @@ def test_the_bound_of_a_vector_holds_where_items_left_out_are_below(
         assert found.l2_squared <= bound.l2_squared
         if adjacency is Adjacency.ADD_REMOVE:
             assert found == bound
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_margins_beside_the_number_of_rankings_are_bounded_and_that_is_attained(
+    adjacency: Adjacency, noise: NoiseKind
+) -> None:
+    """All bundles; under replace-one the number costs nothing, and a weight more would cost."""
+    for n_items, longest, most in BELOW:
+        params = params_of(adjacency, most, noise)
+        weights = margin_weights(params, longest, below=n_items)
+        lengths = tuple(range(1, longest + 1))
+        found = enumerated(weights, lengths, n_items, adjacency, most, below=True)
+        assert ranking_below_sensitivity(params, longest, weights, n_items) == found
+        norm = "l1" if noise is NoiseKind.LAPLACE else "l2_squared"
+        alone, more = (
+            getattr(ranking_below_sensitivity(params, longest, each, n_items), norm)
+            for each in ({Part.MARGINS: 1}, {**weights, Part.RANKINGS: weights[Part.RANKINGS] + 1})
+        )
+        if adjacency is Adjacency.REPLACE_ONE:
+            assert alone == getattr(found, norm) < more
+        else:
+            assert weights == {Part.MARGINS: 1, Part.RANKINGS: 1}
+    # The table of the design: squared l2 norms of complete and of truncated ballots.
+    for n_items, complete in ((3, 12), (4, 24)):
+        each = params_of(Adjacency.REPLACE_ONE)
+        bound = ranking_below_sensitivity(each, n_items, {Part.MARGINS: 1}, n_items)
+        assert bound == Sensitivity(complete // 2, complete)
 
 
 def test_the_figures_of_nets_and_pairs_where_items_left_out_are_below() -> None:

@@ -23,6 +23,7 @@ from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.randomized_response import split_response
 from hushrank.privacy.ranking_sensitivity import (
     Part,
+    margin_weights,
     ranking_below_sensitivity,
     ranking_sensitivity,
     spread_weights,
@@ -171,7 +172,8 @@ def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, mor
     )
     sides, n = 1 if adjacency is Adjacency.ADD_REMOVE else 2, longest + more
     spread = spread_weights(params, part, longest, below=n)
-    for weights in (spread, {part: 1}, {Part.PLACES: 3}):
+    margins = margin_weights(params, longest, below=n)
+    for weights in (spread, {part: 1}, {Part.PLACES: 3}, margins):
         named = {str(name): weight for name, weight in weights.items()}
         found = norms(ranking_below_sensitivity(params, longest, weights, n))
         assert verifier.rankings(lists, sides, longest, n, named) == found

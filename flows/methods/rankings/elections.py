@@ -17,8 +17,10 @@ from hushrank.flows.config.rankings import ElectionRule, approval_rules
 from hushrank.flows.release.election import CHANCE_STEPS, ElectionRecord, RuleResult
 from hushrank.privacy.ranking_sensitivity import Part
 
+_OF_PAIRS = tuple(rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY)
 OF_PARTS = {
-    Part.ABOVE: tuple(rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY),
+    Part.ABOVE: _OF_PAIRS,
+    Part.MARGINS: _OF_PAIRS,
     Part.PLACES: (ElectionRule.PLURALITY,),
 }
 

@@ -39,7 +39,7 @@ class _RankingCounts(ReleasedRecord):
             raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
         parts: dict[str, Rows | tuple[int, ...] | int] = {}
         for part in counts.weights:
-            part_counts = counts.parts[part]
+            part_counts = counts.both_ways() if part is Part.MARGINS else counts.parts[part]
             if part is Part.RANKINGS:
                 parts[part] = int(part_counts[0])
             elif part_counts.ndim == 1:
@@ -78,6 +78,34 @@ class ReleasedAbove(_RankingCounts):
         return np.array(cells, np.float64) / self.weights[Part.ABOVE]
 
 
+class ReleasedMargins(_RankingCounts):
+    """In how many more rankings one item is above another than below it, with noise.
+
+    Attributes:
+        margins: entry b of row a counts rankings with a above b less those with b above a; the
+            entry of b and a is the same with the other sign.
+        rankings: how many there are.
+    """
+
+    shows = (
+        Figure.SCORES,
+        Figure.ABOVE,
+    )
+    kind: Literal["margin-counts"] = "margin-counts"
+    margins: Rows
+    rankings: int
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Rankings with the row's item above the column's, of some items; half if neither is."""
+        position = {name: i for i, name in enumerate(self.items)}
+        places = [position[name] for name in items]
+        cells = np.array([[self.margins[row][column] for column in places] for row in places])
+        rankings = self.rankings / self.weights[Part.RANKINGS]
+        above = (rankings + cells / self.weights[Part.MARGINS]) / 2
+        np.fill_diagonal(above, 0.0)
+        return np.asarray(above)
+
+
 class ReleasedNets(_RankingCounts):
     """Sums over rankings of what each has below an item less what it has above it, with noise.
 
@@ -105,7 +133,7 @@ class ReleasedPlaces(_RankingCounts):
     places: Rows
 
 
-ReleasedRankingCounts = ReleasedAbove | ReleasedNets | ReleasedPlaces
+ReleasedRankingCounts = ReleasedAbove | ReleasedMargins | ReleasedNets | ReleasedPlaces
 
 
 def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRankingCounts:
@@ -116,6 +144,8 @@ def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRa
     """
     if Part.ABOVE in counts.weights:
         return ReleasedAbove.of(counts, items)
+    if Part.MARGINS in counts.weights:
+        return ReleasedMargins.of(counts, items)
     if Part.NETS in counts.weights:
         return ReleasedNets.of(counts, items)
     return ReleasedPlaces.of(counts, items)

@@ -66,6 +66,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.counts import CountWords
 from hushrank.flows.statement.rankings import (
     ABOVE_COUNTS,
+    MARGIN_COUNTS,
     NET_SUMS,
     PLACE_COUNTS,
     SPREAD_ABOVE_COUNTS,
@@ -77,7 +78,7 @@ from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.ranking_sensitivity import Part, Weights, spread_weights
+from hushrank.privacy.ranking_sensitivity import Part, Weights, margin_weights, spread_weights
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
@@ -116,6 +117,21 @@ RESTATED_BELOW = Restated(
         "l1 = max(l1, change) if sides == 2 else l1",
         "l2_squared = L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
         "change = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
+        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
+    ),
+)
+
+RESTATED_MARGINS = Restated(
+    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
+    what="margins of rankings",
+    lines=(
+        "after = n - longest",
+        "told = n * (n - 1) // 2 - after * (after - 1) // 2",
+        "mixed = sum(min(longest, n - 1 - p) for p in range(longest))",
+        "l1 = L * (margins * told + rankings)",
+        "l1 = max(l1, 2 * L * margins * told) if sides == 2 else l1",
+        "l2_squared = L ** 2 * (margins ** 2 * told + rankings ** 2)",
+        "change = 2 * L ** 2 * margins ** 2 * (told + mixed)",
         "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
     ),
 )
@@ -172,7 +188,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     def terms(self, mechanism: RankingCountMechanism) -> Terms:
         """Cost and noise."""
-        return Terms.of(mechanism.calibration, f"on every {self.words.entry.split(' (')[0]}")
+        words = self._words(mechanism)
+        return Terms.of(mechanism.calibration, f"on every {words.entry.split(' (')[0]}")
 
     def reduction(
         self,
@@ -218,7 +235,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             warnings = (NOT_INFORMATIVE if mechanism.params.private else NO_RANKINGS,)
         return Conclusion(
             estimate=ranked.estimate,
-            privacy=ranking_count_record(self.words, mechanism, ranked.parameters),
+            privacy=ranking_count_record(self._words(mechanism), mechanism, ranked.parameters),
             released=released_rankings(counts, config.items.catalogue().names),
             scale=ranked.scale,
             warnings=warnings,
@@ -264,6 +281,10 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         )
         return {**counts.arrays()}
 
+    def _words(self, mechanism: RankingCountMechanism) -> CountWords:
+        """What gets noise: earlier versions counted both sides of a pair."""
+        return MARGIN_COUNTS if Part.MARGINS in mechanism.weights else self.words
+
     def attacked(self, mechanism: RankingCountMechanism) -> Attacked:
         """Noise on counts."""
         return attacked_counts(mechanism)
@@ -284,10 +305,12 @@ def rankings_formula(
         "L": params.max_contributions,
         "sides": sides_of(params),
         "longest": longest,
-        **{str(part): weights.get(part, 0) for part in Part},
+        **{str(part): weights.get(part, 0) for part in Part if part is not Part.MARGINS},
     }
     if below is None:
         return RESTATED.formula(inputs)
+    if Part.MARGINS in weights:
+        return RESTATED_MARGINS.formula({"n": below, **inputs, "margins": weights[Part.MARGINS]})
     return RESTATED_BELOW.formula({"n": below, **inputs})
 
 
@@ -377,7 +400,7 @@ def _drawn(how: str) -> tuple[str, ...]:
 
 
 def _pairs(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:
-    return {Part.ABOVE: 1}
+    return {Part.ABOVE: 1} if below is None else margin_weights(params, longest, below=below)
 
 
 def _places(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
@@ -33,7 +34,7 @@ from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import BitSource, RandomBits, seeded_bits, system_bits
-from hushrank.privacy.ranking_sensitivity import Part, Weights, spread_weights
+from hushrank.privacy.ranking_sensitivity import Part, Weights, margin_weights, spread_weights
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from tests.statistics import (
     FALSE_POSITIVE_RATE,
@@ -405,3 +406,45 @@ def test_an_item_always_in_the_middle_of_complete_lists_was_ranked(method: str) 
     counts = counts_of([*300 * [(0, 1, 2, 3, 4)], *100 * [(1, 0, 2, 4, 3)]], 5)
     found = estimate_of(method, released(method, counts, params_of(4.0), seeded_bits(1)))
     assert 2 <= found.rank_low[2] <= found.rank_high[2] <= 4
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_a_margin_has_less_noise_than_the_difference_of_both_sides_of_a_pair(
+    adjacency: Adjacency, noise: NoiseKind
+) -> None:
+    """By sqrt(2), but with Gaussian noise under replace-one; add-remove pays for the number."""
+    params = replace(params_of(1.0, noise), adjacency=adjacency)
+    for n in (5, 9):
+        sides = calibrate_rankings(params, n, {Part.ABOVE: 1}, below=n).law
+        weights = margin_weights(params, n, below=n)
+        margins = calibrate_rankings(params, n, weights, below=n).law
+        gain = math.sqrt(2 * sides.variance / margins.variance)
+        same = adjacency is Adjacency.REPLACE_ONE and noise is NoiseKind.GAUSSIAN
+        pairs = n * (n - 1) // 2
+        paid = 1.0 if adjacency is Adjacency.REPLACE_ONE else pairs / (pairs + 1)
+        paid = math.sqrt(paid) if noise is NoiseKind.GAUSSIAN else paid
+        assert gain == pytest.approx(1.0 if same else math.sqrt(2) * paid, rel=0.01)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_margins_get_noise_of_the_stated_law_once_for_both_sides(noise: NoiseKind) -> None:
+    params, n = params_of(20.0, noise), 20
+    counts = counts_of([tuple(range(n))], n)
+    weights = margin_weights(params, n, below=n)
+    law = calibrate_rankings(params, n, weights, below=n).law
+    exact = release_rankings(counts, weights, NoiseLaw(noise, 0.0), system_bits())
+    bits, noises, drawn = system_bits(), [], 0
+    while drawn < DRAWS:
+        parts = release_rankings(counts, weights, law, bits)
+        noises += [parts[part] - exact[part] for part in exact]
+        drawn += 1 + n * (n - 1) // 2
+    noisy = NoisyRankings(parts, weights, law, n, below=True)
+    assert (noisy.n_items, parts["margins"].shape) == (n, (n * (n - 1) // 2,))
+    assert (noisy.both_ways() == -noisy.both_ways().T).all()
+    pairs = NoisyPairs.of(noisy)
+    assert np.allclose(pairs.margins, noisy.of(Part.MARGINS))
+    sample = np.concatenate(noises)
+    pmf = discrete_laplace_pmf if noise is NoiseKind.LAPLACE else discrete_gaussian_pmf
+    assert law_p_value(sample, pmf(law.scale)) > FALSE_POSITIVE_RATE
+    assert law_p_value(sample, pmf(1.1 * law.scale)) < FALSE_POSITIVE_RATE

@@ -18,6 +18,7 @@ from hushrank.privacy.gradient_sensitivity import LossBounds, gradient_sensitivi
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.ranking_sensitivity import (
     Part,
+    margin_weights,
     ranking_below_sensitivity,
     ranking_sensitivity,
 )
@@ -148,6 +149,10 @@ def test_test_answers_and_rankings():
             for below in (n, n + 1, n + 3):
                 wanted = ranking_below_sensitivity(params, n, weights, below)
                 assert comes_to(rankings_formula(params, n, weights, below=below)) == wanted
+        for below in (n, n + 1, n + 3):
+            weights = margin_weights(params, n, below=below)
+            wanted = ranking_below_sensitivity(params, n, weights, below)
+            assert comes_to(rankings_formula(params, n, weights, below=below)) == wanted
 
 
 @pytest.mark.parametrize("even", [True, False])
