@@ -68,6 +68,21 @@ class Guaranteed(Record):
     reached: Reached
 
 
+class ItemsApart(Record):
+    """People who are enough, with a chance of 80 %, at one epsilon.
+
+    Attributes:
+        epsilon: of the release.
+        two_items: for two items whose difficulties are 0.5 apart.
+        large_dif: for one item that is large by the rule of ETS in one of several groups, among
+            all items; null: there are not two groups.
+    """
+
+    epsilon: float
+    two_items: int
+    large_dif: int | None
+
+
 class GroupReached(Record):
     """Accuracy of a release for one group.
 
@@ -128,6 +143,8 @@ class PlanDocument(Document):
         groups: of the recommended setting, or else the last, what it reaches for each group; empty:
             the job has no groups.
         group_spread: standard deviation of a group's true scores around the whole's.
+        items_apart: for each epsilon, people who are enough to tell items of a test apart; empty:
+            the method does not count whole sheets.
     """
 
     command: Literal["plan"] = "plan"
@@ -155,6 +172,7 @@ class PlanDocument(Document):
     plot: str | None
     groups: tuple[GroupReached, ...] = ()
     group_spread: float | None = None
+    items_apart: tuple[ItemsApart, ...] = ()
 
 
 class MixPlan(Record):
@@ -286,15 +304,24 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         why=None if plan.best is None else plan.best.why,
         weights_gain=plan.weights_gain,
         limits=None if (limits := plan.limits) is None else limits.text,
-        ways_of_ties=tuple(
-            WayOfTies(ties=way.value, order=order) for way, order in plan.ties.items()
-        ),
+        ways_of_ties=tuple(_ways_of_ties(plan)),
         spread=world.spread,
         seed=world.seed,
         plot=None if plan.request.plot is None else str(plan.request.plot),
         groups=tuple(_groups(plan)),
         group_spread=None if plan.config.groups is None else world.group_spread,
+        items_apart=tuple(_items_apart(plan)),
     )
+
+
+def _ways_of_ties(plan: SurveyPlan) -> Iterator[WayOfTies]:
+    for way, order in plan.ties.items():
+        yield WayOfTies(ties=way.value, order=order)
+
+
+def _items_apart(plan: SurveyPlan) -> Iterator[ItemsApart]:
+    for each in plan.items_apart:
+        yield ItemsApart(epsilon=each.epsilon, two_items=each.two_items, large_dif=each.large_dif)
 
 
 def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from hushrank.estimation.responses.item_differences import DELTA, LARGE
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.planning.plan.accuracy import SHARES, Accuracy
 from hushrank.flows.planning.plan.choice import AUTO, Verdict
 from hushrank.flows.planning.plan.guarantees import guarantee_words
+from hushrank.flows.planning.plan.items_apart import APART, POWER
 from hushrank.flows.planning.plan.naive import Loss
 from hushrank.flows.planning.plan.plan import SurveyPlan
 from hushrank.flows.planning.plan.survey import Setting, answers_of, is_right, predicted
@@ -79,6 +81,10 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
         console.print(Text(f"\nGroups at epsilon {plan.base.epsilon:g}:", style="bold"))
         console.print(boards)
         console.print(Text(_boards_legend(plan), style="dim"), soft_wrap=True)
+    if plan.items_apart:
+        console.print(Text("\nPeople needed to tell items apart:", style="bold"))
+        console.print(_apart_table(plan))
+        console.print(Text(_apart_legend(plan), style="dim"), soft_wrap=True)
     if plan.request.plot is not None:
         console.print(Text(f"Plot: {plan.request.plot}"), soft_wrap=True)
     settings = [setting for setting, _ in plan.tried]
@@ -169,6 +175,31 @@ def _boards_table(plan: SurveyPlan) -> Table | None:
     for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
         table.add_row(Text(name), _share(share), _share(order), _off_by(error, math.inf, scale))
     return table
+
+
+def _apart_table(plan: SurveyPlan) -> Table:
+    """Build the table of the people who are enough to tell items of a test apart."""
+    by_group = plan.items_apart[0].large_dif is not None
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in ("epsilon", "two items", *(("an item by group",) if by_group else ())):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in plan.items_apart:
+        dif = () if each.large_dif is None else (f"{each.large_dif:,}",)
+        table.add_row(f"{each.epsilon:g}", f"{each.two_items:,}", *dif)
+    return table
+
+
+def _apart_legend(plan: SurveyPlan) -> str:
+    text = (
+        f"two items: of difficulties {APART:g} apart, at 95 % for these two; with a chance of"
+        f" {100 * POWER:.0f} % they are told apart"
+    )
+    if plan.items_apart[0].large_dif is None:
+        return text
+    return (
+        f"{text}; an item by group: harder by {LARGE / DELTA:.2f} in one group (size C), at 95 %"
+        " for all items and groups, which are equally large"
+    )
 
 
 def _boards_legend(plan: SurveyPlan) -> str:

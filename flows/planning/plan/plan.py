@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hushrank.flows.planning.plan.choice import AUTO, Verdict, methods_to_compar
 from hushrank.flows.planning.plan.groups import group_errors
 from hushrank.flows.planning.plan.guarantees import Alternative, tried_guarantees
 from hushrank.flows.planning.plan.heavy_users import activity_of, gain_of_weights, weights_text
+from hushrank.flows.planning.plan.items_apart import PeopleNeeded, people_needed
 from hushrank.flows.planning.plan.limits import Limits, limits_of
 from hushrank.flows.planning.plan.naive import Loss, loss_of, naive_ways
 from hushrank.flows.planning.plan.plot import accuracy_plot
@@ -106,6 +107,8 @@ class SurveyPlan:
         best: the method to take; None: there is no choice.
         guarantees: `base` under other guarantees.
         boards: of each group, error and order in `base`; empty: there are no groups.
+        items_apart: for each epsilon, people who are enough to tell items apart; empty: the method
+            does not count whole sheets of a test.
         ties: share of pairs in order in `base` by each way of treating ties; empty: the job models
             none.
     """
@@ -127,6 +130,7 @@ class SurveyPlan:
     best: Verdict | None
     guarantees: list[tuple[Alternative, Accuracy]]
     boards: list[tuple[float, float]]
+    items_apart: list[PeopleNeeded]
     ties: dict[Ties, float]
 
     @property
@@ -208,8 +212,6 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
     if request.plot is not None:
         _draw(config, request.plot, tried, methods, world)
     best, naive = verdict(config, compared, target), naive_ways(config, base, world)
-    taken = {methods[0], methods[0] if best is None else best.setting.method}
-    lost = (loss_of(each, naive) for each in compared if each[0].method in taken)
     return SurveyPlan(
         config=config,
         request=request,
@@ -224,12 +226,22 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         needed=_needed(config, target, tried, base, chosen, world) if right else math.inf,
         compared=compared,
         naive=naive,
-        losses=tuple(loss for loss in lost if loss is not None),
+        losses=tuple(_losses(compared, naive, best)),
         best=best,
         guarantees=tried_guarantees(config, base, world),
         boards=group_errors(config, base, world),
+        items_apart=people_needed(config, settings, world),
         ties=orders_by_ties(config, replace(base, method=methods[0]), world),
     )
+
+
+def _losses(compared: Tried, naive: Tried, best: Verdict | None) -> Iterator[Loss]:
+    """Losses of the job's method and of the method to take against naive ways."""
+    first = compared[0][0].method
+    taken = {first, first if best is None else best.setting.method}
+    for each in compared:
+        if each[0].method in taken and (loss := loss_of(each, naive)) is not None:
+            yield loss
 
 
 def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
