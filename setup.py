@@ -27,7 +27,7 @@ def commit() -> str:
     """The commit, and `modified` where the code differs from it; empty: nobody knows."""
     if not (ROOT / ".git").exists():
         kept = ROOT / PLACE
-        return kept.read_text() if kept.exists() else ""
+        return kept.read_text(encoding="ascii") if kept.exists() else ""
     try:
         head, changed = (
             subprocess.run(
@@ -59,7 +59,7 @@ class BuildWithCommit(build_py):
         """Build, then write the file."""
         super().run()
         if not self.editable_mode and (text := commit()):
-            Path(self.build_lib, "hushrank", "COMMIT").write_text(text)
+            Path(self.build_lib, "hushrank", "COMMIT").write_text(text, encoding="ascii")
 
 
 class SourceWithCommit(sdist):
@@ -69,7 +69,7 @@ class SourceWithCommit(sdist):
         """Copy the files, then write it."""
         super().make_release_tree(base_dir, files)
         if text := commit():
-            Path(base_dir, PLACE).write_text(text)
+            Path(base_dir, PLACE).write_text(text, encoding="ascii")
 
 
 setup(

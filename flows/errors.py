@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import errno
 import re
-import resource
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import UnfitFile
 from hushrank.transforms.common.plain_text import short_message
 
@@ -255,8 +255,8 @@ def check_address_space() -> None:
     Raises:
         ConfigError: the process may take less than `LEAST_ADDRESS_SPACE`.
     """
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+    limit = system.address_space()
+    if limit is not None and limit < LEAST_ADDRESS_SPACE:
         raise ConfigError(
             f"This process may take {limit >> 20} MiB of memory (ulimit -v), and a run needs at"
             f" least {LEAST_ADDRESS_SPACE >> 20} MiB. Raise the limit. Nothing was read or spent."

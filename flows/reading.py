@@ -12,12 +12,10 @@ delete exact counts that it wrote later.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import importlib
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 import threading
@@ -25,14 +23,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from hushrank.flows.errors import ConfigError, HushrankError, is_of_memory
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY, hard_limit
+from hushrank.transforms import system
 
 T = TypeVar("T")
 
@@ -41,7 +38,6 @@ READING = "hushrank.transforms.storage.read"  # what loads the libraries that pa
 _LAZY_ALLOCATOR = ("MIMALLOC_ARENA_EAGER_COMMIT", "0")
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait in loops; rows have few products
 _ONE_AT_A_TIME = threading.Lock()
-_PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
 NOTHING_SPENT = "No budget was spent."
 MOST_NAMED = 3  # files of a sentence
 
@@ -111,7 +107,8 @@ class Reader:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._modules), daemon=True)
-        with _deaf_to_interrupts(), _without_main(), _not_a_daemon():
+        # Ctrl-C and the closing of the terminal are for its parent, which ends it.
+        with system.deaf_to_interrupts(), _without_main(), _not_a_daemon():
             self._process.start()
         theirs.close()
 
@@ -147,12 +144,11 @@ def _end_of(code: int | None, files: _Files) -> HushrankError:
     """The error that says how a child ended, and at which file."""
     which = f"{files}"
     reading = f" while it read {which}" if which else ""
-    if code is None or code >= 0 or -code in (signal.SIGKILL, signal.SIGTERM):
+    if (how := system.crash_of(code)) is None:
         return ReadingError(
             "The process that reads the rows ended without an answer (killed, or out of memory)"
             f"{reading}. No budget was spent; run again, with more memory if it recurs."
         )
-    how = signal.Signals(-code).name
     if not which:
         return ReadingError(f"The process that reads the rows broke off ({how}). {NOTHING_SPENT}")
     return ConfigError(
@@ -181,20 +177,6 @@ def result_of(answer: tuple[Any, ...], files: _Files) -> Any:
         f"{which}: reading failed ({what[0]}). The text of the error may quote a"
         f" row, so it is not shown. {NOTHING_SPENT}"
     )
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C and the closing of the terminal from a process that starts in this block.
-
-    Its parent handles both, and ends the process.
-    """
-    resource_tracker.ensure_running()  # its start would unblock the signals again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -245,7 +227,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # engines and native libraries print rows there
         os.dup2(silence, stream)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold rows
+    system.leave_no_core_file()  # it would hold rows
     for variable in (_LAZY_ALLOCATOR, _ONE_THREAD):  # before Arrow and numpy are loaded
         os.environ.setdefault(*variable)
     for module in modules:
@@ -259,13 +241,13 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
             connection.send(message)
 
     report_to(partial(send, "file"))
-    limit = MemoryLimit()
+    bound = system.MemoryBound()
     while True:
         try:
             work, arguments, memory, cells = connection.recv()
         except EOFError:  # the parent needs this child no more
             return
-        limit.set(memory, cells)
+        bound.set(None if memory is None else hard_limit(memory, cells))
         _answer(send, work, arguments)
 
 
@@ -294,37 +276,6 @@ def _answer(
             send("failed", type(error).__name__)
 
 
-class MemoryLimit:
-    """The bound of the memory of this process, beside what its libraries have taken by now.
-
-    On Linux alone, where it counts memory that can be written (`RLIMIT_DATA`), mapped or not;
-    elsewhere it does nothing. A lower bound that somebody else has set stays.
-    """
-
-    def __init__(self) -> None:
-        """Note what the libraries have taken."""
-        self._known = sys.platform == "linux"
-        if self._known:
-            self._set_before, self._most = resource.getrlimit(resource.RLIMIT_DATA)
-            self._taken = _memory_taken()
-
-    def set(self, memory: int | None, cells: int) -> None:
-        """Bound it from now on; see `Reader.call` for the arguments."""
-        if not self._known:
-            return
-        bound = self._set_before
-        if memory is not None:
-            wanted = self._taken + hard_limit(memory, cells)
-            bound = wanted if bound == resource.RLIM_INFINITY else min(wanted, bound)
-        resource.setrlimit(resource.RLIMIT_DATA, (bound, self._most))
-
-
-def _memory_taken() -> int:
-    """Bytes of memory that this process may write; Linux counts them in pages."""
-    pages = Path("/proc/self/statm").read_text().split()[5]
-    return int(pages) * resource.getpagesize()
-
-
 def end_with_parent() -> None:
     """Send SIGTERM to this process, which `multiprocessing` started, when its parent is gone.
 
@@ -333,17 +284,10 @@ def end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is None:
         raise ValueError("this process was not started by multiprocessing, so it has no parent")
-    if not _kernel_does_it():  # never both: a second signal would interrupt the clean-up
+    if not system.ends_with_parent():  # never both: a second signal would interrupt the clean-up
         threading.Thread(target=_wait_for, args=(parent.sentinel,), daemon=True).start()
     if os.getppid() != parent.pid:  # the parent ended before the kernel was asked
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _kernel_does_it() -> bool:
-    if sys.platform != "linux":
-        return False
-    failed: int = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    return not failed
 
 
 def _wait_for(sentinel: int) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from hushrank.transforms.system import STOPPING as STOPPING
 
 
 def stop_as_ctrl_c() -> None:
@@ -28,7 +28,7 @@ def stop_as_ctrl_c() -> None:
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in STOPPING:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 

@@ -74,7 +74,7 @@ def classpath(pom: Path, engine: str, version: str) -> tuple[str, str]:
 
 def _is_complete(found: Path, pom: Path) -> bool:
     newer = found.exists() and found.stat().st_mtime >= pom.stat().st_mtime
-    return newer and all(Path(jar).is_file() for jar in found.read_text().split(os.pathsep))
+    return newer and all(Path(jar).is_file() for jar in found.read_text("utf-8").split(os.pathsep))
 
 
 def _fetch(pom: Path, properties: Mapping[str, str], found: Path) -> str:

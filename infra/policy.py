@@ -40,7 +40,7 @@ def problems(report: list[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     """Print what is wrong and exit 1, or say that nothing is."""
-    report = json.loads(Path(sys.argv[1]).read_text())
+    report = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     parts = report if isinstance(report, list) else [report]
     found = problems(parts)
     if found:

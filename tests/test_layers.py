@@ -30,6 +30,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "privacy": (),
     "estimation": (("common",), ("fit",), ("comparisons", "responses", "rankings"), ("ties",)),
     "transforms": (
+        ("system",),
         ("engine",),
         ("common",),
         ("tables",),

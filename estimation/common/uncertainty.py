@@ -117,11 +117,11 @@ def _laplace_quantile(tail: float, n_draws: int) -> _Spline:
     By Newton's method. The log of the tail chance is concave and falls, so from the second step on
     no x is below its quantile, and each is nearer than the one before.
     """
-    shares = np.linspace(0, 1, KNOTS)
+    mixture = _Mixture.of(np.linspace(0, 1, KNOTS), n_draws)
     x = np.full(KNOTS, -ndtri(tail))  # of a normal variable
     for _ in range(MOST_STEPS):
-        log_chance = log_tail(x, shares, n_draws)
-        steepness = np.exp(_log_density(x, shares, n_draws) - log_chance)
+        log_chance = mixture.log_tail(x)
+        steepness = np.exp(mixture.log_density(x) - log_chance)
         step = (log_chance - math.log(tail)) / steepness
         x = x + step
         if np.abs(step).max() <= LAST_STEP:
@@ -139,39 +139,53 @@ def log_tail(
         noise_share: the Laplace variables' share of the variance, in [0, 1], of the same shape.
         n_draws: how many Laplace variables, of equal scale.
     """
-    column = np.expand_dims(x, -1)
-    return _log_mean(lambda variance: log_ndtr(-column / np.sqrt(variance)), noise_share, n_draws)
+    return _Mixture.of(noise_share, n_draws).log_tail(x)
 
 
-def _log_density(
-    x: NDArray[np.float64], noise_share: NDArray[np.float64], n_draws: int
-) -> NDArray[np.float64]:
-    """Of that sum, at x: minus the slope of its tail."""
-    column = np.expand_dims(x, -1)
+class _Mixture:
+    """That sum, as the mixture of normal variables over the gamma variable G of the module's text.
 
-    def of_normal(variance: NDArray[np.float64]) -> NDArray[np.float64]:
-        return -(column**2) / (2 * variance) - np.log(2 * np.pi * variance) / 2
+    It is made once for all x at which it is asked.
+    """
 
-    return _log_mean(of_normal, noise_share, n_draws)
+    def __init__(
+        self, log_density: NDArray[np.float64], variance: NDArray[np.float64], step: float
+    ) -> None:
+        """Args: log density of log G on a grid of that step; variance at each share and log G."""
+        self._log_density_of_g = log_density
+        self._step = step
+        self._deviation = np.sqrt(variance)
+        self._twice_variance = 2 * variance
+        self._half_log = np.log(2 * np.pi * variance) / 2
 
+    @classmethod
+    def of(cls, noise_share: NDArray[np.float64] | float, n_draws: int) -> Self:
+        """See `log_tail` for the arguments."""
+        spread = 1 / math.sqrt(n_draws)
+        step = min(GRID_STEP, GRID_SPREADS * spread)
+        lowest = math.log(n_draws) - GRID_BELOW * spread
+        highest = math.log(n_draws) + min(GRID_ABOVE, GRID_BELOW * spread)
+        log_gamma = np.arange(lowest, highest, step)
+        gamma = np.exp(log_gamma)
+        share = np.expand_dims(noise_share, -1)
+        log_density = n_draws * log_gamma - gamma - math.lgamma(n_draws)
+        return cls(log_density, (1 - share) + share / n_draws * gamma, step)
 
-def _log_mean(
-    log_of_normal: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    noise_share: NDArray[np.float64] | float,
-    n_draws: int,
-) -> NDArray[np.float64]:
-    """Log of the mean over G; `log_of_normal` is that of a normal variable of these variances."""
-    spread = 1 / math.sqrt(n_draws)
-    step = min(GRID_STEP, GRID_SPREADS * spread)
-    lowest = math.log(n_draws) - GRID_BELOW * spread
-    highest = math.log(n_draws) + min(GRID_ABOVE, GRID_BELOW * spread)
-    log_gamma = np.arange(lowest, highest, step)
-    log_density = n_draws * log_gamma - np.exp(log_gamma) - math.lgamma(n_draws)
-    share = np.expand_dims(noise_share, -1)
-    log_integrand = log_density + log_of_normal((1 - share) + share / n_draws * np.exp(log_gamma))
-    largest = log_integrand.max(axis=-1, keepdims=True)  # scipy's logsumexp takes much longer
-    total = np.exp(log_integrand - largest).sum(axis=-1) * step
-    return np.asarray(largest[..., 0] + np.log(total))
+    def log_tail(self, x: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Log chance to exceed each x, which has the shape of the shares."""
+        return self._log_mean(log_ndtr(-np.expand_dims(x, -1) / self._deviation))
+
+    def log_density(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log density at each x: its exponential is minus the slope of the tail."""
+        square = np.expand_dims(x, -1) ** 2
+        return self._log_mean(-square / self._twice_variance - self._half_log)
+
+    def _log_mean(self, log_of_normal: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log of the mean over G."""
+        log_integrand = self._log_density_of_g + log_of_normal
+        largest = log_integrand.max(axis=-1, keepdims=True)  # scipy's logsumexp takes much longer
+        total = np.exp(log_integrand - largest).sum(axis=-1) * self._step
+        return np.asarray(largest[..., 0] + np.log(total))
 
 
 @dataclass(frozen=True, slots=True)

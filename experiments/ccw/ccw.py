@@ -132,7 +132,7 @@ def _summarise(setting: Setting, values: Sequence[Values]) -> list[Summary]:
 
 def write_results(summaries: Sequence[Summary], path: Path) -> None:
     """One row for each setting, epsilon, method and metric; what does not apply is left empty."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for row in summaries:

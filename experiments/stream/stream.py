@@ -243,7 +243,7 @@ def best_of(rows: Sequence[Row]) -> list[Row]:
 
 def write(rows: Sequence[Row], path: Path) -> None:
     """Write a table, one row a line."""
-    with path.open("w", newline="") as stream:
+    with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         names = [field.name for field in fields(Row)]
         writer.writerow(names)

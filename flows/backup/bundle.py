@@ -15,10 +15,8 @@ a ledger: whoever had the copy could sign in its owner's place.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +42,7 @@ from hushrank.flows.run.confidential_folder import (
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.flows.statement.record import Record
 from hushrank.flows.trust.recovery.checkpoint import CHECKPOINT_FILE
+from hushrank.transforms import system
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.write import make_folder, read_whole, write_flushed
 from hushrank.transforms.streams.stream_folder import needed_later
@@ -206,16 +205,16 @@ def require_private(place: Path) -> None:
     """
     if not place.is_dir():
         raise ConfigError(f"PLACE: {place} is a file; name a folder.")
-    status = place.stat()
-    if status.st_uid != os.geteuid():
+    found = system.access_of(place)
+    if not found.is_mine:
         raise ConfigError(
-            f"PLACE: {place} belongs to another user (number {status.st_uid}), who could open"
+            f"PLACE: {place} belongs to another user ({found.owner}), who could open"
             " backups. Name a folder of your own."
         )
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if found.others_read:
         raise ConfigError(
             f"PLACE: {place} is open to other users of this machine, and a backup holds keys and"
-            f" confidential files. Run: chmod 700 {place}; or name a new folder, on a file system"
+            f" confidential files. Run: {found.to_close()}; or name a new folder, on a file system"
             " that keeps permissions."
         )
 
@@ -253,7 +252,7 @@ def write_bundle(place: Place, manifest: Manifest, files: Iterator[tuple[str, by
         for name, content in _with_digests(manifest, files):
             make_folder((partial / name).parent)
             write_flushed(partial / name, content)
-        partial.rename(folder)
+        system.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder

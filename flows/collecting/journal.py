@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushrank.flows.collecting.protocol import RowForm
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import UnfitFile, open_local, read_local
 from hushrank.transforms.storage.write import flush_folder, write_flushed
 
@@ -239,4 +240,4 @@ def _damaged(content: memoryview, size: int) -> bool:
 
 
 def _sync(descriptor: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(descriptor)
+    system.flush_data(descriptor)

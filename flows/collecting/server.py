@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -37,6 +36,7 @@ from hushrank.flows.collecting.tokens import TokenKey
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import system_bits
+from hushrank.transforms import system
 
 TEND_SECONDS = 1.0  # between two looks at whether a night is over, or the disk works again
 RETRY_SECONDS = 30.0  # until a part that could not be written is tried again
@@ -229,8 +229,4 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def allow_connections() -> None:
     """Raise the limit of open files to the number of connections, as far as allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + SPARE_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    system.allow_open_files(MOST_CONNECTIONS + SPARE_FILES)

@@ -20,7 +20,6 @@ counted wrongly; each such file is named to the operator, in one sentence withou
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import zlib
@@ -46,6 +45,7 @@ from hushrank.flows.collecting.journal import (
 from hushrank.flows.collecting.protocol import RowForm
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
 from hushrank.transforms.storage.write import (
     OWNER_ONLY_FILE,
@@ -268,7 +268,7 @@ class Spool:
         self._refused: tuple[Path, int] | None = None  # a journal, and its size without refused
         self._lock = open_local(folder / "lock", os.O_RDWR | os.O_CREAT, mode=OWNER_ONLY_FILE)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock_at_once(self._lock)
             self._recover()
         except BaseException:
             self.close()

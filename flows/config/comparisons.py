@@ -338,8 +338,9 @@ class InputConfig(RowFiles):
             by_default = self.ties is not Ties.DROP and self.told is None
             empty = ", an empty cell too: input.words can call it a tie" if by_default else ""
             yield Reading(f"{words[0].upper()}{words[1:]}{empty}.", by_default)
-        if self.columns.outcome is not None and self.told is None:
-            yield Reading(SIGNS.format(self.columns.outcome))
+        if (column := self.columns.outcome) is not None and self.told is None:
+            chosen = "words" in self.model_fields_set or column.strip().lower() == "outcome"
+            yield Reading(SIGNS.format(column), by_default=not chosen)
         yield from super().readings(given)
 
     def row_rules(self, names: Sequence[str]) -> Iterator[str]:

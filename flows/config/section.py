@@ -33,6 +33,7 @@ from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import require_regular
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Words
@@ -259,7 +260,7 @@ def check_can_be_made(key: str, place: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=".hushrank-", dir=parent):
             pass
         if any(
-            len(os.fsencode(part)) > os.pathconf(parent, "PC_NAME_MAX") - ROOM_IN_A_NAME
+            len(os.fsencode(part)) > system.longest_name(parent) - ROOM_IN_A_NAME
             for part in place.relative_to(parent).parts
         ):
             raise ConfigError(f"{key}: {str(place)[:80]}…: the name is too long; shorten it")

@@ -18,9 +18,10 @@ from typing import Protocol
 from filelock import FileLock, Timeout
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.local_file import reason_of, sync_folder, write_all
+from hushrank.flows.ledger.local_file import reason_of, write_all
 from hushrank.flows.ledger.signing import Anchored, Head
 from hushrank.flows.signals import signals_held
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import (
     MostBytes,
     open_local,
@@ -146,13 +147,13 @@ class FileAnchor:
         try:
             end = os.lseek(descriptor, 0, os.SEEK_END)
             start = max(0, end - TAIL_BYTES)
-            tail = os.pread(descriptor, TAIL_BYTES, start)
+            tail = system.read_at(descriptor, TAIL_BYTES, start)
             # the rest of an interrupted write
             os.ftruncate(descriptor, start + tail.rfind(b"\n") + 1)
             write_all(descriptor, record)
             os.fsync(descriptor)
             if not end:
-                sync_folder(self._path.parent)
+                system.flush_folder(self._path.parent)
         finally:
             os.close(descriptor)
 

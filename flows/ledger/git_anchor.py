@@ -29,6 +29,7 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.anchor import LOCK_TIMEOUT, is_newer, last_record, unreachable
 from hushrank.flows.ledger.signing import Anchored, Head
 from hushrank.flows.signals import signals_held
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.storage.write import STALE_SECONDS, is_stale
 
@@ -90,7 +91,7 @@ def _run(folder: Path, name: str, *command: str, given: bytes = b"") -> Ended:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the run, which waits for this
+            **system.OWN_GROUP,  # Ctrl-C is for the run, which waits for this
         )
     except OSError as error:  # no git, or no such folder
         missing = f"{name} is not installed" if folder.is_dir() else "there is no such folder"
@@ -150,9 +151,9 @@ def _is_git_in(process: Path, repository: Path) -> bool:
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """End a command and all processes that it started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for force in (False, True):
         with suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
+            system.end_group(child.pid, force=force)
         with suppress(subprocess.TimeoutExpired):
             child.communicate(timeout=ENDING_SECONDS)
             return

@@ -13,7 +13,6 @@ from hushrank.flows.ledger.anchor import Anchor, FileAnchor, ObjectAnchor
 from hushrank.flows.ledger.backend import LedgerBackend
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.cloud_object import LedgerObject
-from hushrank.flows.ledger.git_anchor import GitAnchor
 from hushrank.flows.ledger.guarded import GuardedLedger
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
@@ -84,7 +83,11 @@ def anchor_at(anchor: str) -> Anchor:
     place = anchor_place(anchor)
     if isinstance(place, CloudPath):
         return ObjectAnchor(place)
-    return GitAnchor(place) if anchor.startswith(GIT_PREFIX) else FileAnchor(place)
+    if not anchor.startswith(GIT_PREFIX):
+        return FileAnchor(place)
+    from hushrank.flows.ledger.git_anchor import GitAnchor
+
+    return GitAnchor(place)
 
 
 def _absolute(anchor: str) -> str:

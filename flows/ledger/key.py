@@ -25,8 +25,8 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.local_file import create_private, read_private, require_own_folder
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
+from hushrank.transforms import system
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
 MOST_FILES = 256  # most files whose names are kept; see `InputNames`
@@ -115,7 +115,7 @@ def ledger_key(ledger: Place) -> LedgerKey:
         if isinstance(path, CloudPath):
             path.create(text)
         else:
-            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+            system.make_private_folder(path.parent)
             with signals_held():
                 create_private(path, text)
     except ObjectChanged:

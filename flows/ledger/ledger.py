@@ -23,7 +23,6 @@ is right. `rules` has these rules and others.
 from __future__ import annotations
 
 import getpass
-import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -92,6 +91,7 @@ from hushrank.flows.ledger.rules import (
 from hushrank.flows.ledger.texts import drawn_before_text
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import adaptive_total, remaining_epsilon
+from hushrank.transforms import system
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ def operator_name() -> str:
     """Name of the account that runs this process, for the audit trail."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run under a user id without a name
-        return f"uid {os.getuid()}"
+    except (KeyError, OSError, ImportError):  # an account may have no name, as in a container
+        return system.account_number()
 
 
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded

@@ -25,7 +25,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +40,7 @@ from hushrank.flows.errors import LedgerError, RunInProgress
 from hushrank.flows.ledger.backend import Snapshot, damaged_length, ends_a_line, length_of
 from hushrank.flows.ledger.entries import LINE_START
 from hushrank.flows.signals import signals_held
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import (
     MostBytes,
     UnfitFile,
@@ -50,10 +50,7 @@ from hushrank.transforms.common.local_files import (
 )
 from hushrank.transforms.storage.write import is_for_want_of_links, is_stale
 
-OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-OPEN_TO_READ = stat.S_IRWXG | stat.S_IRWXO
-ROOT = 0  # user id of root, which can write everywhere
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def require_own_folder(path: Path) -> None:
@@ -64,20 +61,20 @@ def require_own_folder(path: Path) -> None:
     """
     for folder in {path.parent, Path(os.path.realpath(path)).parent}:
         try:
-            found = folder.stat()
+            found = system.access_of(folder)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        if found.st_uid not in (ROOT, os.geteuid()):
+        if not (found.is_mine or found.is_of_system):
             raise LedgerError(
-                f"ledger.path: {folder} belongs to another user (number {found.st_uid}), who could"
+                f"ledger.path: {folder} belongs to another user ({found.owner}), who could"
                 " put an older ledger back. Keep the ledger in a folder of the account that runs"
-                f" hushrank: chown {os.geteuid()} {folder}, or name another one. Nothing was spent."
+                f" hushrank: {found.to_own()}, or name another one. Nothing was spent."
             )
-        if found.st_mode & OPEN_TO_WRITE:
+        if found.others_write:
             raise LedgerError(
                 f"ledger.path: {folder} can be written by other users of this machine, who could"
-                f" put an older ledger back. Run: chmod go-w {folder}; or name a folder of your"
-                " own, such as .hushrank. Nothing was spent."
+                f" put an older ledger back. Run: {found.to_keep_writers_out()}; or name a folder"
+                " of your own, such as .hushrank. Nothing was spent."
             )
 
 
@@ -90,9 +87,9 @@ def replace_private(path: Path, content: bytes) -> None:
         OSError: it cannot be written.
     """
     new = _written(path, f"{path}.new", content)
-    new.replace(path)
+    system.replace(new, path)
     with suppress(OSError):  # the new file is in place, so an error would be wrong
-        sync_folder(path.parent)
+        system.flush_folder(path.parent)
 
 
 def create_private(path: Path, content: bytes) -> bool:
@@ -110,13 +107,13 @@ def create_private(path: Path, content: bytes) -> bool:
         if not is_for_want_of_links(error):
             raise
         try:
-            os.close(open_local(path, NEW_FILE))
+            os.close(open_local(path, NEW_FILE, follow_links=False))
         except FileExistsError:
             return False
-        new.replace(path)
+        system.replace(new, path)
     finally:
         new.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    system.flush_folder(path.parent)
     return True
 
 
@@ -127,12 +124,13 @@ def read_private(path: Path, most: int) -> bytes:
         LedgerError: others can read it too.
         OSError: the file does not exist, is a link, or cannot be read.
     """
-    descriptor = open_local(path, os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = open_local(path, follow_links=False)
     with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(descriptor).st_mode & OPEN_TO_READ:
+        found = system.access_of(path, os.fstat(descriptor))
+        if found.others_read:
             raise LedgerError(
                 f"{path}: can be read by other users of this machine. Anybody who has it can learn"
-                f" from published ids which files there were. Run: chmod 600 {path}"
+                f" from published ids which files there were. Run: {found.to_close()}"
             )
         return file.read(most)
 
@@ -144,20 +142,11 @@ def write_all(descriptor: int, content: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the name of a new file survive a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _written(path: Path, name: str, content: bytes) -> Path:
     """Write a new file with that name, with `content` on disk."""
     new = Path(name)
     new.unlink(missing_ok=True)  # left by a killed run, or planted by somebody
-    descriptor = open_local(new, NEW_FILE)
+    descriptor = open_local(new, NEW_FILE, follow_links=False)
     try:
         write_all(descriptor, content)
         os.fsync(descriptor)
@@ -256,9 +245,9 @@ class LedgerFile:
 
     def _take(self, lock: FileLock, release_id: str) -> None:
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            system.make_private_folder(self._path.parent)
             require_own_folder(self._path)
-            self._runs.mkdir(mode=0o700, exist_ok=True)
+            system.make_private_folder(self._runs)
             require_regular(lock.lock_file)
             lock.acquire(timeout=0)
         except Timeout:
@@ -277,7 +266,7 @@ class LedgerFile:
         """
         deadline = time.monotonic() + self._lock_timeout
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            system.make_private_folder(self._path.parent)
             require_own_folder(self._path)
             while True:
                 try:
@@ -329,7 +318,7 @@ class LedgerFile:
                 write_all(descriptor, lines)
                 os.fsync(descriptor)
                 if not content:
-                    sync_folder(self._path.parent)
+                    system.flush_folder(self._path.parent)
                 self._record_length(len(content) + len(lines))
             except OSError:
                 os.ftruncate(descriptor, len(content))

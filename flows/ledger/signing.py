@@ -43,9 +43,9 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
-from hushrank.flows.ledger.local_file import OPEN_TO_READ, create_private
+from hushrank.flows.ledger.local_file import create_private
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 _FIELD = b',"signature":"'
 _TEXT = re.compile(rb'ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"}')
@@ -266,7 +266,7 @@ def make_key(path: Path) -> str:
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
-        path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        system.make_private_folder(path.parent)
         made = create_private(path, private)
     except OSError as error:
         raise ConfigError(
@@ -328,16 +328,16 @@ def load_public_key(path: Path) -> PublicKey:
 def _read(path: Path, name: str, *, private: bool) -> bytes:
     try:
         with open_to_read(path, MostBytes.KEY) as file:
-            mode = os.fstat(file.fileno()).st_mode
+            found = system.access_of(path, os.fstat(file.fileno()))
             text = file.read(MOST_BYTES)
     except OSError as error:
         raise LedgerError(
             f"{name}: {path} cannot be read ({error.strerror or type(error).__name__}). Put the key"
             f" back, or correct its permissions. {NOTHING_SPENT}"
         ) from None
-    if private and mode & OPEN_TO_READ:
+    if private and found.others_read:
         raise LedgerError(
             f"{name}: {path} can be read by other users of this machine, who could sign in your"
-            f" place. Run: chmod 600 {path}. {NOTHING_SPENT}"
+            f" place. Run: {found.to_close()}. {NOTHING_SPENT}"
         )
     return text

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hushrank.flows.errors import NOTHING_SPENT, HushrankError, ServerRefused
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, read_local
 
 SETTINGS = {
@@ -214,7 +215,7 @@ def _server_process(port: int) -> Iterator[subprocess.Popen[bytes]]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **environment},
-        start_new_session=True,  # Ctrl-C ends the run first, which tells the server how it ended
+        **system.OWN_GROUP,  # Ctrl-C ends the run first, which tells the server how it ended
     )
     try:
         yield process

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.release.release import Release, load_release
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.storage.write import flush_folder, read_whole
@@ -33,7 +34,6 @@ ALL_FILES = (EFFECTS, SCORES, DIF, FIT, REPORT, RANKING, CERTIFICATE, SIGNATURE,
 SUMS = "SHA256SUMS"
 RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave
-READ_ONLY = 0o444
 MOST_NIGHTS, MOST_ITEMS = 28, 500  # of a stream, whose ranks a report shows over time
 MOST_COMPARED = 100_000  # items of a release that is compared with the one before it
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
@@ -194,9 +194,9 @@ def make_whole(folder: Path, contents: Contents) -> None:
         partial.mkdir(parents=True)
         for name, content in contents.items():
             write_file(partial / name, content)
-            (partial / name).chmod(READ_ONLY)
+            system.mark_read_only(partial / name)
         flush_folder(partial)
-        partial.rename(folder)
+        system.replace(partial, folder)
         flush_folder(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -45,19 +45,18 @@ import hashlib
 import json
 import os
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from datetime import date
-from functools import cache
 from pathlib import Path
 
 from blake3 import blake3
 
 from hushrank.flows.ledger.account import UNKNOWN, Account, ReleaseState
 from hushrank.flows.ledger.key import MOST_FILES, TAG_DIGITS, InputNames, LedgerKey, Purpose
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
@@ -164,7 +163,6 @@ REMEMBERED_BYTES = 1 << 20  # reading a smaller file costs no more than remember
 MOST_REMEMBERED = 4096  # the oldest are forgotten
 SETTLED_NS = 2_000_000_000  # the coarsest clock of a file system in use has steps of 2 s
 _BLOCK_BYTES = 1 << 23
-_MEMORY_KINDS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +226,7 @@ class Contents:
         """
         for path, (stamp, digest) in self._read.items():
             try:
-                same = Stamp.of(os.stat(path)) == stamp and not _in_memory(stamp.device)
+                same = Stamp.of(os.stat(path)) == stamp and not system.is_in_memory(stamp.device)
                 same = same or self._hashed(path)[1] == digest
             except OSError:
                 same = False
@@ -267,7 +265,7 @@ class Contents:
                 started = time.time_ns()
                 stamp, digest = self._hashed(path)
                 settled = max(stamp.written, stamp.changed) < started - SETTLED_NS
-                settled = settled and not _in_memory(stamp.device)
+                settled = settled and not system.is_in_memory(stamp.device)
                 if settled and stamp.size >= REMEMBERED_BYTES:
                     self._remembered()[self._entry(stamp)] = self._signed(stamp, digest)
                     self._news = True
@@ -346,20 +344,6 @@ def _how_read(file: InputFile) -> tuple[str, str]:
         return file.format, ending_of(file.path)
     packed = is_packed(file.path) and is_plain(file)
     return file.format, os.path.splitext(file.path)[1].lower() if packed else ""
-
-
-@cache
-def _in_memory(device: int) -> bool:
-    """Whether a device is a file system in memory, whose files keep their times when mapped."""
-    if sys.platform != "linux":
-        return False
-    number = f"{os.major(device)}:{os.minor(device)}"
-    with suppress(OSError):
-        for line in read_local("/proc/self/mountinfo", MostBytes.LIST).decode().splitlines():
-            mount, _, kind = line.partition(" - ")
-            if mount.split()[2] == number:
-                return kind.split()[0] in _MEMORY_KINDS
-    return True  # nobody knows: then no time is believed
 
 
 def input_names(

@@ -193,7 +193,7 @@ def _span(night: StreamRecord) -> str:
 
 def day_text(day: date) -> str:
     """18 November 2026."""
-    return f"{day:%-d %B %Y}"
+    return f"{day.day} {day:%B %Y}"
 
 
 def _why_not(before: Release, release: Release) -> str | None:

@@ -133,5 +133,6 @@ def _axis_of_time(releases: Sequence[Release], places: Sequence[float]) -> Axis:
         if not days or days[0] - day >= (last - first) / MOST_DAYS > 0:
             days.insert(0, day)
     years = len({release.day.year for release in releases}) > 1
-    texts = [f"{EPOCH + timedelta(day):{'%-d %b %Y' if years else '%-d %b'}}" for day in days]
+    dates = [EPOCH + timedelta(day) for day in days]
+    texts = [f"{date.day} {date:{'%b %Y' if years else '%b'}}" for date in dates]
     return Axis(first - margin, last + margin, tuple(zip(map(float, days), texts, strict=True)))

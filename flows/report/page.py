@@ -121,10 +121,11 @@ def render_report(
     room -= sum(len(each.address) for each in downloads)
     style = figure_style() + _resource("report.css")
     script = _resource("report.js")
+    created = release.created.astimezone(UTC)
     page = _template().render(
         release=release,
         privacy=release.privacy,
-        created=f"{release.created.astimezone(UTC):%-d %B %Y, %H:%M} UTC",
+        created=f"{created.day} {created:%B %Y, %H:%M} UTC",
         style=Markup(style),
         script=Markup(script),
         policy=policy_of(style, script),

@@ -13,9 +13,7 @@ decide who can open them (`docs/engines.md`).
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +33,10 @@ from hushrank.pipelines.reduce.reduction_job import (
 )
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.units import Unit
+from hushrank.transforms import system
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
 from hushrank.transforms.storage.write import (
-    OWNER_ONLY_FOLDER,
     TEMPORARY_NAME,
     is_stale,
     npz_arrays,
@@ -78,16 +76,19 @@ def check_confidential(folder: Place) -> None:
         return
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"confidential: {folder} is a file; name a folder.")
-    if folder.exists() and folder.stat().st_uid != os.geteuid():
+    if not folder.exists():
+        return
+    found = system.access_of(folder)
+    if not found.is_mine:
         raise ConfigError(
-            f"confidential: {folder} belongs to another user of this machine (number"
-            f" {folder.stat().st_uid}), who can open what is kept there: exact counts and rejected"
-            f" rows. Name a folder of your own, or run: chown {os.geteuid()} {folder}"
+            f"confidential: {folder} belongs to another user of this machine"
+            f" ({found.owner}), who can open what is kept there: exact counts and rejected"
+            f" rows. Name a folder of your own, or run: {found.to_own()}"
         )
-    if folder.exists() and folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if found.others_read:
         raise ConfigError(
             f"confidential: {folder} is open to other users of this machine, and exact counts and"
-            f" rejected rows are kept there. Run: chmod 700 {folder}"
+            f" rejected rows are kept there. Run: {found.to_close()}"
         )
 
 
@@ -100,7 +101,7 @@ def make_confidential(area: Place, release_id: str) -> None:
     work = area / release_id
     if not isinstance(area, CloudPath):  # objects need no folders
         for folder in (area, area / release_id):
-            folder.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+            system.make_private_folder(folder)
         for left_by_a_crash in area.glob(f"*/{SPILL_PREFIX}*"):
             left_by_a_crash.unlink(missing_ok=True)
     counting = (work / COUNTING_FILE).exists()

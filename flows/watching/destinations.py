@@ -30,8 +30,9 @@ from hushrank.flows.watching.open_lineage import (
     finite,
     lineage_event,
 )
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, read_local, require_regular
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER, read_whole
+from hushrank.transforms.storage.write import read_whole
 
 LEADING = ("time", "event", "population")
 
@@ -81,7 +82,7 @@ class MetricsFile:
         self._steps: dict[str, float] = {}
         try:
             require_regular(path)
-            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+            system.make_private_folder(path.parent)
             probe = path.with_name(f".{path.name}.probe")
             probe.touch()
             probe.unlink()

@@ -27,8 +27,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_local
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 from hushrank.transforms.tables.names import BigQueryName, IcebergName, is_table, table_name
 
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
@@ -194,7 +194,7 @@ class AppendedFile:
         """
         self._path = path
         try:
-            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+            system.make_private_folder(path.parent)
             self._open().close()
         except OSError as error:
             raise ConfigError(

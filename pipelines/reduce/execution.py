@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 import gc
-import os
 import signal
 import tempfile
 import threading
@@ -22,12 +21,12 @@ from hushrank.pipelines.reduce.reduction_job import (
     is_reduced,
     read_tally,
 )
+from hushrank.transforms import system
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.files import is_remote
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX, Spill, SpillFile, SpillFolder
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -163,24 +162,22 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
         yield None  # what is in its collections stays where it is; see `runner.does_without_beam`
         return
     room = MemoryPlan.of(job.memory_limit).waiting_bytes
-    in_memory = hasattr(os, "memfd_create")  # only Linux has it
     with contextlib.ExitStack() as open_files:
         descriptor = memory = None
         if folder is not None:
             descriptor = open_files.enter_context(_nameless(folder, job)).fileno()
-        if in_memory:
-            opened = os.fdopen(os.memfd_create(SPILL_PREFIX), "w+b")
+        if (opened := system.memory_file(SPILL_PREFIX)) is not None:
             memory = open_files.enter_context(opened).fileno()
         if descriptor is None and memory is None:
             yield None
             return
-        yield SpillFile(descriptor, memory, room if in_memory else 0)
+        yield SpillFile(descriptor, memory, 0 if memory is None else room)
 
 
 def _nameless(folder: str, job: Reduction) -> IO[bytes]:
     """A file without a name, for its owner only."""
     try:
-        Path(folder).mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        system.make_private_folder(Path(folder))
         return tempfile.TemporaryFile(dir=folder, prefix=SPILL_PREFIX)
     except OSError as error:
         if folder == job.confidential:

@@ -126,11 +126,11 @@ def write_side_files(
     _write_csv(written.items, ["item"], ([name] for name in ids))
     _write_csv(written.truth, ["item", "score"], zip(ids, map(repr, scores), strict=True))
     text = yaml.safe_dump(job, sort_keys=False, default_flow_style=None, width=100)
-    written.survey.write_text(text)
+    written.survey.write_text(text, encoding="utf-8")
 
 
 def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    with path.open("w", newline="") as stream:
+    with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.flows import signals
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.report import page as report
@@ -45,6 +46,7 @@ NIGHTLY = "nightly"  # one night of win counts
 STOPPING = "stopping"  # a survey that a look at its rows stops
 STREAM_FIRST, STREAM_NEXT, STREAM_LAST = "first night", "next night", "last night"  # of a stream
 PEOPLE = 6
+KILL = signal.Signals["SIGKILL"]  # Windows has no name for it
 NEVER = 10**9
 FIRST_APART = 13
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -75,7 +77,7 @@ class Blow(StrEnum):
     @property
     def signal(self) -> int | None:
         """Its number, if it is one."""
-        return getattr(signal, self, None)
+        return signal.Signals.__members__.get(self.value)
 
 
 class Fault:
@@ -257,7 +259,7 @@ class Struck:
         ledger = ledger_of(job.config)
         state = str(ledger.state(job.release_id))
         assert "Traceback" not in told, told
-        assert code in ((-signal.SIGKILL,) if blow is Blow.KILLED else (0, 1, 2, 130, self.good)), (
+        assert code in ((-KILL,) if blow is Blow.KILLED else (0, 1, 2, 130, self.good)), (
             code,
             told,
         )
@@ -357,7 +359,9 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> Counter[str]:
     for number, name in enumerate(names):
         struck = struck_survey(name, Path(folder) / str(number))
         struck.learn()
-        pairs = itertools.product(range(1, struck.operations + 1), Blow)
+        hangs_up = Blow.HUNG_UP.signal in signals.STOPPING
+        blows = [each for each in Blow if hangs_up or each is not Blow.HUNG_UP]
+        pairs = itertools.product(range(1, struck.operations + 1), blows)
         for step, blow in itertools.islice(pairs, number * FIRST_APART % stride, None, stride):
             try:
                 stopped_after[struck.strike(step, blow)] += 1

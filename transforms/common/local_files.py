@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import BinaryIO
 
+from hushrank.transforms import system
+
 Report = Callable[[str, bool], None]  # name of a file, and whether its reading begins or ends
 
 _reports: list[Report] = []  # per process; empty where nobody asked
 LocalName = str | os.PathLike[str]
-_NEVER_WAITING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -78,15 +79,21 @@ class UnfitFile(OSError):  # noqa: N818 - what the file is, is the fault
 
 
 def open_local(
-    path: LocalName, flags: int = os.O_RDONLY, *, most: int | None = None, mode: int = 0o600
+    path: LocalName,
+    flags: int = os.O_RDONLY,
+    *,
+    most: int | None = None,
+    mode: int = 0o600,
+    follow_links: bool = True,
 ) -> int:
     """Open a regular file and return its descriptor, which the caller closes.
 
     Args:
-        path: its path; links are followed unless `flags` has O_NOFOLLOW.
+        path: its path.
         flags: as for `os.open`.
         most: most bytes that it may hold; None: any number.
         mode: permissions of a file that is made.
+        follow_links: whether a link at `path` is followed; otherwise it is refused.
 
     Raises:
         UnfitFile: it is a FIFO, a device or a socket, or too large.
@@ -94,8 +101,8 @@ def open_local(
         OSError: it cannot be opened.
     """
     if not flags & os.O_EXCL:  # O_EXCL opens nothing that exists
-        require_regular(path, follow_links=not flags & os.O_NOFOLLOW)
-    descriptor = os.open(path, flags | _NEVER_WAITING, mode)
+        require_regular(path, follow_links=follow_links)
+    descriptor = system.open_file(path, flags, mode, follow_links=follow_links)
     try:
         found = os.fstat(descriptor)
         _require_regular(path, found)
@@ -143,7 +150,7 @@ def require_regular(path: LocalName, *, follow_links: bool = True) -> None:
         if error.errno != errno.ELOOP:
             raise
         raise UnfitFile(errno.ELOOP, "its links go round in a circle", os.fspath(path)) from None
-    if not stat.S_ISLNK(found.st_mode):  # whoever opens a link with O_NOFOLLOW is told so
+    if not stat.S_ISLNK(found.st_mode):  # whoever opens a link that is not followed is told so
         _require_regular(path, found)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 
+from hushrank.transforms import system
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, Listed, is_cloud
 from hushrank.transforms.tables.names import MAGIC, as_regex, is_object, is_table
@@ -109,12 +110,12 @@ def part_id(path: str) -> str:
     The end of the file is searched as bytes: nothing is parsed, so a damaged file does no harm.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = system.open_file(path, os.O_RDONLY, 0, follow_links=True)
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 return ""
-            tail = os.pread(descriptor, _TAIL_BYTES, max(found.st_size - _TAIL_BYTES, 0))
+            tail = system.read_at(descriptor, _TAIL_BYTES, max(found.st_size - _TAIL_BYTES, 0))
         finally:
             os.close(descriptor)
     except OSError:  # whoever reads its rows says so

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
@@ -63,7 +64,7 @@ class SpillFile:
             start = self._room_for(len(rest))
         descriptor, place = self._behind(start)
         while rest:
-            written = os.pwrite(descriptor, rest, place)
+            written = system.write_at(descriptor, rest, place)
             rest, place = rest[written:], place + written
         return start
 
@@ -155,7 +156,7 @@ def further(place: Place, n_bytes: int) -> Place:
 def _fill(words: Words, descriptor: int, place: int) -> None:
     rest = words.data.cast("B")
     while rest:
-        found = os.preadv(descriptor, [rest], place)
+        found = system.read_into(descriptor, rest, place)
         if not found:
             raise OSError(TOO_SHORT)
         rest, place = rest[found:], place + found

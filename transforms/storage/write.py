@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import (
     MostBytes,
     open_local,
@@ -32,7 +33,7 @@ from hushrank.transforms.common.local_files import (
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place, is_cloud
 
 STALE_SECONDS = 60.0  # no small file takes longer than this to write
-OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
+OWNER_ONLY_FILE = 0o600
 NOT_FOR_WANT_OF_LINKS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 _DAMAGE = (  # what zipfile and numpy raise for bytes that are no `.npz` file
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, OSError),
@@ -56,7 +57,7 @@ def write_whole(path: str, content: bytes) -> None:
     temporary = target.with_name(temporary_name(target.name))
     try:
         _write_new(temporary, content)
-        temporary.replace(target)
+        system.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -125,7 +126,7 @@ def make_folder(folder: Path) -> None:
     """Create a folder and those above it that are missing, all for their owner only."""
     for each in (*reversed(folder.parents), folder):
         if not each.exists():  # `mkdir(parents=True)` would open those above to others
-            each.mkdir(mode=OWNER_ONLY_FOLDER, exist_ok=True)
+            system.make_private_folder(each)
 
 
 def _link_once(temporary: Path, place: Path) -> None:
@@ -138,7 +139,7 @@ def _link_once(temporary: Path, place: Path) -> None:
         if not is_for_want_of_links(error):
             raise
         if not place.exists():
-            temporary.replace(place)
+            system.replace(temporary, place)
 
 
 def is_for_want_of_links(error: OSError) -> bool:
@@ -170,12 +171,8 @@ def write_flushed(path: Path, content: bytes) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Make the names of files in a local folder survive a power failure."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(OSError):  # some network file systems refuse it for folders
-            os.fsync(opened)
-    finally:
-        os.close(opened)
+    with suppress(OSError):  # some network file systems refuse it for folders
+        system.flush_folder(folder)
 
 
 def create_file(path: Path) -> BinaryIO:

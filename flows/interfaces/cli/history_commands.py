@@ -14,6 +14,7 @@ from rich.text import Text
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_to_write, require_regular
 
 if TYPE_CHECKING:
@@ -386,7 +387,7 @@ def _write(path: Path, content: bytes) -> None:
         require_regular(path)
         with open_to_write(partial) as file:
             file.write(content)
-        partial.replace(path)
+        system.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None

@@ -16,6 +16,7 @@ import typer
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
+from hushrank.transforms import system
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,13 +201,10 @@ def _tests_of_booklets(
 def _write(out: Path, format_: FileFormat, table: pa.Table) -> None:
     from hushrank.pipelines.simulate.row_files import new_row_file
 
-    others = os.umask(0o077)  # only the caller may read it
     try:
-        with new_row_file(out, table.schema, format_) as write:
+        with system.private_files(out), new_row_file(out, table.schema, format_) as write:
             write(table)
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
     except OSError as error:
         raise ConfigError(f"{out}: cannot be written: {error.strerror}") from None
-    finally:
-        os.umask(others)

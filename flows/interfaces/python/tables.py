@@ -19,7 +19,6 @@ the ledger's key. So the same table again is the same release, and spends nothin
 
 from __future__ import annotations
 
-import fcntl
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,12 +37,13 @@ from pyarrow.interchange import from_dataframe
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.interfaces.python.values import WINDOW, Rule, plain_column, plain_type
 from hushrank.flows.ledger.key import LedgerKey, Purpose
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_local, open_to_read
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.row_digest import RowDigest
 from hushrank.transforms.common.schema import Columns, InputError, check_schema
 from hushrank.transforms.storage.files import FileFormat, InputFile
-from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER, is_stale
+from hushrank.transforms.storage.write import is_stale
 
 FOLDER = "tables"
 ENDING = ".parquet"
@@ -73,14 +73,14 @@ def table_file(
     path = folder / f"{uuid.uuid4().hex}{ENDING}"
     try:
         for private in (area, folder):
-            private.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+            system.make_private_folder(private)
         _delete_dead(folder)
         descriptor = open_local(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except OSError as error:
         raise _no_room(folder, error) from None
-    with os.fdopen(descriptor, "wb") as stream:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            system.lock_at_once(descriptor)
             digest = RowDigest(key.derived(Purpose.ROWS), roles)
             _write(stream, batches, digest)
             status = path.stat()
@@ -91,8 +91,8 @@ def table_file(
                 FileFormat.PARQUET,
                 digest=key.tag(Purpose.ROWS, digest.text()),
             )
-        finally:
-            path.unlink(missing_ok=True)
+    finally:  # once it is closed: Windows deletes no file that is open
+        path.unlink(missing_ok=True)
 
 
 def _write(stream: object, batches: Iterable[pa.RecordBatch], digest: RowDigest) -> None:
@@ -132,8 +132,9 @@ def _delete_dead(folder: Path) -> None:
     for path in folder.glob(f"*{ENDING}"):
         if not is_stale(path):  # its writer may be about to lock it
             continue
-        with suppress(OSError), open_to_read(path) as left:
-            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):
+            with open_to_read(path) as left:
+                system.lock_at_once(left.fileno())
             path.unlink(missing_ok=True)
 
 

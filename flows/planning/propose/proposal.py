@@ -204,12 +204,13 @@ def _refuse_header(source: Source, head: Head, guess: Guess | None) -> None:
 
 
 def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
-    """Refuse a form that is not read, unless comparisons with a result were found in it."""
+    """Refuse a form that is not read, unless comparisons with a result or places were found."""
     columns, rows = head.columns, head.rows
     told = recorded_form(columns) or columns_of_pairs(columns, rows)
     known = {} if guess is None else guess.known()
     compared = isinstance(guess, ColumnGuess) and bool({"outcome", "winner"} & known.keys())
-    if told is None and not compared:
+    in_places = isinstance(guess, RankingGuess) and bool(guess.places)
+    if told is None and not compared and not in_places:
         told = unread_table(columns, rows)
     if told is None and (guess is None or isinstance(guess, ColumnGuess)) and not compared:
         told = unread_column(columns, rows)

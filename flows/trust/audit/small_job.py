@@ -111,7 +111,7 @@ def _public_design(config: SurveyConfig, n_items: int, folder: Path) -> Path:
     each = 2 * design.comparisons / len(config.items.catalogue()) if design is not None else 0
     path = folder / "exposures.csv"
     lines = ["item,exposure", *(f"{item},{each!r}" for item in range(n_items))]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -201,7 +201,7 @@ def test_a_link_into_a_folder_that_others_can_write_is_refused(file, path, tmp_p
 def test_a_folder_of_another_user_is_refused(file, path, monkeypatch):
     add(file, ONE)
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    monkeypatch.setattr("hushrank.flows.ledger.local_file.ROOT", 1234)
+    monkeypatch.setattr("hushrank.transforms.system.posix._ROOT", 1234)
     assert message(file.read) == (
         f"ledger.path: {path.parent} belongs to another user (number {path.stat().st_uid}), who"
         " could put an older ledger back. Keep the ledger in a folder of the account that runs"

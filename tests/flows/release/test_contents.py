@@ -76,7 +76,7 @@ def test_times_are_not_believed_where_a_mapped_file_keeps_them(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """On tmpfs a change of a mapped page that was changed before leaves all times as they are."""
-    monkeypatch.setattr(contents_module, "_in_memory", lambda device: True)
+    monkeypatch.setattr(contents_module.system, "is_in_memory", lambda device: True)
     contents = Contents(KEY, path.parent / "area")
     meant_by(contents, list_files([str(path)]))
     assert not (path.parent / "area" / CACHE_FILE).exists()
@@ -87,12 +87,12 @@ def test_times_are_not_believed_where_a_mapped_file_keeps_them(
 
 
 def test_the_file_systems_of_this_machine_are_known():
-    assert contents_module._in_memory(os.stat("/dev/shm").st_dev)
-    assert contents_module._in_memory(os.makedev(4095, 1))  # of which nobody knows
+    assert contents_module.system.is_in_memory(os.stat("/dev/shm").st_dev)
+    assert contents_module.system.is_in_memory(os.makedev(4095, 1))  # of which nobody knows
 
 
 def test_a_mapped_file_is_flushed_first_so_that_its_next_change_moves_its_times(path: Path):
-    if contents_module._in_memory(path.stat().st_dev):
+    if contents_module.system.is_in_memory(path.stat().st_dev):
         pytest.skip("the folder of the tests is in memory")
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
         mapped[-2:-1] = b"t"

@@ -479,7 +479,7 @@ def test_verify_says_what_a_run_would_be_refused_for(survey, command, how):
 def test_a_confidential_folder_of_another_user_is_refused(survey, command, monkeypatch):
     survey.work.mkdir(mode=0o700)
     monkeypatch.setattr("os.geteuid", lambda: 4321)
-    monkeypatch.setattr("hushrank.flows.ledger.local_file.ROOT", survey.work.stat().st_uid)
+    monkeypatch.setattr("hushrank.transforms.system.posix._ROOT", survey.work.stat().st_uid)
     code, printed = command("validate", survey.config)
     assert code == 2
     assert f"confidential: {survey.work} belongs to another user of this machine" in printed

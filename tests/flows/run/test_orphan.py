@@ -18,7 +18,7 @@ def test_a_thread_waits_for_the_parent_to_go(monkeypatch):
     signals: queue.Queue[tuple[int, int]] = queue.Queue()
     parent = SimpleNamespace(pid=os.getppid(), sentinel=held)
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
-    monkeypatch.setattr(reading, "_kernel_does_it", lambda: False)
+    monkeypatch.setattr(reading.system, "ends_with_parent", lambda: False)
     monkeypatch.setattr(os, "kill", lambda *sent: signals.put(sent))
     reading.end_with_parent()
     with pytest.raises(queue.Empty):
@@ -32,7 +32,7 @@ def test_a_parent_that_was_gone_before_is_noticed(monkeypatch):
     signals = []
     parent = SimpleNamespace(pid=-1, sentinel=0)
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
-    monkeypatch.setattr(reading, "_kernel_does_it", lambda: True)
+    monkeypatch.setattr(reading.system, "ends_with_parent", lambda: True)
     monkeypatch.setattr(os, "kill", lambda *sent: signals.append(sent))
     reading.end_with_parent()
     assert signals == [(os.getpid(), signal.SIGTERM)]

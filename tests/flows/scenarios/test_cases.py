@@ -253,6 +253,12 @@ NOT_CHOSEN = [
         "such as 2 points, is",
     ),
     (VOTES, {"words": {"tie": ["", "tie"]}}, "win-loss", "an empty cell too: input.words can call"),
+    (
+        VOTES | {"columns": {"user": "id", "left": "a", "right": "b", "outcome": "resp"}},
+        {"words": {"left": [1], "right": [0]}},
+        "win-loss",
+        "Column resp should hold 1 (left won), -1 (right won) or 0 (a tie)",
+    ),
     (RANKS, {"best": "lowest", "not_ranked": ["0"]}, "kemeny", "0 is a number too"),
     (RANKS, {"unlisted": "below"}, "borda", "as in elections, write below"),
 ]

@@ -14,6 +14,7 @@ import pytest
 
 from tests.flows.crashes import NIGHTLY, STOPPING, STREAM_FIRST, STREAM_LAST, STREAM_NEXT
 from tests.flows.every_method import VARIANTS
+from tests.foreign_system import foreign_system
 from tests.loaded_process import LoadedProcess, loaded_process
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -43,6 +44,13 @@ def test_runs_of_every_method_may_be_struck_here_and_there(part, struck):
 @pytest.mark.slow
 def test_a_night_may_be_struck_at_many_operations(struck):
     assert struck([NIGHTLY], 53).keys() == STATES
+
+
+@pytest.mark.slow
+def test_a_night_may_be_struck_as_on_windows(tmp_path):
+    with loaded_process("tests.flows.strikes", ONE_THREAD | foreign_system("windows")) as process:
+        stopped_after = process.do("strike", [NIGHTLY], tmp_path, 97).returned
+    assert stopped_after.keys() >= {"none", "reserved", "drawn"}
 
 
 @pytest.mark.slow

@@ -1,0 +1,85 @@
+"""Whole runs in processes that lack what POSIX alone has, as on Windows and as on macOS.
+
+Under Wine the same command ran on Windows' own Python (docs/installing.md); these tests need none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hushrank.flows.release.archive import archived
+from tests.foreign_system import foreign_system
+
+TABLE = """
+import pyarrow.parquet as pq
+import hushrank as hr
+
+if __name__ == "__main__":
+    release = hr.rank(
+        pq.read_table("answers.parquet"), left="item_i", right="item_j", winner="winner",
+        user="user_id", items={items!r}, design="balanced", epsilon=2.0, max_contributions=6,
+        confidential="of tables", ledger="of the ledger/ledger.jsonl", out="table", name="table",
+    )
+    print(release.ranking.num_rows)
+"""
+
+
+def python(survey, system: str, *words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=survey.folder,
+        env=os.environ | foreign_system(system),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def modes(folder: Path) -> set[str]:
+    return {f"{path.stat().st_mode & 0o777:o}" for path in folder.rglob("*")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["windows", "macos"])
+def test_a_run_draws_once_and_its_files_are_private_on_another_system(survey, system):
+    survey.set(confidential="Ännes work", ledger__path="Ännes ledger/ledger.jsonl")
+    command = ("-m", "hushrank", "run", survey.config)
+    first, second = (python(survey, system, *command) for _ in range(2))
+    assert first.returncode == second.returncode == 0, first.stdout + first.stderr
+    assert "Re-running returns the same result at no cost" in first.stdout
+    assert "nothing was spent" in second.stdout
+    work, ledger = survey.folder / "Ännes work", survey.folder / "Ännes ledger"
+    assert modes(work) | modes(ledger) <= {"600", "700"}
+    lines = (ledger / "ledger.jsonl").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines].count("draw") == 1
+    assert len(archived(survey.output)) == 1
+    assert not [path for path in work.rglob("*") if "exact" in path.name]
+
+
+@pytest.mark.slow
+def test_a_table_in_memory_leaves_no_rows_on_windows(survey):
+    script = survey.folder / "script.py"
+    script.write_text(TABLE.format(items=survey.settings["items"]["names"]))
+    done = python(survey, "windows", script)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) == len(survey.settings["items"]["names"])
+    private = survey.folder / "of tables"
+    assert modes(survey.folder / "of the ledger") <= {"600", "700"}
+    assert modes(private) <= {"600", "700"}
+    assert not list((private / "tables").iterdir())
+
+
+def test_a_folder_that_others_can_open_is_refused_with_the_command_of_windows(survey):
+    survey.work.mkdir()
+    survey.work.chmod(0o755)
+    done = python(survey, "windows", "-m", "hushrank", "run", survey.config)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert "is open to other users of this machine" in said
+    assert f'Run: icacls "{survey.work}" /inheritance:r /grant:r "OFFICE\\ann:(OI)(CI)F"' in said
