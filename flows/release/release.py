@@ -12,7 +12,6 @@ privacy, and for open ends of an interval.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +47,6 @@ from hushrank.flows.release.released import Released
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
     UNITS,
-    WORDS,
     Scale,
     ScoreUnit,
     elo_of,
@@ -457,6 +455,12 @@ def on_scale(release: Release, scale: Scale) -> Release:
     return release.model_copy(update=changed)
 
 
+FROM_PROVENANCE = (  # fields of a release that it takes as they are
+    *("release_id", "created", "night", "name", "about", "source", "job", "method"),
+    *("code_version", "stream"),
+)
+
+
 def _after_look(warnings: Sequence[str], look: LookRecord | None) -> tuple[str, ...]:
     """Warnings of a look and of the ranking; where hardly anybody was seen, that is the reason."""
     if look is None:
@@ -522,15 +526,7 @@ def build_release(
     told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
     groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
     release = Release(
-        release_id=provenance.release_id,
-        created=provenance.created,
-        night=provenance.night,
-        name=provenance.name,
-        about=provenance.about,
-        source=provenance.source,
-        job=provenance.job,
-        method=provenance.method,
-        code_version=provenance.code_version,
+        **{name: getattr(provenance, name) for name in FROM_PROVENANCE},
         safe=provenance.safe and privacy.mechanism != "none",
         informative=estimate.informative,
         warnings=(*_warnings(provenance, privacy), *_after_look(warnings, look), *told),
@@ -542,7 +538,6 @@ def build_release(
         errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
-        stream=provenance.stream,
         effects=effects,
         ties=ties,
         test=test,
@@ -590,24 +585,3 @@ def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
         yield UNCOUNTED if secret else SEEDED
     if provenance.bits is None:
         yield RECONSTRUCTED
-
-
-def exact_text(release: Release, line: RankedItem) -> str:
-    """Item, score and interval with the digits of `ranking.csv`, in the release's unit."""
-    name = line.item if line.label is None else f"{line.label} ({line.item})"
-    if not release.informative:
-        return f"{name}: nothing is known"
-    score, low, high = (_end(value) for value in (line.score, line.low, line.high))
-    unit = WORDS[release.scale].unit
-    text = f"{name}: {score}{unit}, 95 % interval {low} to {high}{unit}"
-    if line.low_all is None or line.high_all is None:
-        return text
-    low, high = (_end(value) for value in (line.low_all, line.high_all))
-    text += f", all at once {low} to {high}{unit}"
-    if line.p_best is None or line.p_top is None:
-        return text
-    return f"{text}, chance to be first {line.p_best:.6f}, among {release.top} {line.p_top:.6f}"
-
-
-def _end(value: float) -> str:
-    return f"{value:.6f}" if math.isfinite(value) else "open"

@@ -20,7 +20,7 @@ from hushrank.estimation.common.central_noise import (
     release_outcomes,
     release_pair_counts,
 )
-from hushrank.estimation.common.links import LINKS, link_named
+from hushrank.estimation.common.links import LINKS, Link, link_named
 from hushrank.estimation.common.matrices import (
     OutcomeCounts,
     PairCounts,
@@ -77,6 +77,7 @@ from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import pair_counts_sensitivity
@@ -250,6 +251,20 @@ class ReleasedOutcomes(ReleasedRecord):
         return dict(zip(self.items, counted.tolist(), strict=True))
 
 
+CHOSEN: dict[bool, dict[str, Parameter]] = {True: {"link_chosen_by_likelihood": True}, False: {}}
+
+
+def _link_of(
+    config: SurveyConfig, counts: PairCounts, law: NoiseLaw, asked: NDArray[np.bool_] | None
+) -> Link:
+    """The link that the job names, or the one that the noisy counts fit best."""
+    if config.model.link != "auto":
+        return link_named(config.model.link)
+    from hushrank.estimation.comparisons.model_selection import link_of_counts
+
+    return link_of_counts(counts, law, [*LINKS.values()], asked)
+
+
 def _problems(config: Sections) -> Problems:
     if config.model.link != "auto":
         return
@@ -340,7 +355,6 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
-        from hushrank.estimation.comparisons.model_selection import link_of_counts
         from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 
         if mechanism.ties is Ties.MODEL:
@@ -349,21 +363,17 @@ class NoisyPairs(GroupedMethod):
             return _conclude_public(drawn, mechanism, config)
         cells = shown_cells(drawn, mechanism, "wins")
         counts = PairCounts(without_diagonal(cells.counts), mechanism.row_weight, False)
-        asked, chosen = mechanism.asked_matrix, config.model.link == "auto"
+        asked = mechanism.asked_matrix
         entries = counts.n_items * (counts.n_items - 1)
         ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
-        design = config.comparisons.design
         in_rows = replace(counts, row_weight=ranked_by)
-        if chosen:
-            link = link_of_counts(in_rows, cells.law, [*LINKS.values()], asked)
-        else:
-            link = link_named(config.model.link)
+        link = _link_of(config, in_rows, cells.law, asked)
         ranked = rank_noisy_pairs(
             in_rows,
             cells.law,
             link,
             asked,
-            chance=design is not Design.ANY,
+            chance=config.comparisons.design is not Design.ANY,
         )
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
@@ -372,7 +382,7 @@ class NoisyPairs(GroupedMethod):
             "design_of_chance_fits": ranked.by_chance,
             "pairs_left_out_of_the_fit": ranked.n_left_out,
             **weight_parameters(drawn, mechanism, ranked_by),
-            **({"link_chosen_by_likelihood": True} if chosen else {}),
+            **CHOSEN[config.model.link == "auto"],
         }
         if ranked.as_one > 1:
             of_weights = float(parameters.get("design_effect", 1.0))
