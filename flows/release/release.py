@@ -12,7 +12,6 @@ privacy, and for open ends of an interval.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +47,6 @@ from hushrank.flows.release.released import Released
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
     UNITS,
-    WORDS,
     Scale,
     ScoreUnit,
     elo_of,
@@ -514,13 +512,11 @@ def build_release(
     """
     if len(items) != estimate.n_items:
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
-    best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
-    elo = shown_as is Scale.ELO
-    probabilities = probabilities_of(estimate, n_top)
+    elo, names = shown_as is Scale.ELO, labels or {}
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
-    ranking = ranked_items(items, compared, scale, labels or {}, probabilities)
+    ranking = ranked_items(items, compared, scale, names, probabilities_of(estimate, n_top))
     told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
-    groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
+    groups = tuple(group_ranking(items, each, scale, names, n_top) for each in boards)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -537,7 +533,7 @@ def build_release(
         scale=scale,
         unit=UNITS[scale],
         ranking=ranking,
-        top_k=best,
+        top_k=None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top)),
         top=_top_of(ranking, groups, n_top),
         errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),
@@ -590,24 +586,3 @@ def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
         yield UNCOUNTED if secret else SEEDED
     if provenance.bits is None:
         yield RECONSTRUCTED
-
-
-def exact_text(release: Release, line: RankedItem) -> str:
-    """Item, score and interval with the digits of `ranking.csv`, in the release's unit."""
-    name = line.item if line.label is None else f"{line.label} ({line.item})"
-    if not release.informative:
-        return f"{name}: nothing is known"
-    score, low, high = (_end(value) for value in (line.score, line.low, line.high))
-    unit = WORDS[release.scale].unit
-    text = f"{name}: {score}{unit}, 95 % interval {low} to {high}{unit}"
-    if line.low_all is None or line.high_all is None:
-        return text
-    low, high = (_end(value) for value in (line.low_all, line.high_all))
-    text += f", all at once {low} to {high}{unit}"
-    if line.p_best is None or line.p_top is None:
-        return text
-    return f"{text}, chance to be first {line.p_best:.6f}, among {release.top} {line.p_top:.6f}"
-
-
-def _end(value: float) -> str:
-    return f"{value:.6f}" if math.isfinite(value) else "open"

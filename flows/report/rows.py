@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import escape
 
 from hushrank.flows.release.axis import Axis, axis_of
-from hushrank.flows.release.release import Release, exact_text
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
     MEAN_ELO,
     WORDS,
@@ -18,7 +18,12 @@ from hushrank.flows.release.scale import (
     score_decimals,
     score_text,
 )
-from hushrank.flows.release.wording import chance_text, rank_interval, verdict
+from hushrank.flows.release.wording import (
+    chance_text,
+    exact_text,
+    rank_interval,
+    verdict,
+)
 from hushrank.transforms.common.schema import Ties
 
 LONG = 1000  # longer rankings show the best and worst, the rest on request

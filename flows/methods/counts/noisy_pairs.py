@@ -352,19 +352,13 @@ class NoisyPairs(GroupedMethod):
         asked, chosen = mechanism.asked_matrix, config.model.link == "auto"
         entries = counts.n_items * (counts.n_items - 1)
         ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
-        design = config.comparisons.design
         in_rows = replace(counts, row_weight=ranked_by)
         if chosen:
             link = link_of_counts(in_rows, cells.law, [*LINKS.values()], asked)
         else:
             link = link_named(config.model.link)
-        ranked = rank_noisy_pairs(
-            in_rows,
-            cells.law,
-            link,
-            asked,
-            chance=design is not Design.ANY,
-        )
+        by_chance = config.comparisons.design is not Design.ANY
+        ranked = rank_noisy_pairs(in_rows, cells.law, link, asked, chance=by_chance)
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
             "link": link.name,
@@ -377,13 +371,12 @@ class NoisyPairs(GroupedMethod):
         if ranked.as_one > 1:
             of_weights = float(parameters.get("design_effect", 1.0))
             parameters["design_effect"] = of_weights * ranked.as_one
-        private = mechanism.params.private
         return Conclusion(
             estimate=estimate,
             privacy=count_record(PAIR_COUNTS, mechanism, parameters),
             released=ReleasedPairs.of(counts, config.items.catalogue().names, asked),
             scale=SCALE_OF_LINK[link.name],
-            warnings=tuple(_warnings(ranked, estimate.informative, private)),
+            warnings=tuple(_warnings(ranked, estimate.informative, mechanism.params.private)),
         )
 
     def board(

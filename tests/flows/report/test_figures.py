@@ -14,7 +14,7 @@ import pytest
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.axis import Axis
 from hushrank.flows.release.private_sums import ChosenEpsilons
-from hushrank.flows.release.release import exact_text
+from hushrank.flows.release.wording import exact_text
 from hushrank.flows.report import figures, svg
 from hushrank.flows.report.drawings import Cell, Curve, IntervalRow, curves, intervals, matrix
 from hushrank.flows.report.figures import figures_of, noise_half_width
