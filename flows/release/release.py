@@ -518,13 +518,11 @@ def build_release(
     """
     if len(items) != estimate.n_items:
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
-    best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
-    elo = shown_as is Scale.ELO
-    probabilities = probabilities_of(estimate, n_top)
+    elo, names = shown_as is Scale.ELO, labels or {}
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
-    ranking = ranked_items(items, compared, scale, labels or {}, probabilities)
+    ranking = ranked_items(items, compared, scale, names, probabilities_of(estimate, n_top))
     told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
-    groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
+    groups = tuple(group_ranking(items, each, scale, names, n_top) for each in boards)
     release = Release(
         **{name: getattr(provenance, name) for name in FROM_PROVENANCE},
         safe=provenance.safe and privacy.mechanism != "none",
@@ -533,7 +531,7 @@ def build_release(
         scale=scale,
         unit=UNITS[scale],
         ranking=ranking,
-        top_k=best,
+        top_k=None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top)),
         top=_top_of(ranking, groups, n_top),
         errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),

@@ -387,13 +387,12 @@ class NoisyPairs(GroupedMethod):
         if ranked.as_one > 1:
             of_weights = float(parameters.get("design_effect", 1.0))
             parameters["design_effect"] = of_weights * ranked.as_one
-        private = mechanism.params.private
         return Conclusion(
             estimate=estimate,
             privacy=count_record(PAIR_COUNTS, mechanism, parameters),
             released=ReleasedPairs.of(counts, config.items.catalogue().names, asked),
             scale=SCALE_OF_LINK[link.name],
-            warnings=tuple(_warnings(ranked, estimate.informative, private)),
+            warnings=tuple(_warnings(ranked, estimate.informative, mechanism.params.private)),
         )
 
     def board(
