@@ -1048,6 +1048,20 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
             wrong="exposures are published without noise, and are not the public numbers that the"
             " certificate names",
         )
+    check_public_pairs(certificate, release, facts, say)
+    effects = [each["name"] for each in release.get("effects") or ()]
+    known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
+    unknown = [each for each in facts if each not in known]
+    twice = len(facts) < len(certificate["public_facts"])
+    say.check(not twice, wrong="public_facts states a fact twice")
+    say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
+
+
+def check_public_pairs(
+    certificate: Document, release: Document, facts: dict[str, Document], say: Findings
+) -> None:
+    """That counts are of the pairs, booklets and points that are stated to be public."""
+    parameters, released = release["privacy"]["parameters"], release["released"]
     names = released.get("items") or ()
     rows = enumerate((released["kind"] == "pair-counts" and released.get("asked")) or ())
     named = sorted(sorted((names[i], names[j])) for i, row in rows for j in row)
@@ -1071,12 +1085,6 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
         drawn = {(names[i], names[j]) for i, row in enumerate(graph) for j in row}
         drawn |= {(b, a) for a, b in drawn}
         say.check(drawn == shared, wrong="counts are of other pairs than share a booklet")
-    effects = [each["name"] for each in release.get("effects") or ()]
-    known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
-    unknown = [each for each in facts if each not in known]
-    twice = len(facts) < len(certificate["public_facts"])
-    say.check(not twice, wrong="public_facts states a fact twice")
-    say.check(not unknown, wrong=f"format {FORMAT} has no public fact {short(', '.join(unknown))}")
 
 
 def check_sheets(
@@ -2040,11 +2048,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         edges, degree = graph_sizes(released["pairs"])
         own = {"edges": edges or b.items * (b.items - 1) // 2, "degree": degree or b.items - 1}
         return {**{name: of_unit[name] for name in ("n", "L", "sides")}, **own}
-    if derivation == "sheet_totals_sensitivity":
-        return {each: (of_unit | released)[each] for each in INPUTS_OF_SHEETS}
-    if derivation == "point_totals_sensitivity":
-        inputs = {each: (of_unit | released)[each] for each in (*INPUTS_OF_SHEETS, "share")}
-        return {**inputs, "points": [*released_points(released).values()]}
+    if derivation in ("sheet_totals_sensitivity", "point_totals_sensitivity"):
+        return inputs_of_sheets(of_unit | released)
     if derivation in RANKED:
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
@@ -2059,6 +2064,14 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
         return {**of_unit, **own, "row_weight": b.weight}
     return counted
+
+
+def inputs_of_sheets(known: Document) -> Document:
+    """Those of a test; of one with points also what its items may give, which the counts tell."""
+    inputs = {each: known[each] for each in INPUTS_OF_SHEETS}
+    if known["kind"] == "sheet-totals":
+        return inputs
+    return {**inputs, "share": known["share"], "points": [*released_points(known).values()]}
 
 
 def check_inputs(draw: Document, wanted: Document) -> None:
@@ -3504,63 +3517,58 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
     say.check(
         not wrong, "ranking.csv has the items, scores, intervals and ranks of release.json", text
     )
-    if "effects.csv" in files or release.get("effects"):
-        effects = [{**each, "effect": each["name"]} for each in release.get("effects") or ()]
-        for each in effects:
-            for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
-                each[name] = 1 / (1 + math.exp(-float(each[end])))
-        needed = ("effect", "estimate", "low", "high")
-        wrong = compare_table(files["effects.csv"], effects, needed)
-        text = f"effects.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
-        say.check(not wrong, "effects.csv has the effects of release.json", text)
-    if "scores.csv" in files or release.get("test"):
-        booklets = release.get("test") or []
-        scores = [
-            {"score": score, "ability": ability, "standard_error": error, "booklet": each["name"]}
-            for each in booklets
-            for score, (ability, error) in enumerate(
-                zip(each["ability"], each["error"], strict=True)
-            )
-        ]
-        wrong = compare_table(files["scores.csv"], scores, ("score", "ability", "standard_error"))
-        text = f"scores.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
-        say.check(not wrong, "scores.csv has the abilities of release.json", text)
-    steps = [step for each in release.get("test") or () for step in each.get("steps") or ()]
-    if "steps.csv" in files or steps:
-        listed = [{**each, **{end: float(each[end]) for end in ("low", "high")}} for each in steps]
-        wrong = compare_table(files["steps.csv"], listed, ("item", "points", "difficulty"))
-        text = f"steps.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
-        say.check(not wrong, "steps.csv has the steps of release.json", text)
-    if "dif.csv" in files or release.get("dif"):
-        items = [
-            {
-                **each,
-                "group": pair["group"],
-                "against": pair["against"],
-                "standard_error": each["error"],
-                "z": each["difference"] / each["error"] if each["error"] else 0.0,
-                "differs": "yes" if each["differs"] else "no",
-            }
-            for pair in release.get("dif") or []
-            for each in pair["items"]
-        ]
-        columns = ("group", "against", "item", "difference", "standard_error", "size", "differs")
-        wrong = compare_table(files["dif.csv"], items, columns)
-        text = f"dif.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
-        say.check(not wrong, "dif.csv has the differences of release.json", text)
-    if "fit.csv" in files or release.get("fit"):
-        fits = [
-            {
-                **{name: each[name] for name in ("item", "statistic", "degrees", "chance")},
-                "misfits": "yes" if each["misfits"] else "no",
-                "slope": "steeper" if each["steeper"] else "flatter",
-            }
-            for each in release.get("fit") or []
-        ]
-        told = ("item", "statistic", "degrees", "chance", "misfits", "slope")
-        wrong = compare_table(files["fit.csv"], fits, told)
-        text = f"fit.csv differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
-        say.check(not wrong, "fit.csv has the fit of release.json", text)
+    for name, what, rows, needed in further_tables(release):
+        if name not in files and not rows:
+            continue
+        wrong = compare_table(files[name], rows, needed)
+        text = f"{name} differs from release.json: {'; '.join(wrong[:MOST_WRONG])}"
+        say.check(not wrong, f"{name} has the {what} of release.json", text)
+
+
+def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document], tuple[str, ...]]]:
+    """Each table beside ranking.csv: its name, what it tells, its lines and needed columns."""
+    effects = [{**each, "effect": each["name"]} for each in release.get("effects") or ()]
+    for each in effects:
+        for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
+            each[name] = 1 / (1 + math.exp(-float(each[end])))
+    yield "effects.csv", "effects", effects, ("effect", "estimate", "low", "high")
+    booklets = release.get("test") or []
+    scores = [
+        {"score": score, "ability": ability, "standard_error": error, "booklet": each["name"]}
+        for each in booklets
+        for score, (ability, error) in enumerate(zip(each["ability"], each["error"], strict=True))
+    ]
+    yield "scores.csv", "abilities", scores, ("score", "ability", "standard_error")
+    steps = [
+        {**step, **{end: float(step[end]) for end in ("low", "high")}}
+        for each in booklets
+        for step in each.get("steps") or ()
+    ]
+    yield "steps.csv", "steps", steps, ("item", "points", "difficulty")
+    differences = [
+        {
+            **each,
+            "group": pair["group"],
+            "against": pair["against"],
+            "standard_error": each["error"],
+            "z": each["difference"] / each["error"] if each["error"] else 0.0,
+            "differs": "yes" if each["differs"] else "no",
+        }
+        for pair in release.get("dif") or []
+        for each in pair["items"]
+    ]
+    columns = ("group", "against", "item", "difference", "standard_error", "size", "differs")
+    yield "dif.csv", "differences", differences, columns
+    fits = [
+        {
+            **{name: each[name] for name in ("item", "statistic", "degrees", "chance")},
+            "misfits": "yes" if each["misfits"] else "no",
+            "slope": "steeper" if each["steeper"] else "flatter",
+        }
+        for each in release.get("fit") or []
+    ]
+    told = ("item", "statistic", "degrees", "chance", "misfits", "slope")
+    yield "fit.csv", "fit", fits, told
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:

@@ -17,6 +17,7 @@ import pytest
 
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from hushrank.transforms.storage.files import source_of
 from hushrank.verifier.verify_release import Findings, verify
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import rows_of, survey_of
@@ -37,11 +38,12 @@ def published(name: str, folder: Path, **changes: Any) -> Forger:
 class Reducer(InProcessReducer):
     """Leaves comparisons to `SMALL_JOBS`: their key is all that they draw from.
 
-    Other kinds draw while rows are read. They do so in this process, the same in every run.
+    Other kinds draw while rows are read. They do so in this process, the same in every run; so do
+    rows of a Beam source, which that process does without.
     """
 
     def reduce(self, job: ReductionJob) -> None:
-        if isinstance(job, ReduceComparisons):
+        if isinstance(job, ReduceComparisons) and source_of(job.files) is None:
             SMALL_JOBS.run(job)
         else:
             super().reduce(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -77,19 +77,23 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
             Text(f"\nNoise at epsilon {plan.base.epsilon:g}, the job's first:", style="bold")
         )
         console.print(_guarantees_table(plan))
-    if boards := _boards_table(plan):
-        console.print(Text(f"\nGroups at epsilon {plan.base.epsilon:g}:", style="bold"))
-        console.print(boards)
-        console.print(Text(_boards_legend(plan), style="dim"), soft_wrap=True)
-    if plan.items_apart:
-        console.print(Text("\nPeople needed to tell items apart:", style="bold"))
-        console.print(_apart_table(plan))
-        console.print(Text(_apart_legend(plan), style="dim"), soft_wrap=True)
+    for heading, table, legend in _more_tables(plan):
+        console.print(Text(f"\n{heading}:", style="bold"))
+        console.print(table)
+        console.print(Text(legend, style="dim"), soft_wrap=True)
     if plan.request.plot is not None:
         console.print(Text(f"Plot: {plan.request.plot}"), soft_wrap=True)
     settings = [setting for setting, _ in plan.tried]
     source = _source_text(plan.config, settings, plan.world)
     console.print(Text(source, style="dim"), soft_wrap=True)
+
+
+def _more_tables(plan: SurveyPlan) -> Iterator[tuple[str, Table, str]]:
+    """Heading, table and legend of groups, and of the people that telling items apart takes."""
+    if boards := _boards_table(plan):
+        yield f"Groups at epsilon {plan.base.epsilon:g}", boards, _boards_legend(plan)
+    if plan.items_apart:
+        yield "People needed to tell items apart", _apart_table(plan), _apart_legend(plan)
 
 
 def _legend(plan: SurveyPlan) -> str:
