@@ -22,9 +22,10 @@ import hushrank as hr
 
 if __name__ == "__main__":
     release = hr.rank(
-        pq.read_table("answers.parquet"), left="item_i", right="item_j", winner="winner",
-        user="user_id", items={items!r}, design="balanced", epsilon=2.0, max_contributions=6,
-        confidential="of tables", ledger="of the ledger/ledger.jsonl", out="table", name="table",
+        pq.read_table("answers.parquet"), left="item_i", right="item_j", outcome="outcome",
+        words=dict(left=[1], right=[-1]), user="user", items=dict(names={items!r}, first_code=0),
+        design="balanced", epsilon=2.0, max_contributions=6, confidential="of tables",
+        ledger="of the ledger/ledger.jsonl", out="table", name="table",
     )
     print(release.ranking.num_rows)
 """
