@@ -35,6 +35,7 @@ gc.disable()
 
 # What a test writes need not survive a power failure; each run would wait for the disk 30 times.
 # A test that counts flushes, or lets one fail, replaces this in its turn.
+REAL_FSYNC = os.fsync
 os.fsync = os.fdatasync = lambda descriptor: os.fstat(descriptor) and None  # a bad one still fails
 
 # Before anything loads numpy: its threads wait for each other in a loop, and where tests run

@@ -11,17 +11,28 @@ import pytest
 
 from tests.test_layers import SOURCES
 
-OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "OSFile", "memory_map"}
+OPENING = {
+    "open",
+    "open_file",
+    "read_text",
+    "read_bytes",
+    "write_text",
+    "write_bytes",
+    "OSFile",
+    "memory_map",
+}
 OWN_RESOURCE = "a file of the installed package"
 AN_OBJECT = "an object of a remote store, or something else that is no file"
 NEW_NAME = "a new file under a random name, or in a folder that was just made empty"
-FOLDER = "a folder, which is opened to be flushed: O_DIRECTORY refuses all else"
 EXCEPTIONS = {
-    "transforms.common.local_files: os.open": "the one function",
-    "transforms.storage.matches: os.open": "it looks at the end of a file, and checks for itself",
+    "transforms.common.local_files: system.open_file": "the one function",
+    "transforms.system.posix: os.open": "its part on this system, and folders to be flushed",
+    "transforms.system.windows: os.open": "its part on Windows",
+    "transforms.system.posix: Path('/proc/self/statm').read_text": "the memory of this process",
+    "transforms.system.posix: Path('/proc/self/mountinfo').read_text": "its file systems, in /proc",
+    "transforms.storage.matches: system.open_file": "it looks at the end of a file, and checks for itself",
     "transforms.storage.files: pa.OSFile": "after `require_regular`: Arrow opens by name only",
     "transforms.storage.files: CloudPath.parse(path).open": AN_OBJECT,
-    "transforms.storage.write: os.open": FOLDER,
     "transforms.storage.write: target.read_bytes": AN_OBJECT,
     "transforms.storage.write: place.read_bytes": AN_OBJECT,
     "transforms.storage.cloud_storage: self.read_bytes": AN_OBJECT,
@@ -29,6 +40,7 @@ EXCEPTIONS = {
     "transforms.tables.iceberg: table.io.new_input(file.location).open": AN_OBJECT,
     "transforms.tables.objects: _store(url).open": AN_OBJECT,
     "flows.release.software: path.read_bytes": OWN_RESOURCE,
+    "flows.release.software: found.read_text": OWN_RESOURCE,
     "flows.release.software: (folders[PACKAGE] / COMMIT).read_text": OWN_RESOURCE,
     "flows.report.svg: files('hushrank.flows.report')"
     ".joinpath('figure.css').read_text": OWN_RESOURCE,
@@ -41,11 +53,9 @@ EXCEPTIONS = {
     "flows.ledger.anchor: path.read_bytes": AN_OBJECT,
     "flows.ledger.git_anchor: (process / 'comm').read_text": "a name in /proc",
     "flows.release.archive: path.read_bytes": AN_OBJECT,
-    "flows.ledger.local_file: os.open": FOLDER,
     "flows.interfaces.cli.survey_command: webbrowser.open": AN_OBJECT,
     "flows.watching.open_lineage: _OPENER.open": AN_OBJECT,
     "flows.reading: os.open": "the null device, on purpose",
-    "flows.reading: Path('/proc/self/statm').read_text": "the memory of this process, in /proc",
     "flows.terminal: os.open": "the null device, on purpose",
     "flows.run.confidential_folder: unmarked.read_bytes": AN_OBJECT,
     "flows.run.confidential_folder: drawn.read_bytes": AN_OBJECT,

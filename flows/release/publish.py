@@ -47,6 +47,7 @@ from hushrank.flows.release.sheet_report import (
     step_rows,
     steps_csv,
 )
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
@@ -378,7 +379,7 @@ def _replace(output: Path, contents: dict[str, bytes]) -> None:
             if name not in contents:  # of a release that says more than this one
                 (output / name).unlink(missing_ok=True)
         for name, path in partial.items():
-            path.rename(output / name)
+            system.replace(path, output / name)
         flush_folder(output)
     finally:
         for path in partial.values():

@@ -54,7 +54,8 @@ def installed_version(name: str) -> str:
         PackageNotFoundError: it is not installed.
     """
     found = distribution(name)
-    stated = re.search(r"^Version: (\S+)$", found.read_text("METADATA") or "", re.MULTILINE)
+    header = (found.read_text("METADATA") or "").partition("\n\n")[0]
+    stated = re.search(r"^Version: (\S+)$", header, re.MULTILINE)
     return stated[1] if stated else found.version
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import resource
 from collections.abc import Sequence
 
-from hushrank.flows import reading
 from hushrank.transforms.common.local_files import being_read
 from hushrank.transforms.common.schema import ComparisonColumns
 from hushrank.transforms.storage.files import InputFile, list_files, parquet_footer
 from hushrank.transforms.storage.read import plan_files, read_batches
+from hushrank.transforms.system import MemoryBound
 
 
 def read_footers_whole(files: Sequence[InputFile]) -> None:
@@ -33,4 +33,4 @@ def read_whole(path: str) -> int:
 
 def data_limit() -> tuple[int, int]:
     """The limit, and what is taken of it."""
-    return resource.getrlimit(resource.RLIMIT_DATA)[0], reading._memory_taken()
+    return resource.getrlimit(resource.RLIMIT_DATA)[0], MemoryBound()._taken

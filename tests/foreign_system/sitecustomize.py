@@ -174,6 +174,14 @@ def files_as_on_windows() -> None:
     def no_links(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
+    rename = os.rename
+
+    def only_to_a_new_name(source: Any, target: Any, **named: Any) -> None:
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(target))
+        rename(source, target, **named)
+
+    os.rename = only_to_a_new_name
     for name, places in (("replace", 2), ("unlink", 1), ("remove", 1)):
         setattr(os, name, refusing(getattr(os, name), places))
     os.link = no_links

@@ -171,8 +171,7 @@ def write_flushed(path: Path, content: bytes) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Make the names of files in a local folder survive a power failure."""
-    with suppress(OSError):  # some network file systems refuse it for folders
-        system.flush_folder(folder)
+    system.flush_folder(folder, where_it_can=True)
 
 
 def create_file(path: Path) -> BinaryIO:

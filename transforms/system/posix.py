@@ -57,15 +57,22 @@ def flush_data(descriptor: int) -> None:
     getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
-def flush_folder(folder: LocalName) -> None:
+def flush_folder(folder: LocalName, *, where_it_can: bool = False) -> None:
     """Make the names in a folder survive a power failure.
 
+    Args:
+        folder: its path.
+        where_it_can: say nothing if the file system refuses it, as some network file systems do.
+
     Raises:
-        OSError: the file system refuses it, as some network file systems do.
+        OSError: the folder cannot be opened, or cannot be flushed.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError:
+        if not where_it_can:
+            raise
     finally:
         os.close(descriptor)
 

@@ -41,6 +41,8 @@ _PATIENCE = 5.0  # seconds for which a file may be open elsewhere, as virus scan
 _PAUSE = 0.02  # seconds
 _LONGEST_NAME = 255  # NTFS counts UTF-16 units, of which UTF-8 needs at least as many bytes
 _CRASHED = 0xC0000000  # from here on, an exit code names an error that Windows ended a process by
+_CLOSED = 0xC000013A  # Ctrl-Break, or the console was closed
+_KILLED = 0xFFFFFFFF  # as by Stop-Process
 _NO_DIALOGS = 0x0001 | 0x0002  # SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX
 _SYSTEM = ("S-1-5-18", "S-1-5-32-544")  # the system itself, and administrators
 _OWNER_RIGHTS = ("S-1-3-0", "S-1-3-4")  # stand for whoever owns the file
@@ -101,7 +103,7 @@ def flush_data(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
-def flush_folder(_: LocalName) -> None:
+def flush_folder(_: LocalName, *, where_it_can: bool = False) -> None:
     """Windows flushes no folder: NTFS keeps a journal of names, which a power failure may cut."""
 
 
@@ -171,6 +173,7 @@ class Access:
         is_of_system: whether the system or its administrators own it, who can write everywhere.
         others_read: whether somebody else may open it, or write to it.
         others_write: whether somebody else may write to it.
+        others: identities of those who are named for it beside the owner and the system.
     """
 
     path: LocalName
@@ -179,6 +182,7 @@ class Access:
     is_of_system: bool
     others_read: bool
     others_write: bool
+    others: tuple[str, ...] = ()
 
     def to_own(self) -> str:
         """The command that gives it to the user of this process."""
@@ -187,7 +191,8 @@ class Access:
     def to_close(self) -> str:
         """The command after which others may not open it."""
         rights = "(OI)(CI)F" if os.path.isdir(self.path) else "F"
-        return f'icacls "{self.path}" /inheritance:r /grant:r "{_me()[1]}:{rights}"'
+        others = "".join(f' /remove:g "*{who}"' for who in self.others)
+        return f'icacls "{self.path}" /inheritance:r{others} /grant:r "{_me()[1]}:{rights}"'
 
     def to_keep_writers_out(self) -> str:
         """The command after which others may not write to it."""
@@ -208,16 +213,24 @@ def access_of(path: LocalName, _: os.stat_result | None = None) -> Access:
     except pywintypes.error as error:
         raise _os_error(error, path) from None
     owner = found.GetSecurityDescriptorOwner()
+    if owner is None:  # a file system without access lists, such as exFAT
+        raise OSError(errno.ENOTSUP, "its file system does not say who may open it", place)
     me, _name = _me()
     trusted = {*_SYSTEM, *_OWNER_RIGHTS, _text(me)}
     access_list = found.GetSecurityDescriptorDacl()
     allowed = 0 if access_list is not None else _READING | _WRITING  # no list: all is allowed
+    others = list[str]()
     for number in range(access_list.GetAceCount() if access_list is not None else 0):
-        (kind, flags), mask, who = access_list.GetAce(number)[:3]
+        try:
+            (kind, flags), mask, who = access_list.GetAce(number)[:3]
+        except NotImplementedError:  # an entry with a condition: somebody may pass it
+            allowed |= _READING | _WRITING
+            continue
         is_grant = kind == win32security.ACCESS_ALLOWED_ACE_TYPE
         only_inherited = flags & win32security.INHERIT_ONLY_ACE
         if is_grant and not only_inherited and _text(who) not in trusted:
             allowed |= mask & 0xFFFFFFFF
+            others.append(_text(who))
     of_system = _text(owner) in _SYSTEM
     return Access(
         path,
@@ -226,6 +239,7 @@ def access_of(path: LocalName, _: os.stat_result | None = None) -> Access:
         of_system,
         bool(allowed & (_READING | _WRITING)),
         bool(allowed & _WRITING),
+        tuple(others),
     )
 
 
@@ -261,7 +275,10 @@ def account_number() -> str:
 
 @contextmanager
 def deaf_to_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C from a process that starts in this block: Windows tells all of a console."""
+    """Keep Ctrl-C from a process that starts in this block: Windows tells all of a console.
+
+    A Ctrl-C that comes meanwhile is lost to this process too.
+    """
     set_handler = ctypes.windll.kernel32.SetConsoleCtrlHandler
     set_handler(None, True)  # child processes take over that Ctrl-C is ignored
     try:
@@ -282,9 +299,9 @@ def ends_with_parent() -> bool:
 
 def crash_of(code: int | None) -> str | None:
     """What broke a process off, by its exit code; None: it ended by itself or was killed."""
-    if code is None or not code & 0xFFFFFFFF >= _CRASHED:
+    if code is None or not _CRASHED <= code < _KILLED or code == _CLOSED:
         return None
-    return f"Windows error 0x{code & 0xFFFFFFFF:08X}"
+    return f"Windows error 0x{code:08X}"
 
 
 def leave_no_core_file() -> None:

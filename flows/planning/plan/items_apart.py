@@ -55,7 +55,7 @@ def people_needed(
     for setting in settings:
         if setting.epsilon in found:
             continue
-        if chosen_method(config, setting).method.facts.name != "totals":
+        if not chosen_method(config, setting).method.facts.uses("model.bands"):  # no whole sheets
             return []
         one = config.model_copy(update={"groups": None})
         variances = [predicted(one, replace(setting, people=n), world) for n in (FEW, MANY)]

@@ -79,7 +79,8 @@ def test_only_pairs_that_share_a_booklet_get_noise_and_the_release_verifies(exam
     code, printed = command("run", exam.set(input__booklets=BOOKLETS).config, "--direct")
     assert code == 0, printed
     release = release_of(exam)
-    assert release["privacy"]["parameters"] == {"graph": "booklets", "pairs": 11, "booklets": 2}
+    of_graph = {"graph": "booklets", "pairs": 11, "booklets": 2}
+    assert release["privacy"]["parameters"] == {**of_graph, "estimator": "balance"}
     assert release["privacy"]["sensitivity_l2_squared"] == 8  # 2 floor(4^2 / 4)
     never = np.array(release["released"]["right_wrong"])[:2, 4:]  # items of A alone, of B alone
     assert not never.any()

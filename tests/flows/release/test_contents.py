@@ -16,6 +16,7 @@ from hushrank.flows.release import identity as contents_module
 from hushrank.flows.release.identity import CACHE_FILE, Contents, Stamp, meant_by
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.files import FileFormat, InputFile, list_files
+from tests.conftest import REAL_FSYNC
 
 KEY, OTHER_KEY = LedgerKey(bytes(KEY_BYTES), ""), LedgerKey(b"\1" * KEY_BYTES, "")
 
@@ -91,7 +92,10 @@ def test_the_file_systems_of_this_machine_are_known():
     assert contents_module.system.is_in_memory(os.makedev(4095, 1))  # of which nobody knows
 
 
-def test_a_mapped_file_is_flushed_first_so_that_its_next_change_moves_its_times(path: Path):
+def test_a_mapped_file_is_flushed_first_so_that_its_next_change_moves_its_times(
+    path: Path, monkeypatch
+):
+    monkeypatch.setattr(os, "fsync", REAL_FSYNC)
     if contents_module.system.is_in_memory(path.stat().st_dev):
         pytest.skip("the folder of the tests is in memory")
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:

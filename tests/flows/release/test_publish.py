@@ -272,16 +272,16 @@ def test_a_full_disk_publishes_nothing_and_leaves_what_was_there(
 @pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
 def test_a_move_that_fails_leaves_the_old_release_in_place(output, monkeypatch, error, fails_at):
     publish(OLD, output, PAGE)
-    rename, moves = Path.rename, []
+    move, moves = Path.replace, []
 
     def failing(path: Path, target: Path) -> Path:
         moves.append(path)
         if len(moves) == fails_at:
             raise error
-        return rename(path, target)
+        return move(path, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", failing)
+        patched.setattr(Path, "replace", failing)
         with pytest.raises((PublishError, KeyboardInterrupt)):
             publish(NEW, output, PAGE)
     assert release_in(output) == "old"

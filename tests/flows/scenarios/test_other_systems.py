@@ -55,11 +55,15 @@ def test_a_run_draws_once_and_its_files_are_private_on_another_system(survey, sy
     assert first.returncode == second.returncode == 0, first.stdout + first.stderr
     assert "Re-running returns the same result at no cost" in first.stdout
     assert "nothing was spent" in second.stdout
+    survey.set(privacy__epsilon=1.5)  # another release takes the place of the first one
+    third = python(survey, system, *command)
+    assert third.returncode == 0, third.stderr
+    assert json.loads((survey.output / "release.json").read_text())["privacy"]["epsilon"] == 1.5
     work, ledger = survey.folder / "Ännes work", survey.folder / "Ännes ledger"
     assert modes(work) | modes(ledger) <= {"600", "700"}
     lines = (ledger / "ledger.jsonl").read_text().splitlines()
-    assert [json.loads(line)["event"] for line in lines].count("draw") == 1
-    assert len(archived(survey.output)) == 1
+    assert [json.loads(line)["event"] for line in lines].count("draw") == 2
+    assert len(archived(survey.output)) == 2
     assert not [path for path in work.rglob("*") if "exact" in path.name]
 
 
@@ -83,4 +87,5 @@ def test_a_folder_that_others_can_open_is_refused_with_the_command_of_windows(su
     assert done.returncode == 2
     said = " ".join(done.stderr.split())
     assert "is open to other users of this machine" in said
-    assert f'Run: icacls "{survey.work}" /inheritance:r /grant:r "OFFICE\\ann:(OI)(CI)F"' in said
+    closing = '/inheritance:r /remove:g "*S-1-1-0" /grant:r "OFFICE\\ann:(OI)(CI)F"'
+    assert f'Run: icacls "{survey.work}" {closing}' in said

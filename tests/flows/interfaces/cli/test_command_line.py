@@ -53,7 +53,7 @@ def test_the_version_is_that_of_the_distribution():
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [("hushrank va", {"validate"}), ("hushrank ledger re", {"recover"}), ("hushrank r", {
-        "run", "resume", "restore", "reproduce", "reference"})],
+        "run", "rank-for", "resume", "restore", "reproduce", "reference"})],
 )  # fmt: skip
 def test_bash_completes_commands(typed, completed):
     number = len(typed.split()) - 1
