@@ -43,6 +43,7 @@ USES = {  # every place that a YAML file can name, by dotted key
     "items.file": Use.READ,
     "privacy.epsilon_table": Use.READ,
     "model.exposures": Use.READ,
+    "model.item_features": Use.READ,
     "input.pairs": Use.READ,
     "report.audit": Use.READ,
     "ledger.signing_key": Use.READ,
