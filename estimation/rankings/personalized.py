@@ -21,7 +21,9 @@ needed. A ridge draws the coefficients towards zero as far as they show noise (e
 intervals are those of a Newton step without it, and hold the published value too. A normal interval
 needs a loss that is nearly quadratic as far as it reaches: no interval is stated where the standard
 error of the difference of two scores exceeds `LARGEST_ERROR` for people of some profile, by the
-curvature at these coefficients or at those of the ridge.
+curvature at these coefficients or at those of the ridge. Nor is one where rankings leave some
+difference of scores open: where no person has a feature, features are the same in all people, or
+nobody ranked an item.
 
 References:
     [RDP] Xu, Sun, Cheng. Ranking differential privacy. Sections 5 and 6.
@@ -58,6 +60,12 @@ ROUNDING = 1e-12  # of the loss
 CLOSE = 1e-10  # of the largest slope at the start
 LEAST_KEPT = 0.25  # of the noise in all coefficients, which they are taken to have as signal
 RANK = 1e-9  # curvature below this share of the largest is none
+DEPENDENT = 1e-4  # features of items nearer to a sum of each other than this are one
+DEPENDENT_FEATURES = (
+    "the features of items follow from each other (one is a multiple of another or a sum of"
+    " several, or there are as many as items), so that their effects cannot be told apart; remove a"
+    " column"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +82,8 @@ class Personalization:
         ridge: c of c |coefficients|^2 / 2 in the fit.
         rankings: how many rankings entered.
         mean_features: mean of x over these rankings, shape (p,).
+        complete: whether rankings say something of all differences of scores, of people with any
+            features; if not, nothing is known.
     """
 
     item_features: Floats
@@ -85,6 +95,7 @@ class Personalization:
     ridge: float
     rankings: int
     mean_features: Floats
+    complete: bool = True
 
     @property
     def n_items(self) -> int:
@@ -129,9 +140,19 @@ class Personalization:
 
 
 def centred_features(features: Floats | None, n_items: int) -> Floats:
-    """Features of items with the mean 0, shape (n, q); the identity where there are none."""
-    given = np.eye(n_items) if features is None else features
-    return np.asarray(given - given.mean(axis=0))
+    """Features of items with the mean 0, shape (n, q); the identity where there are none.
+
+    Raises:
+        ValueError: some feature follows from the others, so its effects could not be told apart.
+    """
+    if features is None:
+        return np.asarray(np.eye(n_items) - 1 / n_items)
+    centred = np.asarray(features - features.mean(axis=0))
+    length = np.linalg.norm(centred, axis=0)
+    directions = centred / np.where(length > 0, length, 1.0)
+    if np.linalg.matrix_rank(directions, rtol=DEPENDENT) < len(length):
+        raise ValueError(DEPENDENT_FEATURES)
+    return centred
 
 
 def design_for(features: Floats, item_features: Floats) -> Floats:
@@ -170,19 +191,9 @@ def fit_personalized(
     mean = n @ people[held] / n.sum() if len(held) else np.zeros(people.shape[1])
     size = len(item_features) + people.shape[1] * item_features.shape[1]
     nothing = np.zeros(size)
-    empty = Personalization(
-        item_features,
-        people.shape[1],
-        nothing,
-        nothing,
-        np.zeros((size, size)),
-        False,
-        ridge,
-        0,
-        mean,
-    )
     if not held:
-        return empty
+        empty = item_features, people.shape[1], nothing, nothing, np.zeros((size, size))
+        return Personalization(*empty, False, ridge, 0, mean, complete=False)
     answers = [AnswerSums.of([(profiles[k], law)]) for k in held]
     loss = _Loss(answers, [design_for(people[k], item_features) for k in held])
     least = ridge / law.attenuation**2
@@ -190,16 +201,18 @@ def fit_personalized(
     centre = loss.without_ridge(drawn, least)
     covariance = loss.errors(centre)
     used = max(least, loss.ridge())
+    complete = loss.complete(people.shape[1], *item_features.shape)
     return Personalization(
         item_features=item_features,
         people=people.shape[1],
         coefficients=loss.minimum(drawn, used),
         centre=centre,
         covariance=covariance,
-        known=max(map(loss.largest_error, (drawn, centre))) <= LARGEST_ERROR,
+        known=complete and max(map(loss.largest_error, (drawn, centre))) <= LARGEST_ERROR,
         ridge=used,
         rankings=int(n.sum()),
         mean_features=mean,
+        complete=complete,
     )
 
 
@@ -304,6 +317,12 @@ class _Loss:
         covariance = self.errors(at)
         spread = [difference_variance(each @ covariance @ each.T).max() for each in self.designs]
         return math.sqrt(max(max(spread), 0.0))
+
+    def complete(self, people: int, n_items: int, width: int) -> bool:
+        """Whether no difference of scores is open, by `people` features of people, `width` of
+        items."""
+        all_known = n_items - 1 + people * min(width, n_items - 1)
+        return self.free(np.zeros(n_items + people * width)) == all_known
 
     def free(self, at: Floats) -> int:
         """How many directions the curvature at some coefficients knows."""

@@ -123,8 +123,8 @@ def _problems_of_report(config: Sections, methods: Methods) -> Problems:
         suitable = (name for name, each in methods.items() if each.linked or each.logistic)
         yield (
             "report.scale",
-            f"elo needs scores of a logistic link, and method: {config.method} has no link; remove"
-            f" it, or choose among the methods {', '.join(suitable)}",
+            f"elo needs one score of a logistic link for each item, which method: {config.method}"
+            f" does not have; remove it, or choose among the methods {', '.join(suitable)}",
         )
     elif link != "logistic":
         yield "report.scale", f"elo needs model.link: logistic, got {link}; change one of the two"

@@ -153,7 +153,7 @@ def effect_sentences(personal: PersonalRecord) -> Iterator[str]:
     """What the features of people change for sure, in words, the largest effects first."""
     sure = [each for each in personal.effects if each.low > 0 or each.high < 0]
     if not personal.known:
-        yield "Noise hides what the features of people change: no interval of a score is known."
+        yield "What the features of people change is not known: no interval is stated."
         return
     if not sure:
         yield "No effect of the features of people is beyond chance."

@@ -45,6 +45,11 @@ TOO_NOISY = (
     "Noise hides how scores depend on the features of people: no interval of a score is known. More"
     " rankings, a larger epsilon, or fewer features would help."
 )
+LEFT_OPEN = (
+    "No interval of a score is known, because rankings leave some scores open: few people ranked,"
+    " none of them has some value of a feature, or items were not ranked with the others. List only"
+    " values and items that rankings have, or ask more people."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +97,7 @@ class PersonalizedRankings(PrivateRankings):
         if not fitted.rankings:
             estimate, warnings = nothing_learned(np.zeros(len(names))), (NO_RANKINGS,)
         elif not fitted.known:
-            warnings = (TOO_NOISY,)
+            warnings = (TOO_NOISY if fitted.complete else LEFT_OPEN,)
         chosen = config.model.features_of_items()
         return Conclusion(
             estimate=estimate,
@@ -170,7 +175,6 @@ METHODS = (
             summary="scores for each person by public features, from private rankings",
             kind="rankings",
             units=(Unit.LOCAL,),
-            logistic=True,
             reads=("model.ridge", "model.item_features", "input.person_features"),
             rules=_problems,
         ),

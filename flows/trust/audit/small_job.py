@@ -21,6 +21,7 @@ ROWS = "rows.parquet"
 GROUP, WEIGHT, FEATURE = "group", "weight", "feature_{}"
 MOST_GROUPS, MOST_NIGHTS = 2, 8
 FIRST_NIGHT = date(2026, 1, 1)
+SAME_DRAWS = {"personalized": "bradley-terry"}  # which keeps the answers of all people together
 _KEPT = {"name", "privacy", "model", "spectral", "top_k", "groups"}
 _OF_SOURCES = ("epsilon_range", "epsilon_table", "already_private")
 
@@ -41,8 +42,9 @@ def small_job(
     """
     given = config.model_dump(mode="json", exclude_unset=True, include=_KEPT)
     content: dict[object, Any] = {key: value for key, value in given.items() if value is not None}
+    method = METHODS[config.method].resolve(config).method.facts.name
     content |= {
-        "method": METHODS[config.method].resolve(config).method.facts.name,
+        "method": SAME_DRAWS.get(method, method),
         "items": {"count": n_items},
         "input": _input_of(config, longest),
         "output": str(folder / "out"),
@@ -52,7 +54,8 @@ def small_job(
     if config.privacy.unit is Unit.LOCAL:
         content["privacy"] = _at_the_largest_epsilon(config, content["privacy"])
         model: dict[str, Any] = dict(content.get("model") or {})
-        content["model"] = {key: each for key, each in model.items() if key != "weights"}
+        unread = ("weights", "item_features")
+        content["model"] = {key: each for key, each in model.items() if key not in unread}
     if "groups" in content:
         content["groups"] |= {"column": GROUP, "values": content["groups"]["values"][:MOST_GROUPS]}
     if config.model.design() is not None:

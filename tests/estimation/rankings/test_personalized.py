@@ -116,6 +116,43 @@ def holds(
     return float(((ends[0] <= true) & (true <= ends[1])).mean())
 
 
+@pytest.mark.parametrize(
+    ("people", "ranked", "shown"),
+    [
+        ([[0, 0], [1, 0], [0, 1]], [5, 5, 0], "a word that nobody has"),
+        ([[-1], [0], [1]], [0, 0, 5], "everybody at the upper end"),
+        ([[-1], [1]], [4, 4], "an item that nobody ranked"),
+        ([[0], [1]], [2, 5], "a profile that ranked two items"),
+    ],
+)
+def test_nothing_is_known_where_rankings_leave_a_difference_of_scores_open(people, ranked, shown):
+    """Of each profile the first `ranked` items; another that has them all closes what is open."""
+    law, rng, bits = law_of_epsilon(4.0, 1, Hide.ORDER), np.random.default_rng(5), seeded_bits(5)
+
+    def fitted(lengths: list[int]) -> Personalization:
+        found = []
+        for length in lengths:
+            orders = rng.random((1_500 * (length > 0), length)).argsort(axis=1)
+            each = np.full(len(orders), length)
+            found.append(answer_pairs(orders.ravel(), each, ITEMS, law, bits))
+        features = np.array(people, np.float64)
+        return fit_personalized(counted(found, law), law, features, centred_features(None, ITEMS))
+
+    left, whole = fitted(ranked), fitted([ITEMS] * len(people))
+    assert (left.known, left.complete) == (False, False), shown
+    assert (whole.known, whole.complete) == (True, True)
+    estimate = left.estimate_for(np.array(people[-1], np.float64))
+    assert np.isinf([*estimate.low, *estimate.high, *np.ravel(left.intervals())]).all()
+    assert (estimate.rank_low.tolist(), estimate.rank_high.tolist()) == ([1] * 5, [5] * 5)
+
+
+def test_features_of_items_that_follow_from_each_other_are_refused():
+    for features in (np.hstack([PRICES, 3 * PRICES + 1]), np.eye(ITEMS), np.ones((ITEMS, 1))):
+        with pytest.raises(ValueError, match="follow from each other"):
+            centred_features(features, ITEMS)
+    assert centred_features(np.hstack([PRICES, PRICES**2]), ITEMS).shape == (ITEMS, 2)
+
+
 def test_where_noise_hides_everything_no_interval_is_stated_and_nothing_is_learned_of_nobody():
     law, features = law_of_epsilon(0.1, 1, Hide.ORDER), centred_features(PRICES, ITEMS)
     true = np.zeros(ITEMS + 2)

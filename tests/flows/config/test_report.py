@@ -29,7 +29,11 @@ def test_elo_is_for_scores_of_a_logistic_link_and_makes_no_other_job(survey, cha
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "elo needs scores of a logistic link, and method: noisy-counts has no link; remove"),
+        (
+            {},
+            "elo needs one score of a logistic link for each item, which method: noisy-counts does"
+            " not have; remove it",
+        ),
         (
             {"method": "noisy-pairs", "model": {"link": "probit"}},
             "elo needs model.link: logistic, got probit; change one of the two",

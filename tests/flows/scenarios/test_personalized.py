@@ -15,6 +15,8 @@ import pytest
 import hushrank as hr
 from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.personalized import fit_personalized
+from hushrank.flows.run.job import read_survey
+from hushrank.flows.trust.audit.small_job import small_job
 from hushrank.privacy.local_source import privatize_ranking
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.transforms.rankings.person_features import PersonFeature, PersonFeatures
@@ -161,13 +163,22 @@ def test_answers_from_devices_and_features_of_items_are_read(tmp_path, command):
     ]
     assert personal["effects"][0]["high"] < 0  # the older, the less cola
     assert command("verify", survey.output)[0] == 0
+    audited = small_job(read_survey(survey.config).config, 6, tmp_path)  # the same draws
+    assert (audited.method, audited.privacy.pairs) == ("bradley-terry", law_pairs)
     (tmp_path / "features.csv").write_text("item,sugar\ntea,0\ncoffee,0\nwater,0\ncola,0\n")
     assert "sugar is the same for all items" in command("validate", survey.config)[1]
+    (tmp_path / "features.csv").write_text(
+        "item,sugar,grams\ntea,0,0\ncoffee,1,4\nwater,0,0\ncola,9,36\n"
+    )
+    code, printed = command("validate", survey.config)
+    assert code == 2
+    assert "model.item_features: the features of items follow from each other" in printed
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"report": {"scale": "elo"}}, "which method: personalized does not have"),
         ({"privacy__mechanism": "mallows"}, "privacy.mechanism: must be random-pairs"),
         ({"privacy__hide": "items"}, "privacy.hide: must be order with method: personalized"),
         ({"input__person_features": None}, "input.person_features: missing"),

@@ -140,6 +140,11 @@ JOBS: dict[str, Settings] = {
         RANKED, {**LOCAL, "mechanism": "random-pairs", "pairs": 2, "hide": "items"}, "borda"
     ),
     "auto": job(RANKED, {**LOCAL, "mechanism": "auto"}, "bradley-terry"),
+    "personalized": job(
+        {**RANKED, "layout": "list", "person_features": {"age": [20, 60]}},
+        {**LOCAL, "mechanism": "random-pairs"},
+        "personalized",
+    ),
 }
 
 

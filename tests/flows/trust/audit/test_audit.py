@@ -47,7 +47,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
-    *("random-pairs, hidden items", "auto", "spectral, look", "footrule, look"),
+    *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
