@@ -30,7 +30,7 @@ EXCEPTIONS = {
     "transforms.system.windows: os.open": "its part on Windows",
     "transforms.system.posix: Path('/proc/self/statm').read_text": "the memory of this process",
     "transforms.system.posix: Path('/proc/self/mountinfo').read_text": "its file systems, in /proc",
-    "transforms.storage.matches: system.open_file": "it looks at the end of a file, and checks for itself",
+    "transforms.storage.matches: system.open_file": "the end of a file: it checks for itself",
     "transforms.storage.files: pa.OSFile": "after `require_regular`: Arrow opens by name only",
     "transforms.storage.files: CloudPath.parse(path).open": AN_OBJECT,
     "transforms.storage.write: target.read_bytes": AN_OBJECT,
