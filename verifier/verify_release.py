@@ -44,7 +44,6 @@ import math
 import os
 import re
 import stat
-import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -290,7 +289,9 @@ parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_mos
 parameters of private-rankings: epsilon_of_a_whole_ranking_at_most=number *private-lists
 parameters of private-pairs: pairs_answered=count hidden=text features_of_people?=text
     *private-lists
-parameters of margin-counts: weight_of_margins=count weight_of_rankings=count *lists
+parameters of margin-counts: weight_of_margins=count weight_of_rankings=count longest_ranking=count
+    items_at_one_rank?=text contradicted_margins=number fewest_possible_contradicted_margins=number
+    proven_best=bool
 parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
     *lists
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
@@ -788,6 +789,7 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
 # Kinds that may be told by group.
 GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"}
 COUNTED_LISTS = ("above-counts", "margin-counts", "net-sums", "place-counts")
+OF_PAIRS = ("condorcet", "smith", "copeland", "schulze", "ranked-pairs", "minimax", "borda")
 NAMED_PARTS = ("above", "places", "nets", "squares", "rankings")  # each has a weight, or 0
 RANKED_PARTS = (*NAMED_PARTS, "margins")
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
@@ -957,43 +959,116 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
 def check_election(release: Document, say: Findings) -> None:
     """That margins are as sure as the noise allows, and winners are those of the noisy counts.
 
-    Of copeland, schulze, ranked-pairs, minimax and borda only who is possible is checked: the first
-    three have their winners in the Smith set.
+    Of schulze and ranked-pairs only this is checked: their winners are in the Smith set.
     """
     election, released = release.get("election"), release["released"]
     if election is None:
         return
     listed = [each[name] for each in election["rules"] for name in ("winners", "possible")]
     listed.append([each["rule"] for each in election["rules"]])
-    once = all(len({*each}) == len(each) for each in listed)
-    say.check(once, wrong="election: a rule, or an item of one, is named twice")
-    if released["kind"] == "place-counts":
+    if any(len({*each}) < len(each) for each in listed):
+        raise Wrong("election: a rule, or an item of one, is named twice")
+    of_places = released["kind"] == "place-counts"
+    longest = release["privacy"]["parameters"]["longest_ranking"] if of_places else 0
+    known = ["plurality", *(f"approval-{k}" for k in range(2, longest + 1))]
+    for each in election["rules"]:
+        name, winners, possible = each["rule"], {*each["winners"]}, {*each["possible"]}
+        if name not in (known if of_places else OF_PAIRS):
+            raise Wrong(f"election: {released['kind']} do not tell a rule {short(name)}")
+        fits = bool(winners) and winners <= possible and each["sure"] == (len(possible) == 1)
+        say.check(
+            name == "condorcet" or fits,
+            wrong=f"election: winners of {name} are not possible, or not as sure as is said",
+        )
+    if of_places:
+        check_first_places(release, say)
         return
     part = "margins" if released["kind"] == "margin-counts" else "above"
     above, weight, items = released[part], released["weights"][part], released["items"]
     n, everybody = len(items), range(len(items))
-    cells = 1 if part == "margins" else 2
-    back = 0 if part == "margins" else 1
+    cells, back = (1, 0) if part == "margins" else (2, 1)
     margin = [[(above[a][b] - back * above[b][a]) / weight for b in everybody] for a in everybody]
     deviation = math.sqrt(cells * (release["privacy"]["noise_variance"] or 0.0)) / weight
-    reach = statistics.NormalDist().inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation
-    least = reach + (0.5 / weight if deviation else 0.0)
+    half, normal = 0.5 / weight if deviation else 0.0, NormalDist()
+    least = normal.inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation + half
     sure, gaussian = election["sure_from"], "gaussian" in release["privacy"]["mechanism"]
-    fits = sure is not None and math.isclose(election["margin_deviation"], deviation, rel_tol=1e-9)
+    told = [election[name] for name in ("margin_deviation", "sure_from", "chances")]
+    fits = None not in told and math.isclose(told[0], deviation, rel_tol=1e-9)
     fits = fits and (math.isclose(sure, least, rel_tol=1e-6) if gaussian else sure >= least * 0.999)
     say.check(fits, wrong="election: margins are not as sure as their noise allows")
     if not fits:
         return
     check_rules(election, items, margin, say)
+    apart = normal.inv_cdf(1 - 0.005 / (n * (n - 1))) * math.sqrt(2 * n) * deviation + half
+    check_scored(election, items, margin, apart, say)
     if gaussian and deviation:
-        normal = statistics.NormalDist(0, deviation)
-        for a in everybody:
-            chance = math.prod(normal.cdf(margin[a][b]) for b in everybody if b != a)
-            told = election["chances"][items[a]]
-            say.check(
-                told <= chance + 1e-6 and chance < told + 0.01 + 1e-6,
-                wrong=f"election: the chance of {short(items[a])} does not follow from the noise",
-            )
+        check_chances(election, items, margin, say)
+
+
+def check_chances(
+    election: Document, items: list[str], margin: list[list[float]], say: Findings
+) -> None:
+    """That Gaussian noise leaves the chances that are stated: a margin of 1 or more wins."""
+    normal, everybody = NormalDist(0, election["margin_deviation"]), range(len(items))
+    for a in everybody:
+        others = (margin[a][b] for b in everybody if b != a)
+        chance = math.prod(normal.cdf(each - (1.0 if each < 0.5 else 0.5)) for each in others)
+        told = election["chances"].get(items[a], 1.0)
+        say.check(
+            told <= chance + 1e-6 and chance < told + 0.01 + 1e-6,
+            wrong=f"election: the chance of {short(items[a])} does not follow from the noise",
+        )
+
+
+def check_first_places(release: Document, say: Findings) -> None:
+    """That winners by places have most of these, and all within reach of the noise are possible."""
+    election, released = release["election"], release["released"]
+    if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
+        raise Wrong("election: place-counts tell no margins")
+    weight, items, n = released["weights"]["places"], released["items"], len(released["places"])
+    normal = NormalDist().inv_cdf(1 - 0.05 / (n * (n - 1) * max(len(election["rules"]), 1)))
+    for found in election["rules"]:
+        k = int(found["rule"].partition("-")[2] or 1)
+        deviation = math.sqrt(2 * k * (release["privacy"]["noise_variance"] or 0.0)) / weight
+        reach = normal * deviation + (0.5 / weight if deviation else 0.0)
+        check_best(found, items, [sum(row[:k]) / weight for row in released["places"]], reach, say)
+
+
+def check_scored(
+    election: Document, items: list[str], margin: list[list[float]], apart: float, say: Findings
+) -> None:
+    """That copeland, minimax and borda, whose sums may be off by `apart`, name the best scores."""
+    others = [[d for b, d in enumerate(row) if b != a] for a, row in enumerate(margin)]
+    scores: dict[str, tuple[list[float], float]] = {
+        "copeland": ([sum((d > 0) - (d < 0) for d in row) for row in others], 0.0),
+        "minimax": ([*map(min, others)], 2 * election["sure_from"]),
+        "borda": ([*map(sum, others)], apart),
+    }
+    for found in election["rules"]:
+        if found["rule"] in scores:
+            check_best(found, items, *scores[found["rule"]], say)
+
+
+def check_best(
+    found: Document, items: list[str], scores: Sequence[float], reach: float, say: Findings
+) -> None:
+    """That winners have the largest score, and all that are within reach of it are possible."""
+    best = max(scores)
+    first, near = (
+        {item for item, score in zip(items, scores, strict=True) if score > best - least}
+        for least in (1e-9 * (1 + abs(best)), reach - 1e-6)
+    )
+    say.check(
+        {*found["winners"]} == first and near <= {*found["possible"]},
+        wrong=f"election: the winner by {found['rule']} is not that of the noisy counts",
+    )
+
+
+def smith_set(margin: list[list[float]], least: float) -> list[int]:
+    """The smallest group of which each beats each one outside by more than `least`."""
+    order = sorted(range(len(margin)), key=lambda a: -sum(d > least for d in margin[a]))
+    cuts = ((order[:k], order[k:]) for k in range(1, len(order) + 1))  # who is in it beats most
+    return next(own for own, rest in cuts if all(margin[a][b] > least for a in own for b in rest))
 
 
 def check_rules(
@@ -1002,7 +1077,7 @@ def check_rules(
     """That the Condorcet winner is that of the margins, and the Smith set surely holds winners."""
     everybody, sure = range(len(items)), election["sure_from"]
     results = {each["rule"]: each for each in election["rules"]}
-    inside = {*results["smith"]["possible"]} if "smith" in results else {*items}
+    inside = {items[a] for a in smith_set(margin, sure)}
     if (found := results.get("condorcet")) is not None:
         beats = [
             [items[a] for a in everybody if all(margin[a][b] > limit for b in everybody if b != a)]
@@ -1011,16 +1086,13 @@ def check_rules(
         fits = found["winners"] == beats[0] and {*found["possible"]} == {*beats[2]}
         fits = fits and found["sure"] == bool(beats[1] or not beats[2])
         say.check(fits, wrong="election: the Condorcet winner is not that of the noisy counts")
-    for rule in results.keys() & {"smith", "copeland", "schulze", "ranked-pairs"}:
-        say.check(
-            {*results[rule]["possible"]} <= inside,
-            wrong=f"election: {rule} is not in the Smith set",
-        )
-    outside = [b for b in everybody if items[b] not in inside]
-    closed = all(margin[a][b] > sure for a in everybody if items[a] in inside for b in outside)
-    say.check(
-        closed and bool(inside), wrong="election: the Smith set may reach outside the possible one"
-    )
+    for rule in results.keys() & {"copeland", "schulze", "ranked-pairs"}:
+        fits = {*results[rule]["possible"]} <= inside
+        say.check(fits, wrong=f"election: {rule} is not in the Smith set")
+    if (found := results.get("smith")) is not None:
+        first = {items[a] for a in smith_set(margin, 0.0)}
+        fits = {*found["winners"]} == first and {*found["possible"]} == inside
+        say.check(fits, wrong="election: the Smith set is not that of the noisy counts")
 
 
 def check_public(certificate: Document, release: Document, say: Findings) -> None:

@@ -21,8 +21,12 @@ Let L = D - sure_from and U = D + sure_from hold the true margins T. Then, whate
     ranked-pairs  its winner is in the Split Cycle winners ([HP23]): L[b, a] > path U[a, b] excludes
     minimax       the largest defeat lies between the largest L[b, a] and the largest U[b, a]
 
-Chances: given independent noise of known law and no prior knowledge of T, a is the Condorcet winner
-with probability prod_b F(D[a, b]), F the distribution function of the noise in a margin.
+Chances: given independent noise of known law, and every whole T as likely as any other beforehand,
+a is the Condorcet winner with probability prod_b P(T[a, b] >= 1). A tie, T = 0, is no win, so each
+factor is F(D - 1/2), F the distribution function of continuous noise, and F(D - 1) below D = 1/2.
+Of Laplace noise F has the scale s of the discrete law. Then no factor is too large: with
+p = exp(-1/s), a whole D >= 1 has P(T <= 0) = p^D / (1 + p) <= exp(-(D - 1/2) / s) / 2, because
+2 exp(-1/(2s)) <= 1 + p, and one D <= 0 has P(T >= 1) = p^(1 - D) / (1 + p) >= exp((D - 1) / s) / 2.
 
 References:
     [S11] Schulze. A new monotonic, clone-independent ... single-winner election method. 2011.
@@ -50,7 +54,6 @@ Mask = NDArray[np.bool_]
 
 OF_MARGINS = ("condorcet", "smith", "copeland", "schulze", "ranked-pairs", "minimax", "borda")
 PLURALITY, APPROVAL = "plurality", "approval-"
-MOST_CANDIDATES = 100  # paths and locked pairs take time that grows with the third power
 FOR_BORDA = 0.1  # share of the 5 % that Borda scores have
 
 
@@ -82,9 +85,9 @@ class Margins:
                 draws=1,
                 step=1 / counts.weights[Part.MARGINS],
             )
-        wins = counts.of(Part.ABOVE)
+        wins = counts.parts[Part.ABOVE]
         return cls(
-            margins=wins - wins.T,
+            margins=np.asarray((wins - wins.T) / counts.weights[Part.ABOVE], np.float64),
             deviation=math.sqrt(2 * counts.variance(Part.ABOVE)),
             kind=counts.law.kind,
             draws=2,
@@ -103,12 +106,15 @@ class Margins:
 
     def chances(self) -> Floats:
         """Chance of each item to beat all others without the noise, shape (n,)."""
+        won = self.margins - np.where(self.margins < 0.5, 1.0, 0.5)
         if self.deviation == 0:
             below = np.where(self.margins > 0, 1.0, 0.0)
         elif self.kind is NoiseKind.GAUSSIAN:
-            below = scipy.special.ndtr(self.margins / self.deviation)
+            below = scipy.special.ndtr(won / self.deviation)
         else:
-            below = _laplace_cdf(self.margins / self.deviation, self.draws)
+            steps = self.deviation / (math.sqrt(self.draws) * self.step)  # squared: 2 p / (1 - p)^2
+            scale = self.step / (2 * math.asinh(1 / (math.sqrt(2) * steps)))
+            below = _laplace_cdf(won / scale, self.draws)
         np.fill_diagonal(below, 1.0)
         return np.asarray(below.prod(axis=1))
 
@@ -136,7 +142,7 @@ class Margins:
             )
             return Result.of(rule, defeats == defeats.min(), least <= most.min())
         if rule == "borda":
-            scores, n = margins.sum(axis=1), len(margins)
+            scores, n = _in_steps(margins.sum(axis=1), self.step), len(margins)
             apart = self._reach(FOR_BORDA, math.sqrt(2 * n) * self.deviation)
             return Result.of(rule, scores == scores.max(), scores + apart >= scores.max())
         strongest = widest_paths(np.where(others, high, 0.0))
@@ -184,7 +190,7 @@ def positional_results(counts: NoisyRankings, rules: Sequence[str]) -> list[Resu
     step, found = 1 / counts.weights[Part.PLACES], []
     for rule in rules:
         k = places_of(rule)
-        scores = places[:, :k].sum(axis=1)
+        scores = _in_steps(places[:, :k].sum(axis=1), step)
         deviation = math.sqrt(2 * k * counts.variance(Part.PLACES))
         tail = LEVEL / (len(rules) * n * (n - 1))
         reach = _reach(tail, deviation, counts.law.kind, 2 * k, step)
@@ -235,6 +241,11 @@ def ranked_pairs_winners(margins: Floats) -> Mask:
     return np.asarray(above.sum(axis=0) == 1)
 
 
+def _in_steps(scores: Floats, step: float) -> Floats:
+    """The same, so that scores that are equal are equal in their last digit too."""
+    return np.asarray(np.rint(scores / step) * step)
+
+
 def _reach(tail: float, deviation: float, kind: NoiseKind, draws: int, step: float) -> float:
     if deviation == 0:
         return 0.0
@@ -242,7 +253,7 @@ def _reach(tail: float, deviation: float, kind: NoiseKind, draws: int, step: flo
 
 
 def _laplace_cdf(standard: Floats, draws: int) -> Floats:
-    """Of a sum of one or two equal Laplace variables, with variance 1 together."""
-    size = np.abs(standard) * math.sqrt(2 * draws)
+    """Of a sum of one or two Laplace variables of scale 1."""
+    size = np.abs(standard)
     upper = np.exp(-size) * (0.5 if draws == 1 else (2 + size) / 4)
     return np.asarray(np.where(standard > 0, 1 - upper, upper))

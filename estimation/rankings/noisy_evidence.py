@@ -57,7 +57,8 @@ class NoisyPairs(RankingEvidence):
 
     Attributes:
         wins, totals, rankings: with noise, totals raised to 0; all totals are 0 where their sum
-            does not stand clear of noise.
+            does not stand clear of noise. Of margins, which do not tell how many rankings tie a
+            pair, wins are the margin of the side that is ahead, and 0 of the other.
         squares: variance of a margin, noise included.
         noise: variance of the noise in a margin.
         kind: law of the noise; `draws`, of how many draws that of a margin is made.
@@ -69,7 +70,7 @@ class NoisyPairs(RankingEvidence):
 
     @classmethod
     def of(cls, counts: NoisyRankings) -> Self:
-        """From a release with `above`, or `margins`, where an equal pair is half a win each."""
+        """From a release with `above`, or `margins`."""
         if Part.MARGINS in counts.weights:
             return cls._of_margins(counts)
         wins, variance = counts.of(Part.ABOVE), counts.variance(Part.ABOVE)
@@ -92,9 +93,8 @@ class NoisyPairs(RankingEvidence):
         clear = rankings > CLEAR * np.sqrt(counts.variance(Part.RANKINGS)) and rankings >= 1
         totals = np.full((n, n), rankings * clear)
         np.fill_diagonal(totals, 0.0)
-        wins = (totals + margins) / 2
         return cls(
-            wins=wins,
+            wins=np.maximum(margins, 0.0),
             totals=totals,
             squares=totals + noise,
             rankings=round(rankings * clear),

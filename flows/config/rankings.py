@@ -87,6 +87,9 @@ class Skipped(StrEnum):
 FeatureValues = Annotated[tuple[float | Text, ...], Field(strict=False)]
 
 
+MOST_CANDIDATES = 100  # paths and locked pairs take time that grows with the third power
+
+
 class ElectionRule(StrEnum):
     """A rule of elections that finds winners in released counts, beside `approval-k`."""
 
@@ -212,7 +215,9 @@ class RankingsConfig(RowFiles):
             places; `first` passes over all but the first of them, which is no gap; `exhaust` ends
             it before the second.
         write_ins: for layout `places`: the item that each name outside the catalogue counts as.
-            Without it, a ranking with such a name is excluded.
+            Blanks, NA and N/A in any case are no name. Two such names on a ballot are one item at
+            two places, which `repeated` decides. Without it, a ranking with such a name is
+            excluded.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
@@ -419,7 +424,10 @@ class RankingsConfig(RowFiles):
         told = f"{names[0]} is the first place. Cells that name nobody: {nobody}"
         told += f"; several: {', '.join(self.overvoted)}" if self.overvoted else ""
         if self.write_ins is not None:
-            return f"{told}. Any other name that is not an item counts as {self.write_ins}."
+            return (
+                f"{told}. Any other name that is not an item counts as {self.write_ins}, but for"
+                " blanks, na and N/A."
+            )
         return f"{told}. A ranking with any other name that is not an item is excluded."
 
     @property

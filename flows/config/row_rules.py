@@ -17,6 +17,7 @@ from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.rankings.ranking_columns import are_unranked, cells_among
 
 TIE_MODEL = "input.tie_model"
 STREAM = "schedule.stream"
@@ -176,18 +177,23 @@ def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
 
 def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
     """Refuse words of a place that name an item, and write-ins that are no item."""
+    texts, codes = catalogue.texts
+    codes = codes[: len(texts)]
     if rows.write_ins is not None and rows.write_ins not in catalogue.names:
         yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
     for key in ("not_ranked", "overvoted"):
-        words = getattr(rows, key)
-        codes = catalogue.codes(pa.array(words, pa.string())).tolist()
-        for word, code in zip(words, codes, strict=True):
-            if code != UNKNOWN:
+        for word in getattr(rows, key):  # as cells are compared: in lower case, and as numbers
+            if (found := codes[cells_among(texts, [word])]).size:
                 yield (
                     f"input.{key}",
-                    f"the word {word} also names item {catalogue.names[code]}; rename the item, or"
-                    " remove the word",
+                    f"the word {word} also names item {catalogue.names[found[0]]}; rename the item,"
+                    " or remove the word",
                 )
+    for code in codes[are_unranked(texts)]:
+        yield (
+            "items",
+            f"an item is named {catalogue.names[code]}, which means an empty cell; rename it",
+        )
 
 
 def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:

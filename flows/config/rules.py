@@ -11,6 +11,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import (
+    MOST_CANDIDATES,
     ElectionRule,
     Overvotes,
     RankingsConfig,
@@ -106,6 +107,8 @@ def _problems_of_rules(config: Sections) -> Problems:
     if config.input.kind != "rankings" or config.privacy.unit is not Unit.USER:
         yield "rules", "needs input.kind: rankings and privacy.unit: user; remove it"
         return
+    if (n_items := len(config.items.catalogue())) > MOST_CANDIDATES:
+        yield "rules", f"are for at most {MOST_CANDIDATES} items, got {n_items:,}; remove it"
     for rule in config.rules:
         suitable = [method for method, rules in known.items() if rule in rules]
         if not suitable:

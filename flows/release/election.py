@@ -49,7 +49,7 @@ class ElectionRecord(Record):
             above another less those the other way round; null: no pairs are released.
         sure_from: a margin above that is surely one without the noise, all at once; null likewise.
         chances: of each item the chance to beat each other item, given the noise alone, rounded
-            down to hundredths; null likewise.
+            down to hundredths; a tie is no win. null likewise.
         rules: winners by each rule.
     """
 
@@ -99,7 +99,8 @@ def _likeliest(chances: Mapping[str, float], shown: Mapping[str, str]) -> str:
     best = max(chances, key=chances.__getitem__)
     if chances[best] == 0:
         return ""
-    return f" Given the noise, {shown[best]} is one with a chance of {_percent(chances[best])}."
+    chance = _percent(chances[best])
+    return f" Given the noise, {shown[best]} is one with a chance of {chance} or more."
 
 
 def _percent(chance: float) -> str:

@@ -64,7 +64,7 @@ class Catalogue:
         if pa.types.is_dictionary(column.type):
             return by_distinct(column, self.codes, np.int32(UNKNOWN))
         if is_text(column.type):
-            texts, codes = self._texts
+            texts, codes = self.texts
             found = pc.index_in(to_text(column), value_set=texts, skip_nulls=True)
             return np.take(codes, to_numpy(pc.fill_null(found, -1)))  # -1: the last, UNKNOWN
         if column.null_count == 0:
@@ -109,7 +109,7 @@ class Catalogue:
         return len(values) in (0, len(self)) and bool((values == codes).all())
 
     @cached_property
-    def _texts(self) -> tuple[pa.Array, Codes]:
+    def texts(self) -> tuple[pa.Array, Codes]:
         """Every text that means an item, and its code; after the last code, `UNKNOWN`.
 
         These are all names, with an accent in one character or as one of its own, and positions

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
 UNRANKED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
+BLANK_TEXTS = ("", "na", "n/a")  # in lower case
 _WHOLE_NUMBER = r"^[+-]?([0-9]{1,18}|[1-8][0-9]{18})$"
 
 Floats = NDArray[np.float64]
@@ -140,6 +141,12 @@ def are_unranked(texts: pa.Array) -> Mask:
     """Which texts are those that statistics programs write into an empty cell."""
     known = pa.array(UNRANKED_TEXTS, pa.large_string())
     return to_numpy(pc.is_in(to_text(texts), value_set=known))
+
+
+def are_blank(texts: pa.Array) -> Mask:
+    """Which texts are no name that anybody wrote: blanks, NA and N/A in any case."""
+    known = pa.array(BLANK_TEXTS, pa.large_string())
+    return to_numpy(pc.is_in(pc.utf8_lower(to_text(texts)), value_set=known))
 
 
 def ranks_of(column: pa.Array, *, highest: bool = False) -> tuple[Floats, Rest, Mask]:

@@ -49,6 +49,7 @@ from hushrank.transforms.rankings.ranking_columns import (
     Repeated,
     Rest,
     WideRankColumns,
+    are_blank,
     are_unranked,
     cells_among,
     contest_names,
@@ -545,7 +546,10 @@ def _items_there(column: pa.Array, catalogue: Catalogue, reading: RankReading) -
         return np.full(len(column), _NOBODY, np.int32)
     items = catalogue.codes(column)
     if reading.other is not None:
-        items = np.where(items == UNKNOWN, np.int32(catalogue.names.index(reading.other)), items)
+        other = np.full(len(column), catalogue.names.index(reading.other), np.int32)
+        if is_text(column.type):
+            other[by_distinct(column, are_blank, np.True_)] = _NOBODY
+        items = np.where(items == UNKNOWN, other, items)
     for words, code in ((reading.not_ranked, _NOBODY), (reading.tie_words, _SEVERAL)):
         if words:
             items = np.where(cells_among(column, words), np.int32(code), items)

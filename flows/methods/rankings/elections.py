@@ -6,14 +6,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from hushrank.estimation.rankings.election_rules import (
-    MOST_CANDIDATES,
-    Margins,
-    Result,
-    positional_results,
-)
+from hushrank.estimation.rankings.election_rules import Margins, Result, positional_results
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
-from hushrank.flows.config.rankings import ElectionRule, approval_rules
+from hushrank.flows.config.rankings import MOST_CANDIDATES, ElectionRule, approval_rules
 from hushrank.flows.release.election import CHANCE_STEPS, ElectionRecord, RuleResult
 from hushrank.privacy.ranking_sensitivity import Part
 

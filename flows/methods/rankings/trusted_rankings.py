@@ -341,9 +341,10 @@ def _below(config: SurveyConfig) -> int | None:
 
 def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
     estimate, consensus = kemeny_estimate(NoisyPairs.of(counts))
+    against = "contradicted_margins" if Part.MARGINS in counts.weights else "disagreements"
     parameters: dict[str, Parameter] = {
-        "disagreements": consensus.disagreements,
-        "fewest_possible_disagreements": consensus.lower_bound,
+        against: consensus.disagreements,
+        f"fewest_possible_{against}": consensus.lower_bound,
         "proven_best": consensus.optimal,
     }
     return _Ranked(

@@ -7,7 +7,8 @@ dependency of the tests, as it needs 60 packages.
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise, permutations
+import math
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from hushrank.estimation.rankings.noisy_rankings import (
     release_rankings,
 )
 from hushrank.estimation.rankings.ranking_counts import count_rankings
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.ranking_sensitivity import Part
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
@@ -146,6 +148,33 @@ def test_exclusions_of_all_rules_hold_together_in_real_releases(noise):
     assert binom.sf(careless - 1, draws, 0.05) < 1e-6
 
 
+@pytest.mark.parametrize("noise", NoiseKind)
+def test_a_chance_is_no_larger_than_that_of_a_win_given_whole_margins(noise):
+    """By Bayes' theorem with a flat prior on whole margins; a true tie is no win.
+
+    Of one draw and of two, small and large. Without the half, D = 1 at a deviation of 1 would have
+    0.84, and the truth is 0.69.
+    """
+    whole = np.arange(-400, 401)
+    for scale, draws in product((0.5, 0.7, 1.0, 3.0, 10.0), (1, 2)):
+        law = NoiseLaw(noise, scale)
+        away = np.abs(whole) / scale
+        pmf = np.exp(-away if noise is NoiseKind.LAPLACE else -(away**2) / 2)
+        pmf /= pmf.sum()
+        pmf = np.convolve(pmf, pmf, "same") if draws == 2 else pmf
+        for margin in range(-3, 40):
+            pair = Margins(
+                margins=np.array([[0.0, margin], [-margin, 0.0]]),
+                deviation=math.sqrt(draws * law.variance),
+                kind=noise,
+                draws=draws,
+                step=1.0,
+            )
+            truth = pmf[whole <= margin - 1].sum()
+            assert pair.chances()[0] <= truth + 1e-9, (scale, draws, margin)
+            assert pair.chances()[0] > truth - 0.25 / scale  # and of use
+
+
 def test_chances_are_shares_of_the_noise():
     """Gaussian and Laplace: the product of distribution functions against a simulation."""
     rng = np.random.default_rng(2)
@@ -153,7 +182,7 @@ def test_chances_are_shares_of_the_noise():
         size = 10.0 / np.sqrt(2) if kind is NoiseKind.GAUSSIAN else 5.0  # of each of two draws
         draw = rng.normal if kind is NoiseKind.GAUSSIAN else rng.laplace
         noise = draw(0, size, (2, 100_000, 2)).sum(axis=0)
-        share = ((np.array([8.0, -3.0]) + noise) > 0).all(axis=1).mean()
+        share = ((np.array([7.5, -4.0]) + noise) > 0).all(axis=1).mean()
         margins = [[0, 8.0, -3.0], [-8.0, 0, 1.0], [3.0, -1.0, 0]]
         found = exact(margins, deviation=10.0, kind=kind).chances()
         assert found[0] == pytest.approx(share, abs=0.008)  # 5 standard errors

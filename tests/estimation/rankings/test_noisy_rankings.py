@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
-from hushrank.estimation.rankings.consensus import disagreements, kemeny
+from hushrank.estimation.rankings.consensus import Consensus, disagreements, kemeny
 from hushrank.estimation.rankings.noisy_evidence import (
     NoisyNets,
     NoisyPairs,
@@ -425,6 +425,31 @@ def test_a_margin_has_less_noise_than_the_difference_of_both_sides_of_a_pair(
         paid = 1.0 if adjacency is Adjacency.REPLACE_ONE else pairs / (pairs + 1)
         paid = math.sqrt(paid) if noise is NoiseKind.GAUSSIAN else paid
         assert gain == pytest.approx(1.0 if same else math.sqrt(2) * paid, rel=0.01)
+
+
+def test_an_order_contradicts_the_margins_that_it_does_and_no_tied_pair() -> None:
+    """Ballots that list two of four items do not contradict the order of these two in front."""
+    params = params_of(1.0, NoiseKind.GAUSSIAN)
+    weights = margin_weights(params, 4, below=4)
+
+    def found(lists: list[tuple[int, ...]]) -> Consensus:
+        counts = count_rankings(
+            np.array([item for each in lists for item in each], np.int64),
+            np.array([len(each) for each in lists], np.int64),
+            4,
+            4,
+            by_place=False,
+            below=True,
+        )
+        law = NoiseLaw(NoiseKind.GAUSSIAN, 0.0)
+        parts = release_rankings(counts, weights, law, system_bits())
+        return kemeny_estimate(NoisyPairs.of(NoisyRankings(parts, weights, law, 4, below=True)))[1]
+
+    agreed = found([(0, 1)] * 1000)
+    assert (agreed.disagreements, agreed.lower_bound) == (0, 0)
+    assert agreed.order[:2].tolist() == [0, 1]
+    cycle = found([(0, 1, 2)] * 5 + [(1, 2, 0)] * 4 + [(2, 0, 1)] * 3)
+    assert (cycle.disagreements, cycle.lower_bound) == (2, 2)  # 2 over 0: 7 rankings of 12
 
 
 @pytest.mark.parametrize("noise", NOISES)

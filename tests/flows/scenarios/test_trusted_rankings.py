@@ -24,6 +24,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.ranking_sensitivity import Part, ranking_sensitivity
+from hushrank.verifier.verify_release import Findings, Wrong, check_election
 from tests.flows.conftest import Survey
 from tests.flows.scenarios.test_rankings import (
     BEST_FIRST,
@@ -345,7 +346,7 @@ def test_an_election_names_winners_by_each_rule_and_the_page_shows_margins(ballo
         ({"sure_from": election["sure_from"] / 2}, "not as sure as their noise allows"),
         ({"chances": dict.fromkeys(items, 0.99)}, "does not follow from the noise"),
         ({"rules": [{**election["rules"][0], "winners": []}]}, "the Condorcet winner is not that"),
-        ({"rules": [{**election["rules"][1], "possible": BEST_FIRST[1:2]}]}, "the Smith set may"),
+        ({"chances": None}, "not as sure as their noise allows"),
     ]
     for forged, told in forgeries:
         file.write_text(json.dumps({**json.loads(honest), "election": {**election, **forged}}))
@@ -354,10 +355,53 @@ def test_an_election_names_winners_by_each_rule_and_the_page_shows_margins(ballo
         assert told in " ".join(printed.split())
 
 
+def findings(release, election):
+    """What the verifier calls wrong in this election of the release."""
+    said = Findings()
+    try:
+        check_election({**release, "election": election}, said)
+    except Wrong as error:
+        said.check(good=False, wrong=str(error))
+    return [text for kind, text in said.lines if kind == "WRONG"]
+
+
+def test_forged_winners_are_refuted_by_every_rule(ballots, command):
+    """One rule after the other: another winner, who is called sure or is not possible."""
+    release, _ = run(ballots.set(privacy__epsilon=8.0), command)
+    election, (best, other) = release["election"], BEST_FIRST[:2]
+    assert findings(release, election) == []
+    last = BEST_FIRST[-1:]
+    for honest in election["rules"]:
+        forgeries = [
+            {"winners": [other], "possible": [best]},
+            {"winners": [other], "possible": [other]},
+            {"winners": last, "possible": [best, *last], "sure": False},
+            {"winners": []},
+            {"sure": not honest["sure"]},
+            {"rule": "made-up", "possible": []},
+            {"rule": "plurality"},
+        ]
+        for forged in forgeries:
+            changed = {**election, "rules": [{**honest, **forged}]}
+            assert findings(release, changed), (honest, forged)
+
+
 def test_places_tell_plurality_and_approval(ballots, command):
     release, printed = run(
         ballots.set(method="footrule", rules=["plurality", "approval-2"]), command
     )
+    election = release["election"]
+    assert findings(release, election) == []
+    for honest in election["rules"]:
+        last = BEST_FIRST[-1:]
+        for forged in (
+            {"winners": last, "possible": last, "sure": True},
+            {"winners": last, "possible": [*honest["possible"], *last], "sure": False},
+            {"sure": not honest["sure"]},
+            {"rule": "condorcet"},
+            {"rule": "approval-99"},
+        ):
+            assert findings(release, {**election, "rules": [{**honest, **forged}]}), forged
     first, two = release["election"]["rules"]
     assert (first["rule"], first["winners"]) == ("plurality", BEST_FIRST[:1])
     assert (two["rule"], set(two["winners"]) <= set(BEST_FIRST[:2])) == ("approval-2", True)
@@ -375,6 +419,7 @@ def test_places_tell_plurality_and_approval(ballots, command):
             "schulze needs method: kemeny or bradley-terry",
         ),
         ({"rules": ["approval-99"], "method": "footrule"}, "no rule is named approval-99"),
+        ({"rules": ["condorcet"], "items": {"count": 101}}, "rules: are for at most 100 items"),
     ],
 )
 def test_rules_that_counts_do_not_tell_are_refused(ballots, command, changes, told):

@@ -193,6 +193,10 @@ def test_a_column_a_place_goes_from_the_file_to_a_verified_page(command, ward):
         (PLACES | {"overvotes": "exhaust"}, {}, "input.overvotes: no cell says so; add"),
         (PLACES | {"write_ins": "Eve"}, {}, "input.write_ins: Eve is not one of items"),
         (PLACES | {"not_ranked": ["Ada"]}, {}, "the word Ada also names item Ada"),
+        (PLACES | {"not_ranked": [" ada"]}, {}, "ada also names item Ada"),  # cells in lower case
+        (PLACES | {"not_ranked": ["00"]}, {}, "the word 00 also names item Ada"),  # as a number
+        (PLACES | {"overvoted": ["2.0"]}, {}, "the word 2.0 also names item Cy"),
+        (PLACES | {"names": ["Ada", "NA"]}, {}, "items: an item is named NA, which means an empty"),
         (PLACES | {"not_ranked": "x", "overvoted": " X"}, {}, "is one of not_ranked already"),
         (PLACES | {"ties": "random"}, {}, "nothing says which items are tied"),
         (
@@ -203,8 +207,9 @@ def test_a_column_a_place_goes_from_the_file_to_a_verified_page(command, ward):
     ],
 )
 def test_places_that_do_not_fit_are_refused(command, ward, rows, privacy, said):
-    job = ward(**{"layout": "long", **rows})
-    content = yaml.safe_load(job.read_text())
+    names = rows.get("names", list(NAMES))
+    job = ward(**{"layout": "long", **{key: rows[key] for key in rows.keys() - {"names"}}})
+    content = yaml.safe_load(job.read_text()) | {"items": {"names": names}}
     content["privacy"] = {k: v for k, v in (content["privacy"] | privacy).items() if v}
     if privacy:
         content["method"] = "kemeny"

@@ -98,6 +98,17 @@ def test_a_bad_row_is_set_aside_alone_and_the_reason_is_named(row, rule, reason)
     assert encoded([honest[0], row, honest[1]], **rule) == (alone, [reason])
 
 
+def test_blanks_are_no_vote_for_the_write_in():
+    """As a text or in a dictionary; an item may have such a name, and without the key it is
+    unknown."""
+    rows = [(cell, "Ada", "Mickey") for cell in (" ", "", "na", " N/A", "n/a", None, "NA")]
+    for type_ in (None, pa.dictionary(pa.int32(), pa.string())):
+        lists, reasons = encoded(rows, other="Write-in", type_=type_)
+        assert (lists, reasons) == ([["Ada", "Write-in"]] * len(rows), [])
+    assert encoded([("na", "Ada", None)])[1] == [NOT_KNOWN]
+    assert encoded([("Mickey", "Minnie", "Ada")], other="Write-in")[1] == [REPEATED]
+
+
 def test_codes_of_items_and_an_empty_column_are_read():
     assert encoded([(1, 0, None)], type_=pa.int32()) == ([["Bo", "Ada"]], [])
     assert encoded([(None, "Bo", None)]) == ([["Bo"]], [])
