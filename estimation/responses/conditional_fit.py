@@ -20,7 +20,7 @@ rounding dies out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -89,7 +89,7 @@ class ConditionalFit:
     """Difficulties from sheet totals.
 
     Attributes:
-        difficulty: b, shape (n,), sum zero.
+        difficulty: b, shape (n,), sum zero, or as `with_zero` says.
         unbiased: b without the ridge's pull, to first order.
         covariance: shape (n, n), of the errors of `unbiased`.
         noise: the part of it that noise makes.
@@ -106,6 +106,24 @@ class ConditionalFit:
     people: Floats
     kept: float
     informed: bool
+
+    def with_zero(self, weights: Floats) -> ConditionalFit:
+        """The same differences, on a scale whose zero is the weighted mean.
+
+        An item that may lie anywhere has no weight: it would take the zero with it, and with that
+        the scores of all others.
+
+        Args:
+            weights: shape (n,), of sum 1.
+        """
+        centre = np.eye(len(weights)) - weights
+        return replace(
+            self,
+            difficulty=centre @ self.difficulty,
+            unbiased=centre @ self.unbiased,
+            covariance=centre @ self.covariance @ centre.T,
+            noise=centre @ self.noise @ centre.T,
+        )
 
 
 @dataclass(frozen=True, slots=True)

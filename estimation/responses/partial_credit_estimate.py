@@ -51,8 +51,9 @@ class PartialCreditEstimate:
     """What totals with points tell.
 
     Attributes:
-        estimate: scores are difficulties of items, so rank 1 is the hardest; they sum to zero.
-        fit: steps with their errors; None: nothing is learned.
+        estimate: scores are difficulties of items, so rank 1 is the hardest. Those of items that
+            are bounded on both sides sum to zero; those of all, if there are none.
+        fit: steps with their errors, on this scale; None: nothing is learned.
         no_lower_limit: items of which no sheet without a point is confirmed, shape (items,).
         no_upper_limit: items of which no sheet with all points is confirmed.
         steps: of all items, in catalogue order.
@@ -89,10 +90,15 @@ def estimate_partial_credit(totals: PointTotals, law: NoiseLaw) -> PartialCredit
         return PartialCreditEstimate(
             estimate=estimate, fit=None, no_lower_limit=nobody, no_upper_limit=nobody
         )
-    least = CONFIRMED * math.sqrt(law.variance) / (shape.answer_weight * shape.share)
-    seen = [own > least for own in totals.people_by_points()]
+    of_cell = law.variance / (shape.answer_weight * shape.share) ** 2
+    seen = []
+    for own in totals.people_by_points():  # the cells' mean gives way to that of all sheets
+        noise = of_cell * (1 - 1 / len(own)) + (of_people / len(own)) ** 2
+        seen.append(own > CONFIRMED * math.sqrt(noise))
     easy = np.array([not own[0] for own in seen])
     hard = np.array([not own[-1] for own in seen])
+    if (limited := ~(easy | hard)).any():
+        fit = fit.with_zero_of(limited)
     no_low = ~np.concatenate([own[:-1] for own in seen])
     no_high = ~np.concatenate([own[1:] for own in seen])
     by_step = informative_estimate(fit.of_steps, law, no_low, no_high)

@@ -14,9 +14,10 @@ s^2 (1 - 1 / (m + 1)) in each and -s^2 / (m + 1) in two of them; steps add up ce
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.solve import ConvergenceError
@@ -48,7 +49,8 @@ class PartialCreditFit:
     """Step difficulties from totals with points.
 
     Attributes:
-        steps: d, with the ridge's pull; the mean over items of their mean steps is zero.
+        steps: d, with the ridge's pull; the mean over items of their mean steps is zero, or as
+            `with_zero_of` says.
         of_steps: the same with its errors, one entry a step.
         of_items: mean steps of items with their errors, one entry an item.
         by_points: chances of points at the knots, shape (knots, items, most + 1).
@@ -60,6 +62,18 @@ class PartialCreditFit:
     of_items: ConditionalFit
     by_points: Floats
     curvature: Floats
+
+    def with_zero_of(self, limited: NDArray[np.bool_]) -> PartialCreditFit:
+        """The same differences, with zero the mean of the mean steps of these items."""
+        of_items = limited / limited.sum()
+        of_steps = (of_items / self.steps.points)[self.steps.owner]
+        told = self.of_steps.with_zero(of_steps)
+        return replace(
+            self,
+            steps=replace(self.steps, values=told.difficulty),
+            of_steps=told,
+            of_items=self.of_items.with_zero(of_items),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,9 @@ class TotalsEstimate:
     """Difficulties of m items, and what they rest on.
 
     Attributes:
-        estimate: scores are difficulties, so rank 1 is the hardest item; they sum to zero.
-        fit: the difficulties with their covariance; None: nothing is learned.
+        estimate: scores are difficulties, so rank 1 is the hardest item. Those of items that are
+            bounded on both sides sum to zero; those of all, if there are none.
+        fit: the difficulties with their covariance, on this scale; None: nothing is learned.
         no_lower_limit: items of which no wrong answer is confirmed, shape (m,).
         no_upper_limit: items of which no right answer is confirmed.
     """
@@ -64,7 +65,6 @@ def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
     if totals.confidential:
         raise ValueError("totals are confidential: only released ones may be estimated from")
     shape, n = totals.shape, totals.n_items
-    sd = math.sqrt(totals.shape.bands * law.variance)
     people, room = np.zeros(n), np.zeros(n)
     for items, histogram in zip(shape.booklets, totals.histograms, strict=True):
         people[list(items)] += histogram.sum() / shape.sheet_weight
@@ -78,8 +78,11 @@ def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
         return TotalsEstimate(
             estimate=estimate, fit=None, no_lower_limit=nobody, no_upper_limit=nobody
         )
-    reach = people / 2 - CONFIRMED * sd / (2 * shape.answer_weight)
+    of_half = shape.bands * law.variance / (2 * shape.answer_weight) ** 2
+    reach = people / 2 - CONFIRMED * np.sqrt(of_half + room / 4)  # half of people has noise too
     easy, hard = half >= reach, -half >= reach
+    if (limited := ~(easy | hard)).any():
+        fit = fit.with_zero(limited / limited.sum())
     estimate = informative_estimate(fit, law, easy, hard)
     return TotalsEstimate(estimate=estimate, fit=fit, no_lower_limit=easy, no_upper_limit=hard)
 

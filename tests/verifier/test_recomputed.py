@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hushrank.estimation.common.uncertainty import quantile
 from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, rho_for
 from hushrank.privacy.decimals import decimal_value
 from hushrank.privacy.filters import Rule, adaptive_total
@@ -369,3 +370,28 @@ def test_what_words_mean_may_be_said_as_now_or_as_before():
         for end in allowed:
             assert re.fullmatch(verifier.SPELLED, f"{start} {end}")
         assert not re.fullmatch(verifier.SPELLED, f"{start} counts twice.")
+
+
+@pytest.mark.parametrize("kind", [NoiseKind.GAUSSIAN, NoiseKind.LAPLACE])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_differences_between_groups_claim_no_more_than_their_errors_allow(kind, share):
+    """What an honest release says passes; `differs` and C pass hardly earlier."""
+    error, compared = 0.2, 28
+
+    def reach(tail: float) -> float:
+        return float(quantile(np.array([share]), tail, kind, 2)[0]) * error
+
+    alone, of_all, of_large = reach(0.025), reach(0.025 / compared), reach(0.05)
+
+    def passes(far: float, size: str, differs: bool) -> bool:
+        told = {"difference": far, "error": error, "low": far - alone, "high": far + alone}
+        return verifier.is_difference(told | {"size": size, "differs": differs}, compared)
+
+    for far in np.linspace(0, 1.2, 601).tolist():
+        large = far >= 1.5 / 2.35 and far - of_large > 1 / 2.35
+        size = "C" if large else "B" if far >= 1 / 2.35 and far > alone else "A"
+        assert passes(far, size, far > of_all)
+        assert size == "C" or far - 0.93 * of_large > 1 / 2.35 - 1e-4 or not passes(far, "C", False)
+    assert not passes(0.4, "A", True)  # sure alone, at 2 errors; Bonferroni needs 3.1
+    if kind is NoiseKind.GAUSSIAN or share == 0:
+        assert not passes(of_all - 1e-4, "A", True)

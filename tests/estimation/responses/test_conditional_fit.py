@@ -162,6 +162,22 @@ def test_items_that_nobody_missed_are_bounded_on_one_side():
     assert found.estimate.errors is None
 
 
+def test_an_item_that_nobody_misses_leaves_the_others_as_they_are():
+    """Seeded: its place is unknown, so zero is the mean of the others; noise confirms nobody."""
+    difficulty, covered, confirmed = np.r_[-9.0, np.linspace(-1, 1, 11)], [], []
+    for seed in range(30):
+        rng = np.random.default_rng((13, seed))
+        right = rng.random((3000, 12)) < expit(rng.normal(size=(3000, 1)) - difficulty)
+        found = estimate_from_totals(*noisy(totals_of(right), GAUSSIAN, 4.0, ADDED, seed))
+        inside = (found.estimate.low <= difficulty) & (difficulty <= found.estimate.high)
+        covered += inside[1:].tolist()
+        confirmed.append(not found.no_lower_limit[0])
+        assert found.fit.difficulty[1:].sum() == pytest.approx(0, abs=1e-9)
+        assert found.fit.covariance[1:].sum(axis=0) == pytest.approx(0, abs=1e-9)
+    assert 0.91 < np.mean(covered) < 0.98  # with all items as zero .55
+    assert sum(confirmed) == 0  # with half of the noise forgotten, 3
+
+
 def test_too_few_sheets_say_nothing():
     _, right = rasch(5, 20, np.random.default_rng(6))
     released, law = noisy(totals_of(right), LAPLACE, 0.5, REPLACED, 7)
@@ -208,8 +224,11 @@ def simulate(items, people, kind, epsilon, sets, adjacency=REPLACED) -> Found:
         released, law = noisy(totals_of(right, kind=kind), kind, epsilon, adjacency, replicate)
         found = estimate_from_totals(released, law)
         assert found.fit is not None
-        squares.append(np.mean((found.estimate.scores - difficulty) ** 2))
-        inside = (found.estimate.low <= difficulty) & (difficulty <= found.estimate.high)
+        off = found.estimate.scores - difficulty
+        squares.append(np.var(off))
+        known = ~(found.no_lower_limit | found.no_upper_limit)  # zero is the mean of these
+        truth = difficulty - difficulty[known].mean()
+        inside = (found.estimate.low <= truth) & (truth <= found.estimate.high)
         covered.append(inside.mean())
         stated.append(np.diagonal(found.fit.covariance).mean())
     mean = float(np.mean(squares))

@@ -49,14 +49,14 @@ def told(first, second, kind, epsilon, replicate, comparisons=1):
 def test_errors_level_and_power_are_those_of_the_design(epsilon, error, power):
     """12 data sets; the level of all items and detections, within chances of 1e-6 and 1e-4."""
     sets, errors, rejected, found = 12, [], 0, 0
-    true = (np.arange(ITEMS) == MOVED) * LARGE
-    true = true - true.mean()
     for replicate in range(sets):
         here = told(*two_groups(replicate), GAUSSIAN, epsilon, replicate)
-        errors.append(here.error[MOVED])
+        moved = here.item == MOVED  # an item that hardly anybody misses may be left out
+        true = LARGE * (moved - moved.mean())
+        errors.append(here.error[moved])
         outside = (here.low > true) | (here.high < true)
         rejected += int(outside.sum())
-        found += bool(here.differs[MOVED])
+        found += bool(here.differs[moved].all())
         assert here.difference.sum() == pytest.approx(0, abs=1e-9)
     assert np.mean(errors) == pytest.approx(error, rel=0.08)
     assert binom.sf(rejected - 1, sets * ITEMS, 0.05) > 1e-6
@@ -75,7 +75,8 @@ def test_half_the_noise_in_the_errors_would_be_seen():
             GAUSSIAN,
             1,
         )
-        outside += int((np.abs(here.difference) > 1.96 * bare.error).sum())
+        of_bare = bare.error[here.item]  # noise may hide the few who miss an easy item
+        outside += int((np.abs(here.difference) > 1.96 * of_bare).sum())
     assert binom.sf(outside - 1, 6 * ITEMS, 0.05) < 1e-6
 
 

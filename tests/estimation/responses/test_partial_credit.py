@@ -140,6 +140,31 @@ def test_intervals_cover_steps_whatever_the_abilities_are(adjacency, noise):
     assert all(reliable)
 
 
+def test_points_that_hardly_anybody_misses_leave_other_items_as_they_are():
+    """Seeded: 5 items of 4 points for able people; zero is the mean of items with both ends."""
+    grid = np.linspace(-1, 1, 5)[:, None] + np.linspace(-0.6, 0.6, 4)
+    steps, params = Steps(grid.ravel(), (4,) * 5), params_of(5, Adjacency.ADD_REMOVE, epsilon=4.0)
+    shape, covered, open_ended = PointShape.of(steps.points, params), [], 0
+    calibration = shape.calibrate(params)
+    for seed in range(6):
+        rng = np.random.default_rng((79, seed))
+        sheets = points_of(steps, rng.normal(2, 1, 3000), rng)
+        noisy = release_point_totals(totals_of(sheets, shape), calibration, seeded_bits(seed))
+        found = estimate_partial_credit(noisy, calibration.law)
+        both = ~found.no_lower_limit & ~found.no_upper_limit
+        truth = grid.mean(axis=1) - grid.mean(axis=1)[both].mean()
+        inside = (found.estimate.low <= truth) & (truth <= found.estimate.high)
+        covered += inside[both].tolist()
+        open_ended += int((~both).sum())
+        means = [found.fit.steps.values[found.fit.steps.owner == item].mean() for item in range(5)]
+        assert found.estimate.scores == pytest.approx(means, abs=1e-9)
+        assert found.estimate.scores[both].sum() == pytest.approx(0, abs=1e-9)
+        for told, zero in ((found.fit.of_items, both), (found.fit.of_steps, np.repeat(both, 4))):
+            assert told.covariance[zero].sum(axis=0) == pytest.approx(0, abs=1e-9)
+    assert open_ended >= 6
+    assert np.mean(covered) > 0.9
+
+
 def test_the_error_of_steps_is_that_of_the_design():
     """10 items of 2 points, 3,000 people: without noise, and with epsilon 1 (Gaussian)."""
     steps = Steps((np.linspace(-1, 1, 10)[:, None] + [-0.5, 0.5]).ravel(), (2,) * 10)
