@@ -24,12 +24,14 @@ from hushrank.flows.config.section import (
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.groups import Groups
+from hushrank.transforms.common.schema import Words
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.responses import (
     NOT_ANSWERED,
     ResponseColumns,
     WideColumns,
-    key_text,
+    key_texts,
+    without_cell,
 )
 from hushrank.transforms.responses.whole_sheets import MOST_POINTS, Missing, SheetRules
 
@@ -101,13 +103,13 @@ class AnswerWords(WordsSection):
     """Words that stand for an answer; case does not count.
 
     Attributes:
-        right: words for a right answer.
-        wrong: words for a wrong answer.
+        right: words for a right answer; required, but refused with `input.key`.
+        wrong: words for a wrong answer; required, but refused with `input.key`.
         blank: words for no answer, such as a dot, beside the empty cell and NA.
     """
 
-    right: WordList = Field(min_length=1, examples=["[right]"])
-    wrong: WordList = Field(min_length=1, examples=["[wrong]"])
+    right: WordList = Field(default=(), examples=["[right]"])
+    wrong: WordList = Field(default=(), examples=["[wrong]"])
     blank: WordList = Field(default=(), examples=['["."]'])
 
     meanings: ClassVar[dict[str, int]] = {"right": 1, "wrong": 0, "blank": NOT_ANSWERED}
@@ -122,7 +124,7 @@ class ResponsesConfig(RowFiles):
             empty if it was not answered.
         columns: names of the columns.
         words: words for right and wrong, instead of 1 and 0; a row with another word is set aside.
-            An empty cell or NA was not answered.
+            An empty cell or NA was not answered. With `key`, further words for a blank.
         duplicates: if one person answers an item several times, `first` or `last` counts, by
             `columns.order`; `refuse` sets all of them aside.
         missing: what a blank means, an item of the sheet without an answer. `unseen`: it was not
@@ -180,9 +182,7 @@ class ResponsesConfig(RowFiles):
                 yield "booklets", f"{name} needs at least two items: one has nothing beside it"
         if self.columns.booklet is not None and not self.booklets:
             yield "booklets", "missing; columns.booklet names one of them in each row"
-        for other in ("points", "words"):
-            if self.key is not None and getattr(self, other) is not None:
-                yield "key", f"says which answers are right, and so does {other}; remove one"
+        yield from self._problems_of_scoring()
         if self.points is not None and self.booklets is not None:
             yield (
                 "points",
@@ -196,6 +196,17 @@ class ResponsesConfig(RowFiles):
                 " has no points) or set-aside (a sheet with a blank does not count)",
             )
         yield from super()._problems()
+
+    def _problems_of_scoring(self) -> Iterable[tuple[str, str]]:
+        """Yield what says twice, or not at all, which answers are right."""
+        if self.key is not None and self.points is not None:
+            yield "key", "says which answers are right, and so does points; remove one"
+        for side in ("right", "wrong") if self.words is not None else ():
+            told = bool(getattr(self.words, side))
+            if self.key is None and not told:
+                yield f"words.{side}", f"missing; which words say that an answer is {side}?"
+            if self.key is not None and told:
+                yield f"words.{side}", "key says which answers are right; remove one of the two"
 
     def points_of(self, catalogue: Catalogue) -> tuple[int, ...]:
         """Most points of each item, in catalogue order; empty: answers are right or wrong."""
@@ -226,14 +237,30 @@ class ResponsesConfig(RowFiles):
                 f"must have one answer for each of the {len(catalogue):,} items, got"
                 f" {len(self.key):,}; write letters in a row, such as ABCDA, or a list",
             )
+            return
+        key = self._answers_of(catalogue)
+        for place in without_cell(key, self._words()):
+            yield (
+                "key",
+                f"has {key[place]!r} for {catalogue.names[place]}, but no cell can hold it: an"
+                " empty cell, NA and words.blank stand for no answer; write another",
+            )
+            return
 
     def key_of(self, catalogue: Catalogue) -> tuple[str, ...] | None:
         """The right answer to each item, in catalogue order; None: there is no key."""
-        if self.key is None:
-            return None
+        return None if self.key is None else key_texts(self._answers_of(catalogue))
+
+    def _answers_of(self, catalogue: Catalogue) -> tuple[str, ...]:
+        """The key as it is written, in catalogue order; empty: there is none."""
         if isinstance(self.key, dict):
-            return tuple(key_text(self.key[name]) for name in catalogue.names)
-        return tuple(map(key_text, self.key))
+            return tuple(self.key[name] for name in catalogue.names)
+        return tuple(self.key or ())
+
+    def normal_forms(self, catalogue: Catalogue) -> dict[str, tuple[int | str, ...]]:
+        """Points and key in the one form of all ways to write them; those that are left out not."""
+        forms = {"points": self.points_of(catalogue), "key": self.key_of(catalogue)}
+        return {name: form for name, form in forms.items() if form}
 
     def problems_of_booklets(self, catalogue: Catalogue, most: int) -> Iterable[tuple[str, str]]:
         """Yield key and text of the rules that booklets break with the items and the bound.
@@ -297,6 +324,9 @@ class ResponsesConfig(RowFiles):
             groups=groups,
         )
 
+    def _words(self) -> Words | None:
+        return None if self.words is None else self.words.words()
+
     def booklet_codes(self, catalogue: Catalogue) -> tuple[tuple[int, ...], ...]:
         """Codes of the items of each booklet, ascending; empty without booklets."""
         code = {name: number for number, name in enumerate(catalogue.names)}
@@ -304,8 +334,8 @@ class ResponsesConfig(RowFiles):
         return tuple(tuple(sorted(code[item] for item in items)) for items in booklets)
 
     def readings(self, given: GivenRows) -> Iterator[Reading]:
-        """Yield the meaning of an answer if no words are stated."""
-        if self.words is None:
+        """Yield the meaning of an answer if no words for right and wrong are stated."""
+        if self.words is None or self.key is not None:
             yield Reading(self._answers_in_words, by_default="words" not in self.model_fields_set)
         yield from super().readings(replace(given, codes=given.codes and self.layout != "wide"))
 
@@ -313,9 +343,10 @@ class ResponsesConfig(RowFiles):
     def _answers_in_words(self) -> str:
         where = "Each item's column" if self.layout == "wide" else f"Column {self.columns.correct}"
         if self.key is not None:
+            blank = " or NA" if self.words is None else ", NA or one of input.words.blank"
             return (
                 f"{where} should hold an answer, which is right if it is that of input.key and else"
-                " wrong; an empty cell or NA was not answered."
+                f" wrong; an empty cell{blank} was not answered."
             )
         if self.points is not None:
             most = self.points if isinstance(self.points, int) else max(self.points.values())
@@ -333,8 +364,7 @@ class ResponsesConfig(RowFiles):
     ) -> ResponseColumns | WideColumns:
         """Columns to read; `group` is that of the public group of a person."""
         columns = self.columns
-        words = None if self.words is None else self.words.words()
-        key = self.key_of(catalogue)
+        words, key = self._words(), self.key_of(catalogue)
         if self.layout == "wide":
             return WideColumns(
                 user=columns.user,

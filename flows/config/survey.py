@@ -422,6 +422,8 @@ class SurveyConfig(Section):
         _without_new_keys(content["input"], self._settled_design, self.asked_design())
         _without_new_privacy(content["privacy"])
         content["items"] = names
+        if isinstance(self.input, ResponsesConfig):
+            content["input"] |= self.input.normal_forms(self.items.catalogue())
         if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
         if self.groups is not None:

@@ -168,7 +168,9 @@ def _expected(config: SurveyConfig) -> str:
         results = "as answers 1 (right) and 0 (wrong)"
         if config.input.kind == "rankings":
             results = "as ranks numbers, of which 1 is the best"
-        if config.input.kind == "responses" and config.responses.words is not None:
+        if config.input.kind == "responses" and config.responses.key is not None:
+            results = "as answers those that input.key scores"
+        elif config.input.kind == "responses" and config.responses.words is not None:
             results = "as answers the words of input.words"
         return _expected_rows(config, named, results)
     columns = config.comparison_columns()

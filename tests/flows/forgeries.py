@@ -138,6 +138,7 @@ class Forger:
             "ranking.csv",
             "effects.csv",
             "scores.csv",
+            "steps.csv",
             "dif.csv",
             "fit.csv",
         ):

@@ -6,7 +6,7 @@ answer a row, or one person a row (a wide table).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,10 +74,10 @@ class ResponseColumns(ByRole):
         item: which item was answered, by name or by position in the catalogue.
         correct: 1 where the answer was right, 0 where it was wrong.
         order: when, or as which attempt, the answer was given; None: answers have no order.
-        words: what texts of `correct` stand for instead of 1 and 0.
+        words: what texts of `correct` stand for instead of 1 and 0; with a key, for a blank.
         booklet: which booklet its person had; None: no column says so.
         epsilon: the epsilon of its person; None: no column says so.
-        key: the right answer to each item, as of `key_text`; None: answers say if they are right.
+        key: the right answer to each item, as of `key_texts`; None: answers say if they are right.
         group: the public group of its person; None: no column says so.
     """
 
@@ -241,7 +241,7 @@ def _answers(
     """The marks of a log's answers; of an item that is not in the catalogue anything."""
     if columns.key is not None:
         known = pa.array([*columns.key, ""], pa.large_string())
-        return marks_by_key(column, known.take(pa.array(item % len(known))))
+        return marks_by_key(column, known.take(pa.array(item % len(known))), columns.words)
     marks = marks_of(column, columns.words, max(points, default=1))
     if not points:
         return marks
@@ -255,7 +255,8 @@ def _cells(batch: pa.RecordBatch, columns: WideColumns, most: tuple[int, ...]) -
         limits = zip(columns.items, most, strict=True)
         return np.column_stack([marks_of(batch[name], columns.words, own) for name, own in limits])
     right = zip(columns.items, pa.array(columns.key, pa.large_string()), strict=True)
-    return np.column_stack([marks_by_key(batch[name], answer) for name, answer in right])
+    words = columns.words
+    return np.column_stack([marks_by_key(batch[name], answer, words) for name, answer in right])
 
 
 def _levels(
@@ -358,17 +359,33 @@ def marks_of(column: pa.Array, words: Words | None, most: int = 1) -> Marks:
     return np.where(missing, np.int8(NOT_ANSWERED), marks)
 
 
-def key_text(answer: str) -> str:
-    """An answer as it is compared with the key: case and blanks around it do not count."""
-    return answer.strip().lower()
+def key_texts(key: Sequence[str]) -> tuple[str, ...]:
+    """Answers as cells are compared with them: case and blanks around them do not count."""
+    texts = pc.utf8_lower(pc.utf8_trim_whitespace(pa.array(key, pa.large_string())))
+    return tuple(texts.to_pylist())
 
 
-def marks_by_key(column: pa.Array, wanted: pa.Array | pa.Scalar) -> Marks:
+def without_cell(key: Sequence[str], words: Words | None) -> Iterator[int]:
+    """Yield the places of a key's answers that no cell can hold: as texts they mean a blank.
+
+    Args:
+        key: answers as they are written.
+        words: as of `marks_by_key`.
+    """
+    wanted = pa.array(key_texts(key), pa.large_string())
+    marks = marks_by_key(pa.array(key, pa.large_string()), wanted, words)
+    yield from np.flatnonzero(marks == NOT_ANSWERED).tolist()
+
+
+def marks_by_key(
+    column: pa.Array, wanted: pa.Array | pa.Scalar, words: Words | None = None
+) -> Marks:
     """1 where a cell is the right answer, 0 where it is another, `NOT_ANSWERED` where it is empty.
 
     Args:
         column: cells of any type.
-        wanted: as of `key_text`, one for all cells or one for each.
+        wanted: as of `key_texts`, one for all cells or one for each.
+        words: texts that mean a blank, beside the empty cell and NA.
     """
     if pa.types.is_null(column.type):
         return np.full(len(column), NOT_ANSWERED, np.int8)
@@ -380,6 +397,8 @@ def marks_by_key(column: pa.Array, wanted: pa.Array | pa.Scalar) -> Marks:
     if pa.types.is_floating(column.type):
         text = pc.replace_substring_regex(text, r"\.0$", "")
     blank = to_numpy(pc.fill_null(pc.is_in(text, pa.array(NOT_ANSWERED_TEXTS, text.type)), True))
+    if words is not None:
+        blank |= values_of_words(text, words, np.int8(BAD)) == NOT_ANSWERED
     right = to_numpy(pc.fill_null(pc.equal(pc.utf8_lower(text), wanted), False))
     marks = np.where(blank, np.int8(NOT_ANSWERED), right.astype(np.int8))
     return np.where(_null(column), np.int8(NOT_ANSWERED), marks)

@@ -242,8 +242,9 @@ def _questions_of_blanks(
     """Ask what a code or a number means, what a blank means, and for booklets; None: no need."""
     wide, words = guess.layout == "wide", None
     if guess.blanks:
-        words = blank_codes_question(guess.blanks, *(guess.words or ("1", "0")))
-    elif guess.numbers and not guess.points:
+        marks = guess.words or ("1", "0")
+        words = blank_codes_question(guess.blanks, None if guess.letters else marks)
+    elif guess.numbers and not guess.points and not guess.letters:
         words = points_question(guess.correct or "")
     asked = wide or guess.gaps or guess.points
     missing = missing_question(gaps=guess.gaps) if asked else None

@@ -50,22 +50,23 @@ def booklets_question(items: Sequence[str]) -> Question:
     )
 
 
-def blank_codes_question(codes: Sequence[str], right: str, wrong: str) -> Question:
+def blank_codes_question(codes: Sequence[str], marks: tuple[str, str] | None) -> Question:
     """Ask whether codes among the answers stand for a blank.
 
     Args:
         codes: those that the rows hold, which this room knows.
-        right, wrong: the words for right and wrong.
+        marks: the words for right and wrong; None: a key says what is right.
     """
-    words = f"right: {flow([right])}, wrong: {flow([wrong])}"
+    words = "" if marks is None else f"right: {flow(marks[:1])}, wrong: {flow(marks[1:])}"
+    blank = f"blank: {flow(codes)}"
+    no = Choice("no", "if not: a sheet with it is set aside", f"{{{words}}}")
+    if marks is None:
+        no = Choice("no", "if not: it counts as a wrong answer", "null")
     return Question(
         key="input.words",
         short="what a code means",
         asks=f"does {' or '.join(map(scalar, codes))} in place of an answer mean a blank?",
-        choices=(
-            Choice("yes", "if so", f"{{{words}, blank: {flow(codes)}}}"),
-            Choice("no", "if not: a sheet with it is set aside", f"{{{words}}}"),
-        ),
+        choices=(Choice("yes", "if so", f"{{{words}{words and ', '}{blank}}}"), no),
         because="the rows that were read hold it",
     )
 

@@ -120,7 +120,6 @@ def test_page_tables_and_python_say_the_same(released, command, tmp_path):
             "alpha does",
         ),
         (lambda f: f.tell("released.share", 2), "share"),
-        (lambda f: f.replace("steps.csv", ",2,", ",9,"), "steps.csv differs"),
     ],
 )
 def test_the_verifier_finds_what_does_not_follow(released, forge, message):
@@ -130,9 +129,67 @@ def test_the_verifier_finds_what_does_not_follow(released, forge, message):
     assert message in forge(honest.copy()).with_digests().wrong()
 
 
+def test_a_forged_table_of_steps_is_found_by_what_release_json_says(released):
+    """The forger puts it into the page, too."""
+    forged = Forger.of(released[0]).replace("steps.csv", ",2,", ",9,").with_digests()
+    (wrong,) = forged.wrong().splitlines()
+    assert wrong.startswith("steps.csv differs from release.json: ")
+
+
+FOUR_WAYS = (
+    {"input__key": "ABCD"},
+    {"input__key": "abcd"},
+    {"input__key": ["A", " b", "C", "d"]},
+    {"input__key": dict(zip(reversed(ITEMS), "DCBA", strict=True))},
+)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        [{"input__points": None} | each for each in FOUR_WAYS],
+        [{"input__points": points} for points in (2, dict.fromkeys(reversed(ITEMS), 2))],
+        [
+            {"input__points": points}
+            for points in ({ITEMS[1]: 3}, dict.fromkeys(ITEMS, 1) | {ITEMS[1]: 3})
+        ],
+    ],
+)
+def test_one_key_is_one_job_however_it_is_written(tmp_path, same):
+    def hash_of(changes):
+        survey = survey_of("totals, points", tmp_path / "job").set(**changes)
+        return load_config(survey.config).job_hash()
+
+    assert len({hash_of(changes) for changes in same}) == 1
+    assert hash_of(same[0]) != hash_of({"input__points": None, "input__key": "ABCA"})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        *(
+            (
+                {"input__points": None, "input__key": key, "input__words": words},
+                "bees, but no cell can hold it: an empty cell, NA and words.blank stand for no",
+            )
+            for key, words in (
+                ("A CD", None),
+                (["A", " ", "C", "D"], None),
+                (dict(zip(ITEMS, ["A", "NA", "C", "D"], strict=True)), None),
+                ("AXCD", {"blank": ["x"]}),
+            )
+        ),
+        *(
+            (
+                {"input__points": None, "input__key": "ABCD", "input__words": {side: ["x"]}},
+                f"input.words.{side}: key says which answers are right",
+            )
+            for side in ("right", "wrong")
+        ),
+        (
+            {"input__points": None, "input__words": {"right": ["x"], "blank": ["."]}},
+            "input.words.wrong: missing; which words say that an answer is wrong?",
+        ),
         ({"input__points": None, "input__key": "ABC"}, "input.key: must have one answer for each"),
         ({"input__points": None, "input__key": {"ants": "A"}}, "input.key: has no answer to bees"),
         (

@@ -79,25 +79,28 @@ ANSWERS = [["A", "2", "c", "true"], [" a ", "3", "AC", "NA"], ["B", "", "C", Non
 
 
 @pytest.mark.parametrize("layout", ["wide", "long"])
-def test_answers_are_scored_by_the_key(layout):
-    """Case and blanks around an answer do not count; any other text is wrong, never a blank."""
+@pytest.mark.parametrize("words", [None, Words((("b", NOT_ANSWERED), ("3 ", NOT_ANSWERED)))])
+def test_answers_are_scored_by_the_key(layout, words):
+    """Case and blanks around an answer do not count; other texts are wrong, but a blank's words."""
     rules = SheetRules(n_items=4, missing=Missing.UNSEEN)
     if layout == "wide":
         columns = dict(zip(NAMES, map(list, zip(*ANSWERS, strict=True)), strict=True))
         batch = pa.record_batch({"user": [0, 1, 2], **columns})
-        found, reasons = counted(batch, WideColumns(user="user", items=NAMES, key=KEY), rules)
+        found, reasons = counted(
+            batch, WideColumns(user="user", items=NAMES, key=KEY, words=words), rules
+        )
     else:
         cells = [cell for row in ANSWERS for cell in row]
         batch = pa.record_batch(
             {"user": np.repeat(np.arange(3), 4), "item": list(NAMES) * 3, "said": cells}
         )
-        named = ResponseColumns(user="user", item="item", correct="said", key=KEY)
+        named = ResponseColumns(user="user", item="item", correct="said", key=KEY, words=words)
         found, reasons = counted(batch, named, rules)
     assert not reasons
     assert found == {
         0: {"a": 1, "b": 1, "c": 1, "d": 1},
-        1: {"a": 1, "b": 0, "c": 0},
-        2: {"a": 0, "c": 1},
+        1: {"a": 1, "b": 0, "c": 0} if words is None else {"a": 1, "c": 0},
+        2: {"a": 0, "c": 1} if words is None else {"c": 1},
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.planning.propose.proposal import propose_config
 from tests.flows.planning.propose.test_shapes import filled, write_csv
 
@@ -171,7 +172,10 @@ def test_python_takes_the_same_keys():
 
 
 def test_letters_are_scored_by_a_key_that_is_asked_for(command):
-    """From a teacher's file of answers to the page: right answers are those of the key."""
+    """From a teacher's file of answers to the page: right answers are those of the key.
+
+    A third of the sheets has a dot at the easiest item, which is not the easiest if a dot is wrong.
+    """
     key, random = dict(zip(EXAM, "BDACBA", strict=True)), np.random.default_rng(6)
     ability = random.normal(size=(1500, 1))
     right = random.random((1500, 6)) < 1 / (1 + np.exp(np.linspace(-1.5, 1.5, 6) - ability))
@@ -184,12 +188,27 @@ def test_letters_are_scored_by_a_key_that_is_asked_for(command):
         }
         for person, marks in enumerate(right.tolist())
     ]
+    for row in rows[::3]:
+        row[EXAM[0]] = "."
     write_csv(Path("answers.csv"), rows)
     code, printed = command("init", "answers.csv")
     assert code == 0, printed
     assert "6 columns are taken for items" in printed
     assert "the right answers" in printed
-    release = release_after(command, {"key": "BDACBA", "missing": "wrong"})
+    choices = {"key": "BDACBA", "missing": "set-aside", "booklets": "null"}
+    told = propose_config(Path("answers.csv"), Path("a.yaml")).questions
+    (asked,) = (each for each in told if each.key == "input.words")
+    assert "if not: it counts as a wrong answer" in asked.text
+    blank, wrong = (choice.written for choice in asked.choices)
+    assert (blank, wrong) == ('{blank: ["."]}', "null")
+    Path("other.yaml").write_text(
+        filled(
+            Path("survey.yaml").read_text(),
+            {"epsilon": "4", "max_contributions": "6", "words": wrong} | choices,
+        )
+    )
+    load_config(Path("other.yaml"))
+    release = release_after(command, choices | {"words": blank})
     assert [line["item"] for line in release["ranking"]] == EXAM[::-1]
     code, printed = command("verify", next(Path("out").iterdir()))
     assert code == 0, printed
