@@ -344,6 +344,8 @@ class MethodFacts:
         baseline: whether it is only there for comparison, because a better method does the same.
         streams: whether one budget can pay for many nights of it (`schedule.stream`).
         rules: further rules that a configuration with this method must keep.
+        elections: which rules of elections its counts of whole rankings tell: those that compare
+            pairs, or those that look at first places; None: none.
     """
 
     name: str
@@ -359,6 +361,7 @@ class MethodFacts:
     streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
     also: tuple[str, ...] = ()
+    elections: Literal["pairs", "places"] | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:

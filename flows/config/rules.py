@@ -77,7 +77,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from problems_of_groups(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
-    yield from _problems_of_rules(config)
+    yield from _problems_of_rules(config, methods)
     yield from problems_of_stream(config, methods)
 
 
@@ -94,19 +94,20 @@ def _problems_of_source(config: Sections) -> Problems:
             )
 
 
-def _problems_of_rules(config: Sections) -> Problems:
+def _problems_of_rules(config: Sections, methods: Methods) -> Problems:
     """Yield the rules of elections that a job asks for and its counts cannot tell."""
     if not config.rules:
         return
-    pairs = tuple(rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY)
-    known: dict[str, Collection[str]] = {"kemeny": pairs, "bradley-terry": pairs}
-    if isinstance(config.input, RankingsConfig):
-        most = len(config.items.catalogue())
-        longest = min(config.input.max_length or most, most)
-        known["footrule"] = (ElectionRule.PLURALITY, *approval_rules(longest))
-    if config.input.kind != "rankings" or config.privacy.unit is not Unit.USER:
+    if not isinstance(config.input, RankingsConfig) or config.privacy.unit is not Unit.USER:
         yield "rules", "needs input.kind: rankings and privacy.unit: user; remove it"
         return
+    most = len(config.items.catalogue())
+    longest = min(config.input.max_length or most, most)
+    told: dict[str | None, Collection[str]] = {
+        "pairs": [rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY],
+        "places": [ElectionRule.PLURALITY, *approval_rules(longest)],
+    }
+    known = {name: told.get(each.elections, ()) for name, each in methods.items()}
     if (n_items := len(config.items.catalogue())) > MOST_CANDIDATES:
         yield "rules", f"are for at most {MOST_CANDIDATES} items, got {n_items:,}; remove it"
     for rule in config.rules:

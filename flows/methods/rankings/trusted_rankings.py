@@ -408,14 +408,12 @@ def _places(params: PrivacyParams, longest: int, below: int | None) -> dict[Part
     return {Part.PLACES: 1}
 
 
-def _facts(name: str, summary: str, *, logistic: bool = False) -> MethodFacts:
-    return MethodFacts(
-        name=name, summary=summary, kind="rankings", units=(Unit.USER,), logistic=logistic
-    )
+def _facts(name: str, summary: str, **more: Any) -> MethodFacts:
+    return MethodFacts(name=name, summary=summary, kind="rankings", units=(Unit.USER,), **more)
 
 
 KEMENY = TrustedRankings(
-    facts=_facts("kemeny", "the order that contradicts rankings least"),
+    facts=_facts("kemeny", "the order that contradicts rankings least", elections="pairs"),
     plan_order=0,
     weights=_pairs,
     words=ABOVE_COUNTS,
@@ -434,7 +432,12 @@ BORDA = TrustedRankings(
     steepness=_of_mean_places,
 )
 BRADLEY_TERRY = TrustedRankings(
-    facts=_facts("bradley-terry", "scores by maximum likelihood, from rankings", logistic=True),
+    facts=_facts(
+        "bradley-terry",
+        "scores by maximum likelihood, from rankings",
+        logistic=True,
+        elections="pairs",
+    ),
     plan_order=2,
     weights=lambda params, longest, below: spread_weights(params, Part.ABOVE, longest, below=below),
     words=SPREAD_ABOVE_COUNTS,
@@ -443,7 +446,11 @@ BRADLEY_TERRY = TrustedRankings(
     steepness=lambda survey, length: 1.0,
 )
 FOOTRULE = TrustedRankings(
-    facts=_facts("footrule", "the order nearest to rankings, by how many places items are apart"),
+    facts=_facts(
+        "footrule",
+        "the order nearest to rankings, by how many places items are apart",
+        elections="places",
+    ),
     plan_order=3,
     weights=_places,
     words=PLACE_COUNTS,
@@ -482,7 +489,12 @@ class ByUnit(Method):
 
 
 def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
-    facts = replace(local.facts, summary=central.facts.summary, units=(Unit.USER, Unit.LOCAL))
+    facts = replace(
+        local.facts,
+        summary=central.facts.summary,
+        units=(Unit.USER, Unit.LOCAL),
+        elections=central.facts.elections,
+    )
     return ByUnit(facts=facts, local=local, trusted=central)
 
 
