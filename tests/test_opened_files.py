@@ -13,7 +13,7 @@ from tests.test_layers import SOURCES
 
 OPENING = {
     "open",
-    "open_file",
+    "open_descriptor",
     "read_text",
     "read_bytes",
     "write_text",
@@ -25,12 +25,12 @@ OWN_RESOURCE = "a file of the installed package"
 AN_OBJECT = "an object of a remote store, or something else that is no file"
 NEW_NAME = "a new file under a random name, or in a folder that was just made empty"
 EXCEPTIONS = {
-    "transforms.common.local_files: system.open_file": "the one function",
+    "transforms.common.local_files: system.open_descriptor": "the one function",
     "transforms.system.posix: os.open": "its part on this system, and folders to be flushed",
     "transforms.system.windows: os.open": "its part on Windows",
     "transforms.system.posix: Path('/proc/self/statm').read_text": "the memory of this process",
     "transforms.system.posix: Path('/proc/self/mountinfo').read_text": "its file systems, in /proc",
-    "transforms.storage.matches: system.open_file": "the end of a file: it checks for itself",
+    "transforms.storage.matches: system.open_descriptor": "the end of a file: it checks for itself",
     "transforms.storage.files: pa.OSFile": "after `require_regular`: Arrow opens by name only",
     "transforms.storage.files: CloudPath.parse(path).open": AN_OBJECT,
     "transforms.storage.write: target.read_bytes": AN_OBJECT,

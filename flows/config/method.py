@@ -346,6 +346,7 @@ class MethodFacts:
         rules: further rules that a configuration with this method must keep.
         elections: which rules of elections its counts of whole rankings tell: those that compare
             pairs, or those that look at first places; None: none.
+        same_draws: another method whose draws are the same, and which is audited in its place.
     """
 
     name: str
@@ -362,6 +363,7 @@ class MethodFacts:
     rules: Callable[[Sections], Problems] = _no_rules
     also: tuple[str, ...] = ()
     elections: Literal["pairs", "places"] | None = None
+    same_draws: str | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:

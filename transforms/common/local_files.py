@@ -102,7 +102,7 @@ def open_local(
     """
     if not flags & os.O_EXCL:  # O_EXCL opens nothing that exists
         require_regular(path, follow_links=follow_links)
-    descriptor = system.open_file(path, flags, mode, follow_links=follow_links)
+    descriptor = system.open_descriptor(path, flags, mode, follow_links=follow_links)
     try:
         found = os.fstat(descriptor)
         _require_regular(path, found)

@@ -110,7 +110,7 @@ def part_id(path: str) -> str:
     The end of the file is searched as bytes: nothing is parsed, so a damaged file does no harm.
     """
     try:
-        descriptor = system.open_file(path, os.O_RDONLY, 0, follow_links=True)
+        descriptor = system.open_descriptor(path, os.O_RDONLY, 0, follow_links=True)
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):

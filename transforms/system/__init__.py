@@ -22,7 +22,7 @@ else:
     from hushrank.transforms.system.posix import MemoryBound as MemoryBound
 
 # Files.
-open_file = _system.open_file
+open_descriptor = _system.open_descriptor
 read_at = _system.read_at
 read_into = _system.read_into
 write_at = _system.write_at

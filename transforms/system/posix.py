@@ -31,7 +31,7 @@ _MEMORY_KINDS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
 _PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
 
 
-def open_file(path: LocalName, flags: int, mode: int, *, follow_links: bool) -> int:
+def open_descriptor(path: LocalName, flags: int, mode: int, *, follow_links: bool) -> int:
     """Open a file as `os.open` does, without waiting and not for child processes."""
     more = _NEVER_WAITING if follow_links else _NEVER_WAITING | os.O_NOFOLLOW
     return os.open(path, flags | more, mode)

@@ -59,7 +59,7 @@ _WRITING = (
 )
 
 
-def open_file(path: LocalName, flags: int, mode: int, *, follow_links: bool) -> int:
+def open_descriptor(path: LocalName, flags: int, mode: int, *, follow_links: bool) -> int:
     """Open a file as `os.open` does, byte for byte and not for child processes.
 
     A new file whose mode is for its owner only gets an access list that says so.

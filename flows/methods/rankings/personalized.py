@@ -177,6 +177,7 @@ METHODS = (
             units=(Unit.LOCAL,),
             reads=("model.ridge", "model.item_features", "input.person_features"),
             rules=_problems,
+            same_draws="bradley-terry",  # which keeps the answers of all people together
         ),
         plan_order=None,
         truth=log_odds,

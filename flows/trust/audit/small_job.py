@@ -21,7 +21,6 @@ ROWS = "rows.parquet"
 GROUP, WEIGHT, FEATURE = "group", "weight", "feature_{}"
 MOST_GROUPS, MOST_NIGHTS = 2, 8
 FIRST_NIGHT = date(2026, 1, 1)
-SAME_DRAWS = {"personalized": "bradley-terry"}  # which keeps the answers of all people together
 _KEPT = {"name", "privacy", "model", "spectral", "top_k", "groups"}
 _OF_SOURCES = ("epsilon_range", "epsilon_table", "already_private")
 
@@ -42,9 +41,9 @@ def small_job(
     """
     given = config.model_dump(mode="json", exclude_unset=True, include=_KEPT)
     content: dict[object, Any] = {key: value for key, value in given.items() if value is not None}
-    method = METHODS[config.method].resolve(config).method.facts.name
+    facts = METHODS[config.method].resolve(config).method.facts
     content |= {
-        "method": SAME_DRAWS.get(method, method),
+        "method": facts.same_draws or facts.name,
         "items": {"count": n_items},
         "input": _input_of(config, longest),
         "output": str(folder / "out"),
