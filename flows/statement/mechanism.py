@@ -4,7 +4,7 @@ A mechanism is a frozen object of public numbers. It draws the noise, and statem
 intervals are made from it, so that what is stated is what was drawn, whatever a later version of
 the code would come to. It is stored as JSON (`flows.run.drawn`): the names of these classes' fields
 are a file format. Each kind of method has its own class; the one of counts, which three methods
-share, is here.
+share, is here, and beside it what four methods build on it.
 """
 
 from __future__ import annotations
@@ -156,6 +156,27 @@ class CountMechanism:
     def row_weight(self) -> int:
         """What one row of weight 1 adds to the counts."""
         return self.params.units * (1 if self.ties is None else self.ties.row_weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismOnCounts:
+    """Noise on counts, and beside it what a method adds: which numbers get it, say.
+
+    Attributes:
+        counts: the noise, and what it protects.
+    """
+
+    counts: CountMechanism
+
+    @property
+    def params(self) -> PrivacyParams:
+        """The guarantee of the counts, and the bounds."""
+        return self.counts.params
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        return self.counts.spend
 
 
 def _guarantee(params: PrivacyParams, sensitivity: Sensitivity) -> Guarantee:

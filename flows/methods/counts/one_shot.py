@@ -25,13 +25,12 @@ from hushrank.flows.methods.formulas import ROWS, WON, Restated, bounds_of, coun
 from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
 from hushrank.flows.release.released import Made, ReleasedRecord
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.record import PrivacyRecord, trusted_record
 from hushrank.flows.statement.sentences import compose_statement, number
 from hushrank.pipelines.reduce.reduction_job import Statistic
-from hushrank.privacy.accounting import Spend
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.units import Unit
 
 ONLY_A_LIST = (
     "This method tells which items are best and in which order, and nothing else: no scores, no"
@@ -76,31 +75,19 @@ class ReleasedList(ReleasedRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneShotMechanism:
+class OneShotMechanism(MechanismOnCounts):
     """Noise on win counts of which the k largest are named.
 
     Attributes:
-        counts: the noise, and what it protects.
         k: how many items are named.
     """
 
-    counts: CountMechanism
     k: int
-
-    @property
-    def params(self) -> PrivacyParams:
-        """The guarantee that was asked for and the bounds that were enforced."""
-        return self.counts.params
 
     @property
     def noise(self) -> OneShotNoise:
         """What draws."""
         return OneShotNoise(self.k, self.counts.calibration)
-
-    @property
-    def spend(self) -> Spend:
-        """What drawing by it costs."""
-        return self.counts.spend
 
 
 class OneShot(CountedMethod[OneShotMechanism]):

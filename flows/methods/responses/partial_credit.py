@@ -49,15 +49,14 @@ from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import PointTestRecord
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.point_totals import point_words
 from hushrank.flows.statement.record import count_record
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
-from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.units import Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
@@ -121,26 +120,14 @@ class ReleasedPointTotals(ReleasedRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointMechanism:
+class PointMechanism(MechanismOnCounts):
     """Noise on sheets by the points of items and by raw score.
 
     Attributes:
-        counts: the noise, and what it protects.
         points: which numbers get it, with their public weights.
     """
 
-    counts: CountMechanism
     points: PointShape
-
-    @property
-    def params(self) -> PrivacyParams:
-        """The guarantee of the counts, and the bounds."""
-        return self.counts.params
-
-    @property
-    def spend(self) -> Spend:
-        """What drawing by it costs."""
-        return self.counts.spend
 
 
 def problems_of_points(config: Sections) -> Problems:

@@ -55,15 +55,14 @@ from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import MOST_MEASURED, Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import name_list
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.flows.statement.spectral import measurement_words
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
-from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.units import Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
@@ -196,26 +195,14 @@ class GraphChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasurementMechanism:
+class MeasurementMechanism(MechanismOnCounts):
     """Noise on both counts of every pair of a public graph.
 
     Attributes:
-        counts: the noise, and what it protects.
         graph: on which pairs.
     """
 
-    counts: CountMechanism
     graph: GraphChoice
-
-    @property
-    def params(self) -> PrivacyParams:
-        """The guarantee of the counts, and the bounds."""
-        return self.counts.params
-
-    @property
-    def spend(self) -> Spend:
-        """What drawing by it costs."""
-        return self.counts.spend
 
 
 def _problems_of_sections(config: Sections) -> Problems:

@@ -60,15 +60,14 @@ from hushrank.flows.release.sheet_report import (
     ItemFitRecord,
     Size,
 )
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.flows.statement.totals import totals_words
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
-from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
@@ -143,26 +142,14 @@ SHEETS = "sheets"  # all entries, as they were drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TotalsMechanism:
+class TotalsMechanism(MechanismOnCounts):
     """Noise on right less wrong answers by item and on sheets by raw score.
 
     Attributes:
-        counts: the noise, and what it protects.
         shape: which numbers get it, with their public weights.
     """
 
-    counts: CountMechanism
     shape: SheetShape
-
-    @property
-    def params(self) -> PrivacyParams:
-        """The guarantee of the counts, and the bounds."""
-        return self.counts.params
-
-    @property
-    def spend(self) -> Spend:
-        """What drawing by it costs."""
-        return self.counts.spend
 
 
 def problems_of_totals(config: Sections) -> Problems:
