@@ -268,8 +268,8 @@ net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] ran
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
-parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool *fit-of-pairs
-    *weighted
+parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool estimator?=text
+    *fit-of-pairs *weighted
 parameters of outcome-counts: link=text public_graph=bool public_graph_statement=text
     pairs_compared=size
 parameters of tie-counts: link=text tie_model=text pairs=size *fit-of-pairs
