@@ -140,7 +140,7 @@ def directly(step: Step, action: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Record beside a ledger of how long the ledger was.
+    """Record, kept beside a ledger, of the position that the ledger had reached.
 
     Attributes:
         require: raises LedgerError if the ledger lacks an earlier spend on the people whose input
