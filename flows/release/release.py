@@ -199,7 +199,12 @@ OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
     *("ties", "test", "dif", "fit", "personal", "groups", "source", "election"),
 )
-ORDERS = ("above-counts", "margin-counts", "place-counts")  # what orders are fitted to
+ORDERS = (
+    "above-counts",
+    "margin-counts",
+    "place-counts",
+    "round-counts",
+)  # what orders are fitted to
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
 from hushrank.flows.release.released import Figure, ReleasedRecord, Rows
+from hushrank.flows.release.rounds import ReleasedRounds
 from hushrank.privacy.ranking_sensitivity import Part
 
 
@@ -133,7 +134,9 @@ class ReleasedPlaces(_RankingCounts):
     places: Rows
 
 
-ReleasedRankingCounts = ReleasedAbove | ReleasedMargins | ReleasedNets | ReleasedPlaces
+ReleasedRankingCounts = (
+    ReleasedAbove | ReleasedMargins | ReleasedNets | ReleasedPlaces | ReleasedRounds
+)
 
 
 def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRankingCounts:
@@ -142,6 +145,8 @@ def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRa
     Raises:
         ValueError: they are of another number of items.
     """
+    if Part.ROUNDS in counts.weights:
+        return ReleasedRounds.of(counts.parts[Part.ROUNDS].tolist(), items)
     if Part.ABOVE in counts.weights:
         return ReleasedAbove.of(counts, items)
     if Part.MARGINS in counts.weights:
