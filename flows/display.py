@@ -277,6 +277,10 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield tie_sentence(release.ties)
     if release.election is not None:
         yield from election_lines(release.election, release.shown())
+        if release.election.rounds is not None:
+            from hushrank.flows.release.rounds import round_lines, rounds_of
+
+            yield from round_lines(rounds_of(release), release.shown())
     yield from robustness_sentences(release, release.shown())
     if release.test is not None:
         yield from _of_test(release.test)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from hushrank.estimation.common.robustness import LeadBy
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
 from hushrank.flows.release.released import Figure, Leads, ReleasedRecord, Rows
+from hushrank.flows.release.rounds import ReleasedRounds
 from hushrank.privacy.ranking_sensitivity import Part
 
 
@@ -75,6 +76,7 @@ class ReleasedAbove(_RankingCounts):
         Figure.SCORES,
         Figure.ABOVE,
     )
+    orders = True
     kind: Literal["above-counts"] = "above-counts"
     above: Rows
     squares: tuple[int, ...] | None = None
@@ -106,6 +108,7 @@ class ReleasedMargins(_RankingCounts):
         Figure.SCORES,
         Figure.ABOVE,
     )
+    orders = True
     kind: Literal["margin-counts"] = "margin-counts"
     margins: Rows
     rankings: int
@@ -152,6 +155,7 @@ class ReleasedPlaces(_RankingCounts):
     """
 
     shows = (Figure.SCORES,)
+    orders = True
     kind: Literal["place-counts"] = "place-counts"
     places: Rows
 
@@ -160,7 +164,9 @@ class ReleasedPlaces(_RankingCounts):
         return self._leads(LeadBy.FIRST_PLACES, [row[0] for row in self.places], Part.PLACES)
 
 
-ReleasedRankingCounts = ReleasedAbove | ReleasedMargins | ReleasedNets | ReleasedPlaces
+ReleasedRankingCounts = (
+    ReleasedAbove | ReleasedMargins | ReleasedNets | ReleasedPlaces | ReleasedRounds
+)
 
 
 def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRankingCounts:
@@ -169,6 +175,8 @@ def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRa
     Raises:
         ValueError: they are of another number of items.
     """
+    if Part.ROUNDS in counts.weights:
+        return ReleasedRounds.of(counts.parts[Part.ROUNDS].tolist(), items)
     if Part.ABOVE in counts.weights:
         return ReleasedAbove.of(counts, items)
     if Part.MARGINS in counts.weights:
