@@ -23,8 +23,8 @@ class ItemFeatures:
     """Features of items.
 
     Attributes:
-        names: of the features, in alphabetical order.
-        values: of each item, one number for each feature; finite.
+        names: names of the features, in alphabetical order.
+        values: values of each item, one number for each feature; finite.
     """
 
     names: tuple[str, ...]

@@ -34,9 +34,9 @@ class PublicDesign:
 
     Attributes:
         lines: line of each row in the file.
-        items: of each row one name, or the two of a pair.
+        items: names in each row: one name, or the two of a pair.
         numbers: comparisons, of each row; finite and >= 0.
-        factor: by which they are multiplied.
+        factor: factor by which the numbers are multiplied.
     """
 
     lines: tuple[int, ...]

@@ -114,10 +114,10 @@ class SurveyConfig(Section):
         groups: public groups that are ranked one by one and all together; of comparisons, with a
             method that releases counts.
         privacy: the guarantee.
-        method: how the ranking is computed; see the page on choosing.
+        method: method that computes the ranking; see the page on choosing.
         model: settings of methods that fit scores.
         spectral: settings of methods that measure pairs of test items.
-        top_k: how many of the best items to name; some methods require it.
+        top_k: number of the best items to name; some methods require it.
         rules: rules of elections for which a release names the winners: `condorcet`, `smith`,
             `copeland`, `schulze`, `ranked-pairs`, `minimax` and `borda` with methods that count
             pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`;
@@ -131,7 +131,7 @@ class SurveyConfig(Section):
         confidential: folder for files that must stay private; made for its owner only.
         ledger: the privacy budget.
         schedule: which rows a night ranks, and when.
-        observability: where runs are reported to.
+        observability: destinations of reports on runs.
         retention: how long the confidential folder keeps files that no release needs any more.
         collect: the page that asks people, and the collector of its private answers.
         runner: the engine that reads the rows; `local` is short for `{kind: local}`.
@@ -549,13 +549,13 @@ def check_config(
 
     Args:
         path: path of the file, for messages and relative paths.
-        content: its keys.
+        content: keys of the file.
         methods: the methods that it may name.
         base: a folder from which paths in it count for the identity of the job, where there is no
             YAML file; None: the folder of that file.
 
     Raises:
-        ConfigError: one of its values breaks a rule; one line for each problem found.
+        ConfigError: a value breaks a rule; one line for each problem found.
     """
     counted: dict[str, str] = {}
     context = {
