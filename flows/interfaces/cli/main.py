@@ -44,7 +44,7 @@ from hushrank.flows.interfaces.cli.endings import (
     stop,
     stop_usage,
 )
-from hushrank.flows.interfaces.cli.estimate_command import estimate, rank_for
+from hushrank.flows.interfaces.cli.estimate_command import estimate, pool, rank_for
 from hushrank.flows.interfaces.cli.history_commands import export, history, verify_release
 from hushrank.flows.interfaces.cli.inspect_command import inspect
 from hushrank.flows.interfaces.cli.ledger_commands import (
@@ -299,6 +299,7 @@ COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the hel
         "export": export,
         "verify": verify_release,
         "estimate": estimate,
+        "pool": pool,
         "rank-for": rank_for,
         "resume": resume,
         "clean": clean,
