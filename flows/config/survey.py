@@ -46,7 +46,7 @@ from hushrank.flows.config.method import (
 )
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.public_design import PublicDesign
-from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
+from hushrank.flows.config.rankings import SEVERAL_SEATS, RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import MOST_ITEMS_RANKED, problems_of_job
 from hushrank.flows.config.runner import (
@@ -120,8 +120,9 @@ class SurveyConfig(Section):
         top_k: how many of the best items to name; some methods require it.
         rules: rules of elections for which a release names the winners: `condorcet`, `smith`,
             `copeland`, `schulze`, `ranked-pairs`, `minimax` and `borda` with methods that count
-            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`. Left out:
-            all of these but approval. They cost nothing.
+            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`;
+            `instant-runoff` with that method. Left out: all of these but approval. They cost
+            nothing.
         report: how scores are written.
         output: folder for public files, and nothing else.
         supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
@@ -183,6 +184,15 @@ class SurveyConfig(Section):
     @classmethod
     def _share_of_the_month(cls, content: Any) -> Any:
         return with_nightly_share(content)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_seat(cls, content: Any) -> Any:
+        rows = content.get("input") if isinstance(content, Mapping) else None
+        for section, key in ((content, "seats"), (rows, "input.seats")):
+            if isinstance(section, Mapping) and "seats" in section:
+                refuse((key, SEVERAL_SEATS))
+        return content
 
     @field_validator("name")
     @classmethod

@@ -29,6 +29,7 @@ from hushrank.estimation.common.matrices import (
     pair_counts_of,
 )
 from hushrank.estimation.common.pooling import EvidenceAt
+from hushrank.estimation.common.robustness import LeadBy
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
@@ -58,6 +59,7 @@ from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
     Figure,
+    Leads,
     Released,
     ReleasedRecord,
     Rows,
@@ -165,6 +167,17 @@ class ReleasedPairs(ReleasedRecord):
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Noisy wins of some items over each other, in comparisons."""
         return among_items(self.wins, self.items, items) / self.row_weight
+
+    def leads(self) -> Leads:
+        """By majorities, of two noisy entries each."""
+        wins = np.array(self.wins, np.float64)
+        return Leads(
+            by=LeadBy.MAJORITIES,
+            items=self.items,
+            numbers=wins - wins.T,
+            draws=2,
+            step=1 / self.row_weight,
+        )
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item: the sums of the rows, noise included."""
