@@ -129,6 +129,12 @@ def rank_for(
     features: Annotated[
         list[str], typer.Argument(metavar="NAME=VALUE...", help="Public features of the person.")
     ],
+    two_towers: Annotated[
+        bool,
+        typer.Option(
+            "--two-towers", help="Rank by two neural networks fitted now; without intervals."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank for a person with these features, from a release of method personalized.
@@ -140,7 +146,7 @@ def rank_for(
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.archive import RELEASE
     from hushrank.flows.release.history import release_files
-    from hushrank.flows.release.person_ranking import lines_for
+    from hushrank.flows.release.person_ranking import lines_for, towers_of
     from hushrank.flows.release.release import Release
 
     files, _ = release_files(source, load_config)
@@ -148,10 +154,12 @@ def rank_for(
         release = Release.model_validate_json(files[RELEASE])
     except ValidationError:
         raise ConfigError(f"{source}: was changed, or is of a newer version") from None
-    lines = lines_for(release, _person(features))
+    towers = towers_of(release) if two_towers else None
+    lines = lines_for(release, _person(features), towers)
     if as_json:
         finite = [{**line, **_finite(line)} for line in lines]
-        typer.echo(json.dumps({"ranking": finite}))
+        gain = {} if towers is None else {"gain": towers.gain}
+        typer.echo(json.dumps({"ranking": finite, **gain}))
         return
     rows = [
         (
@@ -164,6 +172,17 @@ def rank_for(
         for line in lines
     ]
     print_records(Console(), FOR_A_PERSON, rows)
+    if towers is not None:
+        Console().print(Text(_judged(towers.gain)), soft_wrap=True)
+
+
+def _judged(gain: float) -> str:
+    """Sentence on how well two towers predict, beside the scores of the release."""
+    better = "smaller" if gain > 0 else "larger"
+    return (
+        f"Two towers state no interval. Of people whose features were left out of the fit, their"
+        f" loss of an answer was {abs(gain):.3g} {better} than that of the scores of the release."
+    )
 
 
 def _finite(line: dict[str, Any]) -> dict[str, float | None]:

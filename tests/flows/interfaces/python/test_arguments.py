@@ -151,7 +151,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "Ledger.terms_for": {},
     "Release.__init__": {"record": Record.model_construct(), "folder": Path("x")},
     "Release.of": {},
-    "Release.rank_for": {},
+    "Release.rank_for": {"features": {"age": 1}},
     "Report.__init__": {"path": Path("x"), "html": "x"},
     "History.__init__": {"releases": ()},
     "Table.__init__": {},
@@ -162,7 +162,8 @@ CALLS: dict[str, dict[str, Any]] = {
         "found": Look.__new__(Look),
     },
 }
-FURTHER_NAMES = {"answers": ("the table",)}  # what a message calls an argument instead
+# What a message calls an argument instead, or what it names first.
+FURTHER_NAMES = {"answers": ("the table",), "two_towers": ("features",)}
 
 
 class Reached(Exception):  # noqa: N818
