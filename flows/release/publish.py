@@ -26,6 +26,7 @@ from hushrank.flows.release.archive import (
     RANKING,
     RELEASE,
     RELEASES,
+    ROUNDS,
     SCORES,
     STEP_FILE,
     Attach,
@@ -98,7 +99,7 @@ def publish(
     """Keep a release in `output`, `release.json` and `ranking.csv`, and show it there.
 
     Beside them, a release with effects of covariates has `effects.csv`, and one with abilities by
-    raw score `scores.csv`; all other files, the report among them, are attached.
+    raw score `scores.csv`, and so on; all other files, the report among them, are attached.
 
     A release that is kept already is never written again. One run at a time may publish a release;
     the ledger's lock sees to that.
@@ -207,9 +208,19 @@ def contents_of(release: Release) -> dict[str, bytes]:
         **({STEP_FILE: steps_csv(steps).encode()} if steps else {}),
         **({} if release.dif is None else {DIF: dif_csv(release.dif).encode()}),
         **({} if release.fit is None else {FIT: fit_csv(release.fit).encode()}),
+        **{name: text.encode() for name, text in round_table(release).items()},
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }
+
+
+def round_table(release: Release) -> dict[str, str]:
+    """The table of the rounds of an instant runoff, by its name; none of another release."""
+    if release.election is None or release.election.rounds is None:
+        return {}
+    from hushrank.flows.release.rounds import rounds_csv, rounds_of
+
+    return {ROUNDS: rounds_csv(rounds_of(release))}
 
 
 def _joined(pieces: Iterable[str]) -> bytes:

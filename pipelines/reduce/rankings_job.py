@@ -94,6 +94,7 @@ class CountRankings(Reduction):
         columns, contest, max_length, max_rankings, reading: as in `ReduceRankings`.
         break_ties: as there; the key decides the coins, and which rankings of a person count.
         below: items that a ranking leaves out count as below those it lists.
+        rounds: count what all rounds of an instant runoff follow from, instead of pairs and places.
     """
 
     columns: RankColumns | ListColumns | OneRowColumns
@@ -102,6 +103,7 @@ class CountRankings(Reduction):
     max_rankings: int
     break_ties: bool
     below: bool = False
+    rounds: bool = False
     reading: RankReading = AS_GIVEN
 
     @property

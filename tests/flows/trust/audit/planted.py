@@ -17,7 +17,7 @@ import yaml
 from hushrank.estimation.common import central_noise
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.fit import many_fits
-from hushrank.estimation.rankings import noisy_rankings
+from hushrank.estimation.rankings import instant_runoff, noisy_rankings
 from hushrank.estimation.responses import measurements, point_totals, sheet_totals
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.config.privacy import PrivacyConfig
@@ -118,6 +118,7 @@ JOBS: dict[str, Settings] = {
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
     "footrule": job(RANKED, TRUSTED, "footrule"),
+    "instant-runoff": job({**RANKED, "unlisted": "below"}, TRUSTED, "instant-runoff"),
     "footrule, look": job(RANKED, {**TRUSTED, "look": 0.1}, "footrule"),
     "stream": job(
         {**COMPARED, "paths": ["rows-{date}.csv"]},
@@ -432,6 +433,9 @@ BUGS: dict[str, Bug] = {
     "half the noise, kemeny": Bug("kemeny", less_noise(noisy_rankings)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(noisy_rankings)),
     "half the noise, footrule": Bug("footrule", less_noise(noisy_rankings)),
+    "each round pays nothing for the others": Bug(
+        "instant-runoff", less_noise(instant_runoff, 4), 2_000
+    ),
     "half the noise of the look": Bug("counts, look", less_noise(drawn)),
     "half the sensitivity": Bug("counts", wrong_sensitivity(central_noise, COUNTED)),
     "half the sensitivity, item cap": Bug(
