@@ -42,7 +42,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.effects import Effect, PersonalRecord
-from hushrank.flows.release.election import ElectionRecord
+from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
@@ -198,6 +198,7 @@ NO_ELO = (
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
     *("ties", "test", "dif", "fit", "personal", "groups", "source", "election"),
+    "precincts",
 )
 ORDERS = ("above-counts", "margin-counts", "place-counts")  # what orders are fitted to
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
@@ -233,6 +234,7 @@ class Release(Record):
             or nothing was learned.
         personal: scores by public features of people; None: the method has one score for each item.
         election: winners by rules of elections; None: the released counts tell none.
+        precincts: votes by public precinct that add up; None: counts are not kept apart so.
     """
 
     release_id: str
@@ -263,6 +265,7 @@ class Release(Record):
     fit: tuple[ItemFitRecord, ...] | None = None
     personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
+    precincts: PrecinctRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -490,6 +493,7 @@ def build_release(
     fit: tuple[ItemFitRecord, ...] | None = None,
     personal: PersonalRecord | None = None,
     election: ElectionRecord | None = None,
+    precincts: PrecinctRecord | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -513,6 +517,7 @@ def build_release(
         fit: how well each item of a test fits the model.
         personal: scores by public features of people.
         election: winners by rules of elections.
+        precincts: votes by public precinct.
 
     Raises:
         ValueError: the sizes differ.
@@ -544,6 +549,7 @@ def build_release(
         fit=fit,
         personal=personal,
         election=election,
+        precincts=precincts,
         released=released,
         groups=groups or None,
     )

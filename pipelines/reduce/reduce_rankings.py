@@ -52,6 +52,7 @@ from hushrank.transforms.rankings.bound_rankings import (
 )
 from hushrank.transforms.rankings.count_rankings import (
     ByLevelFn,
+    FirstPlacesFn,
     PairAnswersFn,
     RankingCountsFn,
 )
@@ -398,9 +399,15 @@ class CountRankingsKind(RankingsKind):
             yield from (Sifted(rankings) for rankings in lists)
 
     def combine(self) -> beam.CombineFn:
-        """Counts of pairs, places and nets."""
+        """Counts of pairs, places and nets; or of first places by group."""
         job = self.job
+        if job.first_places:
+            return FirstPlacesFn(job.groups, len(job.catalogue))
         return RankingCountsFn(len(job.catalogue), job.max_length, by_place=False, below=job.below)
+
+    def arrays(self, total: Any) -> Arrays:
+        """Counts by name."""
+        return {"first_places": total} if self.job.first_places else super().arrays(total)
 
 
 def _first_word(rankings: Rankings) -> Words:

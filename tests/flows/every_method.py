@@ -118,6 +118,7 @@ BITS = {
     "bradley-terry, user": NOISE | KEYED,
     "footrule": NOISE | KEYED,
     "footrule, look": NOISE | KEYED,
+    "precinct-table": NOISE | KEYED,
 }
 
 
@@ -178,6 +179,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bradley-terry, user": _counted("bradley-terry", GAUSSIAN),
     "footrule": _counted("footrule", PER_PERSON),
     "footrule, look": _counted("footrule", {**PER_PERSON, **LOOK}),
+    "precinct-table": {
+        "input": {
+            "kind": "rankings",
+            "layout": "list",
+            "columns": {"ranking": "ranking", "user": "user"},
+        },
+        "groups": {"column": "region", "values": ["north", "south"]},
+        "privacy": {**GAUSSIAN, "max_contributions": 1},
+        "method": "precinct-table",
+    },
 }
 
 
@@ -199,7 +210,7 @@ def survey_of(name: str, folder: Path, people: int = PEOPLE, work: str = "work")
 
 def rows_for(settings: dict[str, Any], people: int) -> pa.Table:
     """Rows that a survey with these settings can read."""
-    if "person_features" not in settings["input"]:
+    if settings["input"].get("layout") != "list":
         return rows_of(settings["input"]["kind"], people)
     number = np.arange(people)
     return pa.table(

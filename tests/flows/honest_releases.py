@@ -160,6 +160,27 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},
     ),
     "trusted places, below": ("footrule", {**BELOW, "input__max_length": 3}),
+    "precincts, elsewhere, districts": (
+        "precinct-table",
+        {
+            **ADDED,
+            "groups": {
+                "column": "region",
+                "values": ["north", "east"],
+                "others": "whole",
+                "districts": {"upper": ["north"], "lower": ["east"]},
+            },
+        },
+    ),
+    "precincts, laplace, of nobody": (
+        "precinct-table",
+        {
+            "privacy__noise": "laplace",
+            "privacy__delta": None,
+            "input__columns__user": None,
+            "input__max_length": 4,
+        },
+    ),
     "trusted scores, below": ("bradley-terry, user", {**BELOW, "input__overvotes": "exhaust"}),
     "responses, sparse graph, added": ("spectral, sparse", ADDED),
     "responses, graph by itself": ("spectral", {"spectral": {"graph": "auto"}}),

@@ -78,7 +78,13 @@ from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.ranking_sensitivity import Part, Weights, margin_weights, spread_weights
+from hushrank.privacy.ranking_sensitivity import (
+    LEVELS,
+    Part,
+    Weights,
+    margin_weights,
+    spread_weights,
+)
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
@@ -135,6 +141,9 @@ RESTATED_MARGINS = Restated(
         "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
     ),
 )
+
+
+OF_THEIR_OWN = (Part.MARGINS, *LEVELS)  # parts that other formulas have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,22 +209,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         folder: str,
     ) -> CountRankings:
         """Count, within the bounds of the mechanism."""
-        rankings = config.rankings
-        return CountRankings(
-            files=files,
-            columns=rankings.ranking_columns(config.items.catalogue().names),
-            catalogue=config.items.catalogue(),
-            contest=rankings.contest,
-            max_length=mechanism.longest,
-            max_rankings=mechanism.params.max_contributions,
-            break_ties=rankings.ties is RankingTies.RANDOM,
-            below=mechanism.below,
-            reading=rankings.reading,
-            key=key,
-            confidential=folder,
-            fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
-            people_vote=mechanism.params.look > 0,
-        )
+        return counting_job(config, mechanism, files, key, folder)
 
     def draw(self, exact: Arrays, mechanism: RankingCountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry."""
@@ -297,6 +291,32 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         return (count_noise(f"{RESTATED.what}: {parts}", None, formula, mechanism.calibration),)
 
 
+def counting_job(
+    config: SurveyConfig,
+    mechanism: RankingCountMechanism,
+    files: tuple[InputFile, ...],
+    key: SecretKey,
+    folder: str,
+) -> CountRankings:
+    """The job that counts true rankings within the bounds of a mechanism."""
+    rankings = config.rankings
+    return CountRankings(
+        files=files,
+        columns=config.whole_ranking_columns(),
+        catalogue=config.items.catalogue(),
+        contest=rankings.contest,
+        max_length=mechanism.longest,
+        max_rankings=mechanism.params.max_contributions,
+        break_ties=rankings.ties is RankingTies.RANDOM,
+        below=mechanism.below,
+        reading=rankings.reading,
+        key=key,
+        confidential=folder,
+        fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+        people_vote=mechanism.params.look > 0,
+    )
+
+
 def rankings_formula(
     params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
 ) -> Formula:
@@ -305,7 +325,7 @@ def rankings_formula(
         "L": params.max_contributions,
         "sides": sides_of(params),
         "longest": longest,
-        **{str(part): weights.get(part, 0) for part in Part if part is not Part.MARGINS},
+        **{str(part): weights.get(part, 0) for part in Part if part not in OF_THEIR_OWN},
     }
     if below is None:
         return RESTATED.formula(inputs)
