@@ -12,6 +12,7 @@ list of k items
 are added to counts, and
 
     margins     1 if item a is above item b, -1 if below, 0 if neither: a cell a < b, k (k - 1) / 2
+    rounds      for each round of an instant runoff, 1 for the best item that is left: n - 1 cells
 
 Of lists in public groups, such as ballots by precinct,
 
@@ -79,7 +80,20 @@ Copies of a list and of the one that lists the other end of the catalogue, from 
 both, and the bound of pairs: those two lists say nothing alike of any pair. All of it is convex in
 (i, j) again. For l >= n - 1 these are the bounds of complete lists.
 
+Rounds. An instant runoff has n - 1 rounds, after each of which one item leaves. A list adds 1 to
+one cell of each round: to its best item that is left, or to the cell of lists without one
+(exhausted). So i lists have the norms i and at most i^2 in a round, and two bundles are apart by i
++ j and i^2 + j^2 at most, as for places; all of it n - 1 times over the rounds. Which items are
+left depends on the noisy counts of earlier rounds, not on the lists: given these counts, both
+inputs have the same items left. The losses of rounds that are chosen so add up as those of one
+vector do: epsilons of Laplace noise ([DR14] Theorem 3.16), rho of zCDP, and the shifts of Gaussian
+noise (`privacy.gaussian_profile`: composed, also adaptively). Two lists with different items in
+front, which leave last, attain it.
+
 Checked by enumeration of all bundles in `tests/privacy/test_ranking_sensitivity.py`.
+
+References:
+    [DR14] Dwork, Roth. The Algorithmic Foundations of Differential Privacy. 2014.
 """
 
 from __future__ import annotations
@@ -105,6 +119,7 @@ class Part(StrEnum):
     SQUARES = "squares"
     RANKINGS = "rankings"
     MARGINS = "margins"
+    ROUNDS = "rounds"
     PRECINCTS = "precincts"
     DISTRICTS = "districts"
     TOTALS = "totals"
@@ -164,6 +179,9 @@ def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
     """Norms of what a list of the most items adds to a part, and of its change to another one."""
     if part is Part.RANKINGS:
         return _Norms(l1=1, squared=1, l1_apart=0, squared_apart=0)
+    if part is Part.ROUNDS:
+        rounds = lists.items - 1
+        return _Norms(l1=rounds, squared=rounds, l1_apart=2 * rounds, squared_apart=2 * rounds)
     n, after, nets = lists.items, lists.items - lists.longest, lists.nets()
     told = n * (n - 1) // 2 - after * (after - 1) // 2
     apart = [net - other for net, other in zip(nets, reversed(nets), strict=True)]
@@ -195,8 +213,11 @@ def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -
         l1 and squared l2 sensitivity.
 
     Raises:
-        ValueError: `longest` or a weight is too small.
+        ValueError: `longest` or a weight is too small; or `rounds` has one, of which there are as
+            many as the catalogue says.
     """
+    if Part.ROUNDS in weights:
+        raise ValueError("rounds need the size of the catalogue: ranking_below_sensitivity")
     return _largest(params, _Lists(longest=longest), weights)
 
 

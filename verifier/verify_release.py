@@ -188,7 +188,8 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
-    personal?=personal election?=election precincts?=precincts released=<released> groups?=[group]
+    personal?=personal election?=election precincts?=precincts robustness?=[robustness]
+    released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -216,10 +217,14 @@ personal: features=[person-feature] of_items=[text] item_features=[[number]] kno
 person-feature: name=text numbers=[number] words=[text]
 person-effect: of=text by=text estimate=number low=open high=open
 election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rules=[rule-result]
+    rounds?=[round*rounds]~
+round: out=item possible=[item] reached=bool
 precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number reach=number
     wide_deviation=number wide_reach=number votes=[[size*n]] votes_of_districts=[[size*n]]~
     votes_of_all=[size*n]
 rule-result: rule=text winners=[item] possible=[item] sure=bool
+robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
+    kind=text
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -268,10 +273,11 @@ net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] ran
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
 precinct-counts: kind=text items=items weights={count} precincts=[[int*n]] districts=[[int*n]]~
     totals=[int*n]
+round-counts: kind=text items=items weights={count} rounds=[[int~*n]*rounds] exhausted=[int*rounds]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
-parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool *fit-of-pairs
-    *weighted
+parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool estimator?=text
+    *fit-of-pairs *weighted
 parameters of outcome-counts: link=text public_graph=bool public_graph_statement=text
     pairs_compared=size
 parameters of tie-counts: link=text tie_model=text pairs=size *fit-of-pairs
@@ -304,6 +310,7 @@ parameters of place-counts: weight_of_places=count longest_ranking=count sum_of_
     items_at_one_rank?=text
 parameters of precinct-counts: weight_of_precincts=count weight_of_districts?=count
     weight_of_totals=count longest_ranking=count items_at_one_rank?=text
+parameters of round-counts: weight_of_rounds=count longest_ranking=count items_at_one_rank?=text
 certificate.json: hushrank_certificate=count release=identity files={digest} guarantee=guarantee
     domain=domain rows=rows public_facts=[fact] draws=[<draw>] bits=bits~ reconstructed=bool
     ledger=ledger~ software=software post_processing=[text] errata=[text] not_proved=[text]
@@ -485,7 +492,15 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
     if len({*names}) < n or n != domain["items"]:
         raise Wrong(f"number of items: {domain['items']}, and release.json ranks {len({*names})}")
     longest = parameters.get("longest_ranking") or n
-    of = {"n": n, "cells": n * n, "q": q, "3": 3, "20": 20, "k": parameters.get("k")}
+    of = {
+        "n": n,
+        "cells": n * n,
+        "q": q,
+        "3": 3,
+        "20": 20,
+        "k": parameters.get("k"),
+        "rounds": n - 1,
+    }
     of |= {"longest": longest, "lengths": longest + 1, "place_pairs": math.comb(longest + 1, 3)}
     below = certificate["rows"]["settings"].get("unlisted") == "below"
     of["columns"] = longest + below * min(longest, n - 1)  # left out by lists of 1, 2, ... items
@@ -772,6 +787,7 @@ KIND_OF = {  # what each method may publish
     "kemeny": ("private-rankings", "private-pairs", "above-counts", "margin-counts"),
     "footrule": ("place-counts",),
     "precinct-table": ("precinct-counts",),
+    "instant-runoff": ("round-counts",),
     "personalized": ("private-pairs",),
 }
 KIND_OF["auto"] = tuple(  # which takes one of these
@@ -800,11 +816,14 @@ GROUPED = {
     *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
     "precinct-counts",
 }
-COUNTED_LISTS = ("above-counts", "margin-counts", "net-sums", "place-counts", "precinct-counts")
+COUNTED_LISTS = (
+    *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
+    "precinct-counts",
+)
 OF_PAIRS = ("condorcet", "smith", "copeland", "schulze", "ranked-pairs", "minimax", "borda")
 NAMED_PARTS = ("above", "places", "nets", "squares", "rankings")  # each has a weight, or 0
 LEVELS = ("precincts", "districts", "totals")  # of a table of first places
-RANKED_PARTS = (*NAMED_PARTS, "margins", *LEVELS)
+RANKED_PARTS = (*NAMED_PARTS, "margins", "rounds", *LEVELS)
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
 Needed = tuple[str, int | None]  # derivation, or law of answers; entries
 SUMS = ("of_scores", "between", "of_effects")  # of information, in the order of their `kind`
@@ -986,9 +1005,15 @@ def check_election(release: Document, say: Findings) -> None:
     if election is None:
         return
     listed = [each[name] for each in election["rules"] for name in ("winners", "possible")]
+    listed += [each["possible"] for each in election.get("rounds") or ()]
     listed.append([each["rule"] for each in election["rules"]])
     if any(len({*each}) < len(each) for each in listed):
         raise Wrong("election: a rule, or an item of one, is named twice")
+    if (released["kind"] == "round-counts") != (election.get("rounds") is not None):
+        raise Wrong(f"election: {released['kind']} and rounds do not belong together")
+    if released["kind"] == "round-counts":
+        check_rounds(release, say)
+        return
     of_places = released["kind"] == "place-counts"
     longest = release["privacy"]["parameters"]["longest_ranking"] if of_places else 0
     known = ["plurality", *(f"approval-{k}" for k in range(2, longest + 1))]
@@ -1024,6 +1049,62 @@ def check_election(release: Document, say: Findings) -> None:
     check_scored(election, items, margin, apart, say)
     if gaussian and deviation:
         check_chances(election, items, margin, say)
+
+
+def check_rounds(release: Document, say: Findings) -> None:
+    """That in each round the item with the fewest leaves, of equal ones the last of the catalogue,
+    and that no more is called sure than the noise allows: with Gaussian noise, just that.
+
+    All who leave between two rounds surely do so first if their counts together are below each
+    other one by more than the reach of the noise; see hushrank's estimation/rankings/
+    instant_runoff.py.
+    """
+    election, released = release["election"], release["released"]
+    items, gaussian = released["items"], "gaussian" in release["privacy"]["mechanism"]
+    deviation, n = math.sqrt(release["privacy"]["noise_variance"] or 0.0), len(released["items"])
+    if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
+        raise Wrong("election: round-counts tell no margins")
+
+    def reach(left: int, leave: int) -> float:
+        share = 1.0 if left == 2 else 0.5 if leave == 1 else 0.5 / (left - 2)
+        ways = left - 1 if leave == 1 else math.comb(left, leave)
+        tail = 0.05 * share / ((n - 1) * ways)
+        wide = NormalDist().inv_cdf(1 - tail) * math.sqrt(leave + 1) * deviation
+        return wide + (0.5 if deviation else 0.0)
+
+    tables, gone = [dict(zip(items, row, strict=True)) for row in released["rounds"]], list[str]()
+    for number, counts in enumerate(tables, 1):
+        left = [item for item in items if item not in gone]
+        if [item for item in items if counts[item] is not None] != left:
+            raise Wrong(f"election: round {number} counts others than those who are left")
+        gone.append(min(reversed(left), key=counts.__getitem__))
+    order = [*({*items} - {*gone}), *reversed(gone)]
+    reached = [True, *[False] * (n - 1)]
+    for first, counts in enumerate(tables):
+        for end in range(first + 1, n):
+            most = sum(counts[item] for item in order[n - end : n - first])
+            lead = min(counts[item] for item in order[: n - end]) - most
+            reached[end] |= reached[first] and lead > reach(n - first, end - first)
+    exact = gaussian or not deviation  # else noise reaches further, so that less is sure
+    wrong = "election: rounds are not those of the noisy counts"
+    for number, (counts, told) in enumerate(zip(tables, election["rounds"], strict=True)):
+        left, near = order[: n - number], reach(n - number, 1)
+        near_least = {item for item in left if counts[item] - counts[left[-1]] <= near}
+        possible = {*told["possible"]}
+        fits = told["out"] == left[-1] and near_least <= possible <= {*left}
+        fits = fits and told["reached"] <= reached[number]
+        same = possible == near_least and told["reached"] == reached[number]
+        say.check(fits and (same or not exact), wrong=wrong)
+    ranked = [line["item"] for line in release["ranking"]]
+    say.check(ranked == order, wrong=wrong)
+    last = {*order[: n - max(number for number, sure in enumerate(reached) if sure)]}
+    for found in election["rules"]:
+        if found["rule"] != "instant-runoff":
+            raise Wrong(f"election: round-counts do not tell a rule {short(found['rule'])}")
+        possible = {*found["possible"]}
+        fits = found["winners"] == order[:1] and found["sure"] == (len(possible) == 1)
+        fits = fits and last <= possible and (possible == last or not exact)
+        say.check(fits, wrong="election: the winner of instant-runoff is not that of the rounds")
 
 
 def check_chances(
@@ -2018,6 +2099,7 @@ def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) 
     changes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
     apart = [x - y for x, y in zip(nets, nets[::-1], strict=True)]
     changes["nets"] = (sum(map(abs, apart)), sum(x * x for x in apart))
+    comes["rounds"], changes["rounds"] = (n - 1, n - 1), (2 * (n - 1), 2 * (n - 1))
     comes["margins"] = (told, told)
     changes["margins"] = (2 * told, 2 * (told + sum(min(k, n - 1 - place) for place in range(k))))
     comes["rankings"], changes["rankings"] = (1, 1), (0, 0)
@@ -3352,7 +3434,10 @@ NAMES = (
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
 # Of releases with effects, with abilities or steps of a test, with differences or fit of its items.
-MORE_TABLES = {"effects.csv", "scores.csv", "steps.csv", "dif.csv", "fit.csv", "precincts.csv"}
+MORE_TABLES = {
+    *("effects.csv", "scores.csv", "steps.csv", "dif.csv", "fit.csv", "rounds.csv"),
+    "precincts.csv",
+}
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -3426,9 +3511,129 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         "release.json: lines are not in the order of their scores and ranks",
     )
     check_errors(release, say)
+    check_robustness(release, say, groups)
     check_abilities(release, say, groups)
     check_differences(release, say)
     check_fit(release, say)
+
+
+LEADS = {  # the number by which an item is first, and of how many noise values it is made
+    "win-counts": ("wins", 1),
+    "win-loss-counts": ("net-wins", 2),
+    "pair-counts": ("majorities", 2),
+    "above-counts": ("majorities", 2),
+    "margin-counts": ("majorities", 1),
+    "net-sums": ("borda", 1),
+    "place-counts": ("first-places", 1),
+}
+
+
+def check_robustness(release: Document, say: Findings, groups: int) -> None:
+    """That it takes no fewer people to change the first place than the released counts tell, of
+    all `groups` together. An estimate from scores is taken as stated, but its form is checked."""
+    told, privacy, first = release.get("robustness"), release["privacy"], release["ranking"][0]
+    if told is None:
+        return
+    kind, named = release["released"]["kind"], [each["by"] for each in told]
+    by, draws = LEADS.get(kind, ("", 0))
+    known = {by: "certificate", "scores": "estimate" if kind == "pair-counts" else ""}
+    weighted = "design_effect" in privacy["parameters"]
+    if weighted or release.get("stream") or not by or len({*named}) < len(named):
+        raise Wrong("robustness: rows have weights, nights share people, or no counts tell it")
+    for each in told:
+        fits = known.get(each["by"]) == each["kind"] and each["first"] == first["item"]
+        fits = fits and 1 <= each["replaced"] <= each["changed"]
+        if each["by"] == by and fits:
+            variance = groups * draws * (privacy["noise_variance"] or 0.0)
+            fits = holds_lead(release, each, variance, draws)
+        say.check(fits, wrong=f"robustness: more {short(each['by'])} than the counts tell")
+
+
+def holds_lead(release: Document, told: Document, variance: float, draws: int) -> bool:
+    """Whether so many people, but not more, are needed to make up for the smallest gap."""
+    released, privacy, n = release["released"], release["privacy"], len(release["ranking"])
+    gaps, unit = gaps_of(released, told["first"])
+    sd, gaussian = math.sqrt(variance) * unit, "gaussian" in privacy["mechanism"]
+    allowance = 0.0
+    if sd and told["by"] == "majorities":
+        allowance = far(0.05 / (n * (n - 1)), draws, gaussian) * sd + unit / 2
+    elif sd:
+        allowance = range_of(n, gaussian) * sd + unit
+    rows = privacy["max_contributions"] or 1
+    most = min(rows, privacy["per_item_cap"] or rows)
+    most = min(most, n - 1) if privacy["distinct_pairs"] else most
+    bound = {
+        "wins": most,
+        "net-wins": min(rows + 1, 2 * most) if privacy["distinct_pairs"] else 2 * most,
+        "majorities": 1 if privacy["distinct_pairs"] else most,
+        "borda": 2 * (n - 1) * rows,
+        "first-places": rows,
+    }[told["by"]]
+    if told["bound"] is None or told["bound"] < bound or told["noise_allowance"] is None:
+        return False
+    left = min(gaps) - told["noise_allowance"]
+    replaced, changed = (math.ceil(left / step - 1e-9) for step in (2 * bound, bound))
+    close = bool(told["noise_allowance"] >= allowance * 0.999)
+    return close and told["replaced"] <= replaced and told["changed"] <= changed
+
+
+def gaps_of(released: Document, first: str) -> tuple[list[float], float]:
+    """How far each other item is behind the first one, in answers; what one count is worth."""
+    items: list[str] = released.get("items") or [*released["wins"]]
+    place, everybody = items.index(first), range(len(items))
+    part = {"pair-counts": "wins", "above-counts": "above", "margin-counts": "margins"}.get(
+        released["kind"]
+    )
+    if part is not None:  # a number for each pair, of which margins hold the difference
+        table, back = released[part], part != "margins"
+        own = [table[place][b] - back * table[b][place] for b in everybody]
+    elif released["kind"] == "place-counts":
+        rows = released["places"]
+        part, own = "places", [rows[place][0] - row[0] for row in rows]
+    elif released["kind"] == "net-sums":
+        part, own = "nets", [released["nets"][place] - other for other in released["nets"]]
+    else:
+        lost = released.get("losses") or dict.fromkeys(items, 0)
+        net = [won - lost[item] for item, won in released["wins"].items()]
+        own = [net[place] - other for other in net]
+    unit = 1 / (released.get("row_weight") or released["weights"][part])
+    return [own[b] * unit for b in everybody if b != place], unit
+
+
+def far(tail: float, draws: int, gaussian: bool) -> float:
+    """What noise of deviation 1 exceeds with this chance: one Gaussian or Laplace value, or the sum
+    of two Laplace values, by bisection."""
+    if gaussian:
+        return NormalDist().inv_cdf(1 - tail)
+    scale = 1 / math.sqrt(2 * draws)
+    low, high = 0.0, 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        t = middle / scale
+        over = math.exp(-t) / 2 if draws == 1 else (2 + t) * math.exp(-t) / 4
+        low, high = (middle, high) if over > tail else (low, middle)
+    return high
+
+
+def range_of(n: int, gaussian: bool) -> float:
+    """The 95 % quantile of the largest less the smallest of n noise values of deviation 1."""
+    reach, points = (10.0, 1_000) if gaussian else (25.0, 2_500)
+    step, normal = 2 * reach / points, NormalDist()
+
+    def below(x: float) -> float:
+        tail = math.exp(-math.sqrt(2) * abs(x)) / 2
+        return normal.cdf(x) if gaussian else tail if x < 0 else 1 - tail
+
+    xs = [-reach + (k + 0.5) * step for k in range(points)]
+    own = [below(x + step / 2) - below(x - step / 2) for x in xs]
+    under = [*map(below, xs)]
+    low, high = 0.0, 2 * reach
+    for _ in range(20):
+        w = (low + high) / 2
+        within = (max(below(x + w) - u, 0.0) ** (n - 1) for x, u in zip(xs, under, strict=True))
+        total = n * sum(p * q for p, q in zip(own, within, strict=True))
+        low, high = (w, high) if total < 0.95 else (low, w)
+    return high
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
@@ -3758,6 +3963,23 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
     yield "fit.csv", "fit", fits, told
     named = ("level", "code", "district", "item", "noisy", "low", "high", "votes")
     yield "precincts.csv", "votes by precinct", lines_of_precincts(release), named
+    rounds = (release.get("election") or {}).get("rounds") or []
+    lines = [
+        {
+            **{"round": number, "item": item, "ballots": count, "exhausted": exhausted},
+            "leaves": "yes" if item == each["out"] else "no",
+            "may_leave": "yes" if item in each["possible"] else "no",
+            "reached": "yes" if each["reached"] else "no",
+        }
+        for number, each in enumerate(rounds, 1)
+        for exhausted in release["released"]["exhausted"][number - 1 : number]
+        for item, count in zip(
+            release["released"]["items"], release["released"]["rounds"][number - 1], strict=True
+        )
+        if count is not None
+    ]
+    of_rounds = ("round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached")
+    yield "rounds.csv", "rounds", lines, of_rounds
 
 
 def lines_of_precincts(release: Document) -> list[Document]:
@@ -4127,6 +4349,8 @@ private lists -unnamed -one_list: At most {L} rankings of each person count, cho
     of them together are protected at the sum of their losses, {person} at most.
 trusted lists multiplied: What is released is multiplied by whole numbers first ({products}), so
     that one noise serves all; scale and sensitivity are of these products.
+round-counts: In each round the item with the smallest noisy count left, and rankings went on to the
+    best of their items that was left. The noise of all rounds was drawn before the first one.
 trusted lists unnamed: Each ranking in the input counts as the one ranking of another person{end}
 trusted lists -unnamed one_list: One ranking of each person counts; of several, a secret key chose
     one{end}
@@ -4284,6 +4508,8 @@ net-sums: item's sum of items below it less items above it (sums of squares and 
 place-counts: count of places (in how many rankings an item is at a place)
 precinct-counts: count of first places (in how many rankings an item is first, in each of
     {named_groups:,} public precincts{elsewhere}{in_districts} and in all together)
+round-counts: count of a round (how many rankings have an item as the best of those left, or none of
+    them)
 right-wrong-counts complete: count of people who were right on one item and wrong on another, both
     ways on every pair of items
 right-wrong-counts booklets: count of people who were right on one item and wrong on another, both
@@ -4304,6 +4530,7 @@ above-counts squares: the scores and all intervals are computed from the noisy c
 above-counts|margin-counts|place-counts: the order and all intervals are computed from the noisy
     counts alone
 net-sums: the scores and all intervals are computed from the noisy sums alone
+round-counts: which item leaves and all else are computed from the noisy counts alone
 right-wrong-counts: the difficulties, the ranking and all intervals are computed from the noisy
     counts alone
 sheet-totals|point-totals: the difficulties, the ranking and all intervals are computed from these

@@ -101,6 +101,23 @@ class ElectionRule(StrEnum):
     MINIMAX = "minimax"
     BORDA = "borda"
     PLURALITY = "plurality"
+    INSTANT_RUNOFF = "instant-runoff"
+
+
+_NOT_OF_PAIRS = (ElectionRule.PLURALITY, ElectionRule.INSTANT_RUNOFF)
+USUAL_RULES = {  # by what a method counts (`MethodFacts.elections`)
+    "pairs": tuple(rule for rule in ElectionRule if rule not in _NOT_OF_PAIRS),
+    "places": (ElectionRule.PLURALITY,),
+    "rounds": (ElectionRule.INSTANT_RUNOFF,),
+}
+
+
+SEVERAL_SEATS = (
+    "hushrank has no count for several seats (STV): one ballot can change there how much all others"
+    " count, so no noise of a fixed size hides it. Count one seat with method: instant-runoff, or"
+    " order the candidates with method: kemeny"
+)
+STV = ("stv", "single-transferable-vote", "multi-seat", "droop", "meek")
 
 
 def approval_rules(longest: int) -> list[str]:

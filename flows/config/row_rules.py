@@ -227,6 +227,13 @@ def problems_of_stream(config: Sections, methods: Methods) -> Problems:
     if config.schedule.stream is None:
         return
     if not own.streams:
+        if isinstance(config.input, RankingsConfig):
+            yield (
+                STREAM,
+                "is for comparisons, not for rankings: an election is counted once. Remove it, and"
+                " run the job when all ballots are there",
+            )
+            return
         suitable = " or ".join(name for name, each in methods.items() if each.streams)
         yield STREAM, f"is for method: {suitable}, got {own.name}; change one of the two"
         return

@@ -37,6 +37,7 @@ from hushrank.flows.config.method import (
     GraphKind,
     Methods,
     ModelConfig,
+    PairEstimator,
     ReportConfig,
     SpectralConfig,
     SpectralEstimator,
@@ -46,7 +47,7 @@ from hushrank.flows.config.method import (
 )
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.public_design import PublicDesign
-from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
+from hushrank.flows.config.rankings import SEVERAL_SEATS, RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import MOST_ITEMS_RANKED, problems_of_job
 from hushrank.flows.config.runner import (
@@ -94,6 +95,14 @@ class RetentionConfig(Section):
     drawn_days: int = Field(default=365, ge=0, le=36_500, examples=["365"])
 
 
+# Keys of `model` that earlier versions did not have, with the value that changes nothing.
+LATER_MODEL_KEYS: dict[str, object] = {
+    "epsilon_cap": None,
+    "bands": None,
+    "common_order": False,
+    "weights": Weights.PRECISION,
+    "estimator": PairEstimator.LIKELIHOOD,
+}
 _Input = TypeVar("_Input", InputConfig, ResponsesConfig, RankingsConfig)
 
 
@@ -113,8 +122,9 @@ class SurveyConfig(Section):
         top_k: how many of the best items to name; some methods require it.
         rules: rules of elections for which a release names the winners: `condorcet`, `smith`,
             `copeland`, `schulze`, `ranked-pairs`, `minimax` and `borda` with methods that count
-            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`. Left out:
-            all of these but approval. They cost nothing.
+            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`;
+            `instant-runoff` with that method. Left out: all of these but approval. They cost
+            nothing.
         report: how scores are written.
         output: folder for public files, and nothing else.
         supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
@@ -176,6 +186,15 @@ class SurveyConfig(Section):
     @classmethod
     def _share_of_the_month(cls, content: Any) -> Any:
         return with_nightly_share(content)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_seat(cls, content: Any) -> Any:
+        rows = content.get("input") if isinstance(content, Mapping) else None
+        for section, key in ((content, "seats"), (rows, "input.seats")):
+            if isinstance(section, Mapping) and "seats" in section:
+                refuse((key, SEVERAL_SEATS))
+        return content
 
     @field_validator("name")
     @classmethod
@@ -414,8 +433,7 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        later = {"epsilon_cap": None, "bands": None, "common_order": False}
-        for key, default in {**later, "weights": Weights.PRECISION}.items():
+        for key, default in LATER_MODEL_KEYS.items():
             if content["model"][key] == default:
                 del content["model"][key]
         self._write_item_features(content["model"])

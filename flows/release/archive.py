@@ -29,11 +29,12 @@ STEP_FILE = "steps.csv"  # of a test whose items give points
 DIF = "dif.csv"  # of a test whose items are compared between groups
 FIT = "fit.csv"  # of a test with bands of raw scores
 PRECINCTS = "precincts.csv"  # of first places by public precinct
+ROUNDS = "rounds.csv"  # of an instant runoff
 CERTIFICATE, SIGNATURE = "certificate.json", "certificate.sig"  # the latter of a job with a key
 FILES = (REPORT, RANKING, RELEASE)  # that every release has
 # The order in which they are shown: the last file says which release all belong to.
 ALL_FILES = (
-    *(EFFECTS, SCORES, STEP_FILE, DIF, FIT, PRECINCTS),
+    *(EFFECTS, SCORES, STEP_FILE, DIF, FIT, ROUNDS, PRECINCTS),
     *(REPORT, RANKING, CERTIFICATE, SIGNATURE, RELEASE),
 )
 SUMS = "SHA256SUMS"

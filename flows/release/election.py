@@ -19,6 +19,7 @@ TITLES = {
     "minimax": "Minimax",
     "borda": "Borda",
     "plurality": "Plurality",
+    "instant-runoff": "Instant-runoff",
 }
 NOT_A_COUNT = (
     "These are statements about the ballots that were counted, for all rules at once with 95 %"
@@ -44,6 +45,20 @@ class RuleResult(Record):
     sure: bool
 
 
+class RoundRecord(Record):
+    """What a round of an instant runoff shows; its counts are in `released`.
+
+    Attributes:
+        out: the item with the smallest noisy count of those left, which leaves.
+        possible: nobody else of those left can have the smallest count without the noise.
+        reached: without the noise these items are surely left in this round, too.
+    """
+
+    out: str
+    possible: tuple[str, ...]
+    reached: bool
+
+
 class ElectionRecord(Record):
     """Winners by each rule, from the noisy counts alone.
 
@@ -54,12 +69,14 @@ class ElectionRecord(Record):
         chances: of each item the chance to beat each other item, given the noise alone, rounded
             down to hundredths; a tie is no win. null likewise.
         rules: winners by each rule.
+        rounds: of an instant runoff, the first one first; null: another count.
     """
 
     margin_deviation: float | None = None
     sure_from: float | None = None
     chances: dict[str, float] | None = None
     rules: tuple[RuleResult, ...]
+    rounds: tuple[RoundRecord, ...] | None = None
 
     def result(self, rule: str) -> RuleResult | None:
         """The winners by a rule; None: it was not asked for."""

@@ -27,6 +27,7 @@ from hushrank.flows.release.archive import (
     RANKING,
     RELEASE,
     RELEASES,
+    ROUNDS,
     SCORES,
     STEP_FILE,
     Attach,
@@ -100,7 +101,7 @@ def publish(
     """Keep a release in `output`, `release.json` and `ranking.csv`, and show it there.
 
     Beside them, a release with effects of covariates has `effects.csv`, and one with abilities by
-    raw score `scores.csv`; all other files, the report among them, are attached.
+    raw score `scores.csv`, and so on; all other files, the report among them, are attached.
 
     A release that is kept already is never written again. One run at a time may publish a release;
     the ledger's lock sees to that.
@@ -210,6 +211,7 @@ def contents_of(release: Release) -> dict[str, bytes]:
         **({} if release.dif is None else {DIF: dif_csv(release.dif).encode()}),
         **({} if release.fit is None else {FIT: fit_csv(release.fit).encode()}),
         **({} if release.precincts is None else {PRECINCTS: _votes_of(release, release.precincts)}),
+        **{name: text.encode() for name, text in round_table(release).items()},
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }
@@ -220,6 +222,15 @@ def _votes_of(release: Release, record: PrecinctRecord) -> bytes:
     from hushrank.flows.release.precincts import precincts_csv
 
     return precincts_csv(record, release.released).encode()
+
+
+def round_table(release: Release) -> dict[str, str]:
+    """The table of the rounds of an instant runoff, by its name; none of another release."""
+    if release.election is None or release.election.rounds is None:
+        return {}
+    from hushrank.flows.release.rounds import rounds_csv, rounds_of
+
+    return {ROUNDS: rounds_csv(rounds_of(release))}
 
 
 def _joined(pieces: Iterable[str]) -> bytes:

@@ -43,7 +43,7 @@ from hushrank.flows.release.boards import (
 )
 from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import Released, Robustness
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
     UNITS,
@@ -196,11 +196,10 @@ NO_ELO = (
     " scale of the method."
 )
 OPTIONAL = (
-    *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "dif", "fit", "personal", "groups", "source", "election"),
+    *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
+    *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
     "precincts",
 )
-ORDERS = ("above-counts", "margin-counts", "place-counts")  # what orders are fitted to
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
@@ -235,6 +234,8 @@ class Release(Record):
         personal: scores by public features of people; None: the method has one score for each item.
         election: winners by rules of elections; None: the released counts tell none.
         precincts: votes by public precinct that add up; None: counts are not kept apart so.
+        robustness: how many people would have to change for another item to be first; None: the
+            release tells nothing of that.
     """
 
     release_id: str
@@ -266,6 +267,7 @@ class Release(Record):
     personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
     precincts: PrecinctRecord | None = None
+    robustness: tuple[Robustness, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -332,13 +334,24 @@ class Release(Record):
 
     @property
     def noise_variance(self) -> float | None:
-        """Of the noise in each released count; None where no noise was added to counts."""
-        return self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
+        """Of the noise in each released count; None where no noise was added to counts.
+
+        Each group's counts have noise of their own, and so have rows of no group where they count.
+        """
+        known = self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
+        if not self.groups or known is None:
+            return known
+        whole = self.released.wins_by_item()
+        parts = [each.released.wins_by_item() for each in self.groups]
+        added = whole is None or any(
+            won != sum(part[item] for part in parts if part) for item, won in whole.items()
+        )
+        return known * (len(self.groups) + added)
 
     @property
     def is_order(self) -> bool:
         """Whether scores say no more than places in an order, so that ranks are their intervals."""
-        return self.released.kind in ORDERS and self.scale is Scale.ABOVE_MIDDLE
+        return self.released.orders and self.scale is Scale.ABOVE_MIDDLE
 
     @property
     def labelled(self) -> bool:
@@ -485,15 +498,8 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
-    effects: tuple[Effect, ...] | None = None,
     boards: Sequence[Board] = (),
-    ties: TieRecord | None = None,
-    test: tuple[TestRecord, ...] | None = None,
-    dif: tuple[GroupDifferences, ...] | None = None,
-    fit: tuple[ItemFitRecord, ...] | None = None,
-    personal: PersonalRecord | None = None,
-    election: ElectionRecord | None = None,
-    precincts: PrecinctRecord | None = None,
+    **of_some_methods: Any,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -508,16 +514,9 @@ def build_release(
         n_top: how many of the best items `top_k` names; None: there is no such list.
         labels: what people read instead of items.
         look: what a look at the rows saw; its warnings are the release's.
-        effects: of covariates.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
-        ties: how often items tie.
-        test: reliability and abilities by raw score, of each booklet of a test.
-        dif: how much harder items of a test are in each group than in the first.
-        fit: how well each item of a test fits the model.
-        personal: scores by public features of people.
-        election: winners by rules of elections.
-        precincts: votes by public precinct.
+        **of_some_methods: fields of `Release` that only some methods have, by name.
 
     Raises:
         ValueError: the sizes differ.
@@ -542,14 +541,7 @@ def build_release(
         errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
-        effects=effects,
-        ties=ties,
-        test=test,
-        dif=dif,
-        fit=fit,
-        personal=personal,
-        election=election,
-        precincts=precincts,
+        **of_some_methods,
         released=released,
         groups=groups or None,
     )

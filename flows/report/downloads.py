@@ -17,7 +17,7 @@ from hushrank.flows.release.archive import (
     STEP_FILE,
 )
 from hushrank.flows.release.effects import effects_csv
-from hushrank.flows.release.publish import ranking_pieces
+from hushrank.flows.release.publish import ranking_pieces, round_table
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.sheet_report import dif_csv, fit_csv, scores_csv, step_rows, steps_csv
 
@@ -73,6 +73,8 @@ def downloads_of(release: Release) -> list[Download]:
             precincts_csv(release.precincts, release.released),
         )
         more.append(_download(PRECINCTS, what, "text/csv", [rows]))
+    for name, text in round_table(release).items():
+        more.append(_download(name, "all rounds, for a spreadsheet", "text/csv", [text]))
     pieces = release.json_pieces()
     whole = _download(RELEASE, "all that was released", "application/json", pieces)
     return [table, *more, whole]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 from hushrank.flows.release.election import (
     NOT_A_COUNT,
@@ -29,6 +31,10 @@ class ElectionFacts:
         margins: of each the margins over the others, and whether each is sure.
         how: how to read the table.
         left_out: how many candidates it lacks.
+        rounds: of an instant runoff its table: number, who leaves, and how sure that is; counts of
+            `columns`, best first, with exhausted ballots last.
+        columns: headings of these counts; empty: there are no rounds.
+        how_rounds: how to read that table.
         caution: what these statements are not.
     """
 
@@ -38,6 +44,9 @@ class ElectionFacts:
     margins: tuple[tuple[tuple[str, bool], ...], ...]
     how: str
     left_out: int
+    rounds: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    columns: tuple[str, ...] = ()
+    how_rounds: str = ""
     caution: str = NOT_A_COUNT
 
 
@@ -58,6 +67,9 @@ def election_facts(release: Release) -> ElectionFacts | None:
             " bold: it is surely on that side without the noise, for all pairs and rules at once"
             " with 95 % confidence."
         )
+    rounds: dict[str, Any] = {}
+    if election.rounds is not None:
+        rounds = _rounds(release, shown)
     return ElectionFacts(
         sentence=condorcet_sentence(election, shown) or "",
         rules=tuple(result_cells(each, shown) for each in election.rules),
@@ -65,7 +77,30 @@ def election_facts(release: Release) -> ElectionFacts | None:
         margins=margins,
         how=how,
         left_out=len(release.ranking) - len(best),
+        **rounds,
     )
+
+
+def _rounds(release: Release, shown: dict[str, str]) -> dict[str, Any]:
+    from hushrank.flows.release.rounds import HOW, rounds_of
+
+    items = [line.item for line in release.ranking]
+    rows = tuple(
+        (
+            shown[each.out],
+            each.certainty(shown),
+            (
+                *(f"{each.counts[item]:,}" if item in each.counts else "" for item in items),
+                f"{each.exhausted:,}",
+            ),
+        )
+        for each in rounds_of(release)
+    )
+    return {
+        "rounds": rows,
+        "columns": (*(shown[item] for item in items), "exhausted"),
+        "how_rounds": HOW.format(deviation=math.sqrt(release.noise_variance or 0.0)),
+    }
 
 
 def _margins(

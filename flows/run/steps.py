@@ -24,6 +24,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.release.robustness import robustness_of
 from hushrank.flows.release.row_source import row_source_of
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.software import software
@@ -229,7 +230,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         about=config.report.about,
         source=row_source_of(config, job.night),
     )
-    return build_release(
+    release = build_release(
         provenance,
         config.items.catalogue().names,
         conclusion.estimate,
@@ -243,6 +244,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         look=look,
         **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
     )
+    return release.model_copy(update={"robustness": robustness_of(release)})
 
 
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:

@@ -66,6 +66,17 @@ PLACE_COUNTS = CountWords(
     algorithm={Unit.USER: ALGORITHM},
 )
 
+ROUND_COUNTS = CountWords(
+    entry="count of a round (how many rankings have an item as the best of those left, or none of"
+    " them)",
+    computed="which item leaves and all else are computed from the noisy counts alone",
+    algorithm={Unit.USER: ALGORITHM},
+)
+ROUNDS = (
+    "In each round the item with the smallest noisy count left, and rankings went on to the best of"
+    " their items that was left. The noise of all rounds was drawn before the first one."
+)
+
 
 UNLISTED = {
     True: "Items that a ranking does not list count as below those it lists.",
@@ -154,6 +165,7 @@ def ranking_count_record(
             "statement": (
                 *statement,
                 *_weighted(mechanism),
+                *([ROUNDS] if Part.ROUNDS in mechanism.weights else []),
                 _bound(mechanism),
                 UNLISTED[mechanism.below] if last is None else last,
             ),

@@ -101,6 +101,7 @@ class CountRankings(Reduction):
         break_ties: as there; the key decides the coins, and which rankings of a person count.
         below: items that a ranking leaves out count as below those it lists.
         first_places: count only the first item of a ranking, apart for each group of the columns.
+        rounds: count what all rounds of an instant runoff follow from, instead of pairs and places.
     """
 
     columns: RankColumns | ListColumns | OneRowColumns
@@ -109,6 +110,7 @@ class CountRankings(Reduction):
     max_rankings: int
     break_ties: bool
     below: bool = False
+    rounds: bool = False
     reading: RankReading = AS_GIVEN
     first_places: bool = False
 

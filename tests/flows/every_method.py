@@ -117,6 +117,7 @@ BITS = {
     "borda, user, ties": NOISE | KEYED | COINS,
     "bradley-terry, user": NOISE | KEYED,
     "footrule": NOISE | KEYED,
+    "instant-runoff": NOISE | KEYED,
     "footrule, look": NOISE | KEYED,
     "precinct-table": NOISE | KEYED,
 }
@@ -178,6 +179,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "borda, user, ties": _counted("borda", RHO, ties="random"),
     "bradley-terry, user": _counted("bradley-terry", GAUSSIAN),
     "footrule": _counted("footrule", PER_PERSON),
+    "instant-runoff": _counted("instant-runoff", GAUSSIAN, unlisted="below"),
     "footrule, look": _counted("footrule", {**PER_PERSON, **LOOK}),
     "precinct-table": {
         "input": {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hushrank.estimation.rankings.instant_runoff import first_choices, n_sets
 from hushrank.estimation.rankings.pair_answer_counts import (
     PairAnswerCounts,
     count_answers,
@@ -80,6 +81,23 @@ class FirstPlacesFn(ArraySumFn):
         first = rows.items[np.cumsum(rows.lengths) - rows.lengths]
         cells = np.bincount(rows.profile * self._shape[1] + first, minlength=total.size)
         return np.asarray(total + cells.reshape(self._shape))
+
+
+class FirstChoicesFn(ArraySumFn):
+    """PCollection[Rankings] -> which item comes right after which set of others, as counts."""
+
+    def __init__(self, n_items: int, longest: int) -> None:
+        self._n_items = n_items
+        self._longest = longest
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return n_sets(self._n_items, self._longest), self._n_items
+
+    def add_input(self, total: Integers, rows: Rankings) -> Integers:
+        if rows.tied is not None:
+            raise ValueError("ties must be broken before rankings are counted")
+        return total + first_choices(rows.items, rows.lengths, self._n_items, self._longest)
 
 
 class PairAnswersFn(DenseFn[PairAnswerCounts]):

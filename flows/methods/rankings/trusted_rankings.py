@@ -143,11 +143,19 @@ RESTATED_MARGINS = Restated(
 )
 
 
-OF_THEIR_OWN = (Part.MARGINS, *LEVELS)  # parts that other formulas have
+RESTATED_ROUNDS = Restated(
+    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
+    what="counts of the rounds of an instant runoff",
+    lines=(
+        "l1 = sides * L * rounds * (n - 1)",
+        "l2_squared = sides * (L * rounds) ** 2 * (n - 1)",
+    ),
+)
+OF_THEIR_OWN = (Part.MARGINS, Part.ROUNDS, *LEVELS)  # parts whose formulas no other part is in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ranked:
+class Ranked:
     """What a method makes of the noisy counts."""
 
     estimate: Estimate
@@ -176,7 +184,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
     plan_order: int | None
     weights: Callable[[PrivacyParams, int, int | None], dict[Part, int]]
     words: CountWords
-    rank: Callable[[NoisyRankings, SurveyConfig], _Ranked]
+    rank: Callable[[NoisyRankings, SurveyConfig], Ranked]
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
     steepness: Callable[[PlannedSurvey, int], float]
     most_items: int | None = None
@@ -187,7 +195,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         """Noise for every entry of what is released."""
         refuse_too_many_items(config, self.facts, self.most_items)
         params = config.privacy.params()
-        longest, below = _longest(config), _below(config)
+        longest, below = longest_of(config), _below(config)
         weights = self.weights(params, longest, below)
         try:
             calibration = calibrate_rankings(params, longest, weights, below=below)
@@ -242,7 +250,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Places above the middle, or scores in log odds."""
-        return self.truth(survey, truth, _longest(config))
+        return self.truth(survey, truth, longest_of(config))
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: RankingCountMechanism
@@ -262,7 +270,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Counts of rankings of a simulated survey."""
-        longest = _longest(config)
+        longest = longest_of(config)
         orders = survey.orders(replicate, longest)
         lengths = np.full(len(orders), longest)
         counts = count_rankings(
@@ -309,6 +317,7 @@ def counting_job(
         max_rankings=mechanism.params.max_contributions,
         break_ties=rankings.ties is RankingTies.RANDOM,
         below=mechanism.below,
+        rounds=Part.ROUNDS in mechanism.weights,
         reading=rankings.reading,
         key=key,
         confidential=folder,
@@ -329,6 +338,8 @@ def rankings_formula(
     }
     if below is None:
         return RESTATED.formula(inputs)
+    if Part.ROUNDS in weights:
+        return RESTATED_ROUNDS.formula({"n": below, **inputs, "rounds": weights[Part.ROUNDS]})
     if Part.MARGINS in weights:
         return RESTATED_MARGINS.formula({"n": below, **inputs, "margins": weights[Part.MARGINS]})
     return RESTATED_BELOW.formula({"n": below, **inputs})
@@ -349,7 +360,8 @@ def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
     return length * (length - 1) / (survey.n_items - 1) * _slope(survey)
 
 
-def _longest(config: SurveyConfig) -> int:
+def longest_of(config: SurveyConfig) -> int:
+    """Most items of a ranking that counts."""
     n_items = len(config.items.catalogue())
     return min(config.rankings.max_length or n_items, n_items)
 
@@ -359,7 +371,7 @@ def _below(config: SurveyConfig) -> int | None:
     return len(config.items.catalogue()) if config.rankings.unlisted is Unlisted.BELOW else None
 
 
-def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     estimate, consensus = kemeny_estimate(NoisyPairs.of(counts))
     against = "contradicted_margins" if Part.MARGINS in counts.weights else "disagreements"
     parameters: dict[str, Parameter] = {
@@ -367,7 +379,7 @@ def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
         f"fewest_possible_{against}": consensus.lower_bound,
         "proven_best": consensus.optimal,
     }
-    return _Ranked(
+    return Ranked(
         estimate=estimate,
         scale=Scale.ABOVE_MIDDLE,
         parameters=parameters,
@@ -375,13 +387,13 @@ def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
     )
 
 
-def _footrule(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _footrule(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     estimate, found = footrule_estimate(NoisyPlaces.of(counts))
     parameters: dict[str, Parameter] = {"sum_of_footrules": found.distance}
-    return _Ranked(estimate=estimate, scale=Scale.ABOVE_MIDDLE, parameters=parameters)
+    return Ranked(estimate=estimate, scale=Scale.ABOVE_MIDDLE, parameters=parameters)
 
 
-def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _borda(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     evidence = NoisyNets.of(counts)
     found = borda_estimate(evidence)
     parameters: dict[str, Parameter] = {
@@ -389,7 +401,7 @@ def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
         "drawn_to_zero_by": found.factor,
     }
     warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
-    return _Ranked(
+    return Ranked(
         estimate=found.estimate,
         scale=Scale.ABOVE_MIDDLE,
         parameters=parameters,
@@ -397,7 +409,7 @@ def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
     )
 
 
-def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     evidence = NoisyNets.of(counts)
     found = bradley_terry_estimate(evidence, config.model.ridge)
     parameters: dict[str, Parameter] = {
@@ -405,7 +417,7 @@ def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
         "ridge": found.ridge,
     }
     drawn = found.factor < HARDLY_DRAWN
-    return _Ranked(
+    return Ranked(
         estimate=found.estimate,
         scale=Scale.LOG_ODDS,
         parameters=parameters,
@@ -428,12 +440,13 @@ def _places(params: PrivacyParams, longest: int, below: int | None) -> dict[Part
     return {Part.PLACES: 1}
 
 
-def _facts(name: str, summary: str, **more: Any) -> MethodFacts:
+def trusted_facts(name: str, summary: str, **more: Any) -> MethodFacts:
+    """Facts of a method on counts of true rankings."""
     return MethodFacts(name=name, summary=summary, kind="rankings", units=(Unit.USER,), **more)
 
 
 KEMENY = TrustedRankings(
-    facts=_facts("kemeny", "the order that contradicts rankings least", elections="pairs"),
+    facts=trusted_facts("kemeny", "the order that contradicts rankings least", elections="pairs"),
     plan_order=0,
     weights=_pairs,
     words=ABOVE_COUNTS,
@@ -443,7 +456,7 @@ KEMENY = TrustedRankings(
     most_items=MOST_KEMENY_ITEMS,
 )
 BORDA = TrustedRankings(
-    facts=_facts("borda", "places above the middle, on average of rankings"),
+    facts=trusted_facts("borda", "places above the middle, on average of rankings"),
     plan_order=1,
     weights=lambda params, longest, below: spread_weights(params, Part.NETS, longest, below=below),
     words=NET_SUMS,
@@ -452,7 +465,7 @@ BORDA = TrustedRankings(
     steepness=_of_mean_places,
 )
 BRADLEY_TERRY = TrustedRankings(
-    facts=_facts(
+    facts=trusted_facts(
         "bradley-terry",
         "scores by maximum likelihood, from rankings",
         logistic=True,
@@ -466,7 +479,7 @@ BRADLEY_TERRY = TrustedRankings(
     steepness=lambda survey, length: 1.0,
 )
 FOOTRULE = TrustedRankings(
-    facts=_facts(
+    facts=trusted_facts(
         "footrule",
         "the order nearest to rankings, by how many places items are apart",
         elections="places",

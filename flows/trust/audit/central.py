@@ -21,6 +21,8 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.run.confidential_folder import Exact, load_arrays
+from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.flows.trust.audit.fits import FitDraws, draws_of
 from hushrank.flows.trust.audit.people import (
     NOBODY,
@@ -36,6 +38,7 @@ from hushrank.flows.trust.audit.small_job import GROUP, ROWS, small_job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.ranking_sensitivity import Part as RankingPart
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 
@@ -88,7 +91,7 @@ def _of_release(small: SurveyConfig, calibrated: Calibrated, exact: tuple[Arrays
         centres = tuple(still.outputs(side, 1)[0] for side in range(len(exact)))
     return Part(
         what="the release",
-        source=draws_of(small, mechanism, exact),
+        source=_source(small, mechanism, exact),
         sides=(),
         pairs=(),
         epsilon=attacked.epsilon,
@@ -96,6 +99,15 @@ def _of_release(small: SurveyConfig, calibrated: Calibrated, exact: tuple[Arrays
         law=attacked.law,
         centres=centres,
     )
+
+
+def _source(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]) -> Draws:
+    """What draws the release, as one that knows its likelihood wherever that is possible."""
+    if isinstance(mechanism, RankingCountMechanism) and RankingPart.ROUNDS in mechanism.weights:
+        from hushrank.flows.trust.audit.rounds import RoundDraws
+
+        return RoundDraws(small, mechanism, exact)
+    return draws_of(small, mechanism, exact)
 
 
 def items_of(config: SurveyConfig) -> int:

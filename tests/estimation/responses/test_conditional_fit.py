@@ -21,6 +21,7 @@ from hushrank.estimation.responses.conditional_fit import (
     probabilities_at_scores,
     score_law,
 )
+from hushrank.estimation.responses.knots import ScoreHistogram
 from hushrank.estimation.responses.sheet_totals import (
     SheetShape,
     SheetTotals,
@@ -34,6 +35,7 @@ from hushrank.estimation.responses.totals_estimate import (
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 
 GAUSSIAN, LAPLACE = NoiseKind.GAUSSIAN, NoiseKind.LAPLACE
 ADDED, REPLACED = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
@@ -102,7 +104,8 @@ def test_the_curvature_is_the_covariance_of_answers_given_scores(difficulty):
     for r in range(5):
         here = score == r
         wanted += people[r] * np.cov(sheets[here].T, aweights=chance[here], ddof=0)
-    found = curvature_of(difficulty, knots, probabilities_at_scores(difficulty, knots), people)
+    histogram = ScoreHistogram(people, knots, people, None)
+    found = curvature_of(difficulty, histogram, probabilities_at_scores(difficulty, knots))
     assert found == pytest.approx(wanted, abs=2e-3)
 
 
@@ -260,6 +263,7 @@ SPREAD = 0.05  # standard error of the errors in the design, as a share
     ("items", "people", "kind", "epsilon", "error", "adjacency"),
     [*((*each, REPLACED) for each in CELLS), *((*each, ADDED) for each in OF_ADDED)],
 )
+@scores_alone()
 def test_errors_and_coverage_are_those_of_the_design(
     items, people, kind, epsilon, error, adjacency
 ):
@@ -283,6 +287,7 @@ def test_errors_and_coverage_are_those_of_the_design(
     assert abs(planned / error - 1) < (0.15 if items >= 20 else 0.25)  # from public facts alone
 
 
+@scores_alone()
 def test_half_the_noise_would_be_seen():
     """The power of the test above: intervals that know of half of the noise cover too little."""
     difficulty, right = rasch(28, 2922, np.random.default_rng(9))
@@ -296,6 +301,7 @@ def test_half_the_noise_would_be_seen():
 
 
 @pytest.mark.parametrize("shape", ["skew", "two humps"])
+@scores_alone()
 def test_no_law_of_abilities_is_assumed(shape):
     errors, covered = [], []
     for replicate in range(20):

@@ -17,7 +17,7 @@ import yaml
 from hushrank.estimation.common import central_noise
 from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.fit import many_fits
-from hushrank.estimation.rankings import noisy_rankings
+from hushrank.estimation.rankings import instant_runoff, noisy_rankings
 from hushrank.estimation.responses import measurements, point_totals, sheet_totals
 from hushrank.estimation.ties import tie_counts
 from hushrank.flows.config.privacy import PrivacyConfig
@@ -129,6 +129,7 @@ JOBS: dict[str, Settings] = {
             "districts": {"x": ["a", "b"], "y": ["c"]},
         },
     ),
+    "instant-runoff": job({**RANKED, "unlisted": "below"}, TRUSTED, "instant-runoff"),
     "footrule, look": job(RANKED, {**TRUSTED, "look": 0.1}, "footrule"),
     "stream": job(
         {**COMPARED, "paths": ["rows-{date}.csv"]},
@@ -465,6 +466,9 @@ BUGS: dict[str, Bug] = {
     "half the noise, footrule": Bug("footrule", less_noise(noisy_rankings)),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),
+    "each round pays nothing for the others": Bug(
+        "instant-runoff", less_noise(instant_runoff, 4), 2_000
+    ),
     "half the noise of the look": Bug("counts, look", less_noise(drawn)),
     "half the sensitivity": Bug("counts", wrong_sensitivity(central_noise, COUNTED)),
     "half the sensitivity, item cap": Bug(

@@ -46,7 +46,8 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
-    *("footrule", "precincts", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
+    *("footrule", "instant-runoff", "stream", "debiased-rr", "laplace-rr", "spectral-rr"),
+    *("mallows", "precincts"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
 )
@@ -71,6 +72,7 @@ FAULTS = (
     "thresholds of twice the epsilon, random-pairs, hidden items",
     *("half the noise, objective, where it is drawn", "half the noise, objective"),
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
+    "each round pays nothing for the others",
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
     *("half the noise, points", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
