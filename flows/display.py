@@ -27,6 +27,7 @@ from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.effects import effect_sentences
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
+from hushrank.flows.release.robustness import robustness_sentences
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
@@ -280,6 +281,7 @@ def reading_notes(release: Release) -> Iterator[str]:
             from hushrank.flows.release.rounds import round_lines, rounds_of
 
             yield from round_lines(rounds_of(release), release.shown())
+    yield from robustness_sentences(release, release.shown())
     if release.test is not None:
         yield from _of_test(release.test)
     for pair in release.dif or ():

@@ -188,7 +188,8 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
-    personal?=personal election?=election released=<released> groups?=[group]
+    personal?=personal election?=election robustness?=[robustness] released=<released>
+    groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -219,6 +220,8 @@ election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rule
     rounds?=[round*rounds]~
 round: out=item possible=[item] reached=bool
 rule-result: rule=text winners=[item] possible=[item] sure=bool
+robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
+    kind=text
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -268,8 +271,8 @@ place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
 round-counts: kind=text items=items weights={count} rounds=[[int~*n]*rounds] exhausted=[int*rounds]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
-parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool *fit-of-pairs
-    *weighted
+parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool estimator?=text
+    *fit-of-pairs *weighted
 parameters of outcome-counts: link=text public_graph=bool public_graph_statement=text
     pairs_compared=size
 parameters of tie-counts: link=text tie_model=text pairs=size *fit-of-pairs
@@ -3392,9 +3395,129 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         "release.json: lines are not in the order of their scores and ranks",
     )
     check_errors(release, say)
+    check_robustness(release, say, groups)
     check_abilities(release, say, groups)
     check_differences(release, say)
     check_fit(release, say)
+
+
+LEADS = {  # the number by which an item is first, and of how many noise values it is made
+    "win-counts": ("wins", 1),
+    "win-loss-counts": ("net-wins", 2),
+    "pair-counts": ("majorities", 2),
+    "above-counts": ("majorities", 2),
+    "margin-counts": ("majorities", 1),
+    "net-sums": ("borda", 1),
+    "place-counts": ("first-places", 1),
+}
+
+
+def check_robustness(release: Document, say: Findings, groups: int) -> None:
+    """That it takes no fewer people to change the first place than the released counts tell, of
+    all `groups` together. An estimate from scores is taken as stated, but its form is checked."""
+    told, privacy, first = release.get("robustness"), release["privacy"], release["ranking"][0]
+    if told is None:
+        return
+    kind, named = release["released"]["kind"], [each["by"] for each in told]
+    by, draws = LEADS.get(kind, ("", 0))
+    known = {by: "certificate", "scores": "estimate" if kind == "pair-counts" else ""}
+    weighted = "design_effect" in privacy["parameters"]
+    if weighted or release.get("stream") or not by or len({*named}) < len(named):
+        raise Wrong("robustness: rows have weights, nights share people, or no counts tell it")
+    for each in told:
+        fits = known.get(each["by"]) == each["kind"] and each["first"] == first["item"]
+        fits = fits and 1 <= each["replaced"] <= each["changed"]
+        if each["by"] == by and fits:
+            variance = groups * draws * (privacy["noise_variance"] or 0.0)
+            fits = holds_lead(release, each, variance, draws)
+        say.check(fits, wrong=f"robustness: more {short(each['by'])} than the counts tell")
+
+
+def holds_lead(release: Document, told: Document, variance: float, draws: int) -> bool:
+    """Whether so many people, but not more, are needed to make up for the smallest gap."""
+    released, privacy, n = release["released"], release["privacy"], len(release["ranking"])
+    gaps, unit = gaps_of(released, told["first"])
+    sd, gaussian = math.sqrt(variance) * unit, "gaussian" in privacy["mechanism"]
+    allowance = 0.0
+    if sd and told["by"] == "majorities":
+        allowance = far(0.05 / (n * (n - 1)), draws, gaussian) * sd + unit / 2
+    elif sd:
+        allowance = range_of(n, gaussian) * sd + unit
+    rows = privacy["max_contributions"] or 1
+    most = min(rows, privacy["per_item_cap"] or rows)
+    most = min(most, n - 1) if privacy["distinct_pairs"] else most
+    bound = {
+        "wins": most,
+        "net-wins": min(rows + 1, 2 * most) if privacy["distinct_pairs"] else 2 * most,
+        "majorities": 1 if privacy["distinct_pairs"] else most,
+        "borda": 2 * (n - 1) * rows,
+        "first-places": rows,
+    }[told["by"]]
+    if told["bound"] is None or told["bound"] < bound or told["noise_allowance"] is None:
+        return False
+    left = min(gaps) - told["noise_allowance"]
+    replaced, changed = (math.ceil(left / step - 1e-9) for step in (2 * bound, bound))
+    close = bool(told["noise_allowance"] >= allowance * 0.999)
+    return close and told["replaced"] <= replaced and told["changed"] <= changed
+
+
+def gaps_of(released: Document, first: str) -> tuple[list[float], float]:
+    """How far each other item is behind the first one, in answers; what one count is worth."""
+    items: list[str] = released.get("items") or [*released["wins"]]
+    place, everybody = items.index(first), range(len(items))
+    part = {"pair-counts": "wins", "above-counts": "above", "margin-counts": "margins"}.get(
+        released["kind"]
+    )
+    if part is not None:  # a number for each pair, of which margins hold the difference
+        table, back = released[part], part != "margins"
+        own = [table[place][b] - back * table[b][place] for b in everybody]
+    elif released["kind"] == "place-counts":
+        rows = released["places"]
+        part, own = "places", [rows[place][0] - row[0] for row in rows]
+    elif released["kind"] == "net-sums":
+        part, own = "nets", [released["nets"][place] - other for other in released["nets"]]
+    else:
+        lost = released.get("losses") or dict.fromkeys(items, 0)
+        net = [won - lost[item] for item, won in released["wins"].items()]
+        own = [net[place] - other for other in net]
+    unit = 1 / (released.get("row_weight") or released["weights"][part])
+    return [own[b] * unit for b in everybody if b != place], unit
+
+
+def far(tail: float, draws: int, gaussian: bool) -> float:
+    """What noise of deviation 1 exceeds with this chance: one Gaussian or Laplace value, or the sum
+    of two Laplace values, by bisection."""
+    if gaussian:
+        return NormalDist().inv_cdf(1 - tail)
+    scale = 1 / math.sqrt(2 * draws)
+    low, high = 0.0, 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        t = middle / scale
+        over = math.exp(-t) / 2 if draws == 1 else (2 + t) * math.exp(-t) / 4
+        low, high = (middle, high) if over > tail else (low, middle)
+    return high
+
+
+def range_of(n: int, gaussian: bool) -> float:
+    """The 95 % quantile of the largest less the smallest of n noise values of deviation 1."""
+    reach, points = (10.0, 1_000) if gaussian else (25.0, 2_500)
+    step, normal = 2 * reach / points, NormalDist()
+
+    def below(x: float) -> float:
+        tail = math.exp(-math.sqrt(2) * abs(x)) / 2
+        return normal.cdf(x) if gaussian else tail if x < 0 else 1 - tail
+
+    xs = [-reach + (k + 0.5) * step for k in range(points)]
+    own = [below(x + step / 2) - below(x - step / 2) for x in xs]
+    under = [*map(below, xs)]
+    low, high = 0.0, 2 * reach
+    for _ in range(20):
+        w = (low + high) / 2
+        within = (max(below(x + w) - u, 0.0) ** (n - 1) for x, u in zip(xs, under, strict=True))
+        total = n * sum(p * q for p, q in zip(own, within, strict=True))
+        low, high = (w, high) if total < 0.95 else (low, w)
+    return high
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +51,12 @@ MOST_DIRECTIONS, FEWEST_DIRECTIONS, CELLS_OF_ALL = 2_000, 500, 8_000_000
 LEAST_VARIANCE = 1e-9  # of the largest one: less is rounding
 STANDARD_ERRORS = 3.0  # of a simulated chance that are added to it
 SMALLEST, FURTHEST, CLOSE = 0.5, 12.0, 1e-5  # standard errors between which a limit is sought
+LIKELY, MOST_ON_ONE_SIDE = 3.0, 3  # the first guess; secants until a bracket is halved
 LEAST = 1e-300  # a chance whose log can be taken
 
 BetterAt = Callable[[float], NDArray[np.bool_]]  # at a tail chance
+
+equal_draws = lru_cache(maxsize=4)(normal_draws)  # plans rank again and again; at most 1 MB each
 
 
 def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -211,7 +215,7 @@ def joint_tails(n_items: int, covariance: NDArray[np.float64] | None) -> JointTa
         return plain
     root = vectors[:, kept] * np.sqrt(variances[kept])
     draws = min(MOST_DIRECTIONS, max(FEWEST_DIRECTIONS, CELLS_OF_ALL // n_items**2))
-    normal = normal_draws(draws, n_items) @ vectors[:, kept]  # whatever signs a solver gives them
+    normal = equal_draws(draws, n_items) @ vectors[:, kept]  # whatever signs a solver gives them
     normal = normal / np.linalg.norm(normal, axis=1, keepdims=True)
     directions, length = normal @ root.T, int(kept.sum())
     furthest = np.abs(directions / own).max(axis=1)
@@ -246,9 +250,12 @@ def _joint_tail(
         error = math.sqrt(float(each @ each)) / n_directions
         return mean + STANDARD_ERRORS * error - chance
 
-    if excess(SMALLEST) <= 0:
+    def height(z: float) -> float:
+        return math.log(max(excess(z) + chance, LEAST) / chance)
+
+    if (first := height(SMALLEST)) <= 0:
         return float(ndtr(-SMALLEST))
-    near, far = _between(lambda z: math.log(max(excess(z) + chance, LEAST) / chance))
+    near, far = _between(height, first)
     low, high = SMALLEST, FURTHEST
     while high - low > CLOSE:  # by halves; `scipy.optimize` takes longer to load
         middle = (low + high) / 2
@@ -257,23 +264,28 @@ def _joint_tail(
     return float(ndtr(-high))
 
 
-def _between(height: Callable[[float], float]) -> tuple[float, float]:
+def _between(height: Callable[[float], float], first: float) -> tuple[float, float]:
     """Two places closer than `CLOSE`, with the root of a falling function between them.
 
-    By secants (Illinois), along z^2, in which the log of a normal tail is nearly a line.
+    By secants along z^2, in which the log of a normal tail is nearly a line. Each goes past the
+    root that it expects by less than `CLOSE`, so that the other end comes near as well.
+
+    Args:
+        height: the function, which has its root between `SMALLEST` and `FURTHEST`.
+        first: its value at `SMALLEST`.
     """
-    ends, heights, moved = [SMALLEST, FURTHEST], [height(SMALLEST), height(FURTHEST)], -1
-    while ends[1] - ends[0] > CLOSE / 4:
-        share = heights[0] / (heights[0] - heights[1])
-        z = math.sqrt(ends[0] ** 2 + share * (ends[1] ** 2 - ends[0] ** 2))
-        z = min(max(z, ends[0] + CLOSE / 16), ends[1] - CLOSE / 16)
+    near, far, same_side = SMALLEST, FURTHEST, 0
+    last, z = (SMALLEST, first), LIKELY
+    while far - near > CLOSE / 4:
         there = height(z)
-        side = 0 if there > 0 else 1
-        ends[side], heights[side] = z, there
-        if side == moved:  # twice: the other end is drawn nearer
-            heights[1 - side] /= 2
-        moved = side
-    return ends[0], ends[1]
+        same_side = same_side + 1 if (there > 0) == (last[1] > 0) else 0
+        near, far = (z, far) if there > 0 else (near, z)
+        change, beyond = last[1] - there, CLOSE / 8 if there > 0 else -CLOSE / 8
+        square = z**2 + there * (z**2 - last[0] ** 2) / change if change else -1.0
+        last, z = (z, there), math.sqrt(max(square, 0)) + beyond
+        if same_side > MOST_ON_ONE_SIDE or not near < z < far:
+            same_side, z = 0, (near + far) / 2
+    return near, far
 
 
 def _transitive(better: NDArray[np.bool_]) -> NDArray[np.bool_]:

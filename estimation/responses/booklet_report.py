@@ -13,8 +13,8 @@ import numpy as np
 from hushrank.estimation.responses.conditional_fit import (
     ConditionalFit,
     curvature_of,
-    probabilities_at_scores,
     real_counts,
+    right_at_scores,
 )
 from hushrank.estimation.responses.reliability import (
     AnswersByScore,
@@ -58,25 +58,22 @@ def booklet_estimates(
         ConvergenceError: no ability was found for a score.
     """
     counts, shape = real_counts(totals), totals.shape
-    parts = zip(counts.booklets, counts.knots, counts.sheets, counts.weights, strict=True)
-    for items, knots, sheets, weights in parts:
+    for items, histogram in zip(counts.booklets, counts.histograms, strict=True):
         difficulty, covariance = fit.difficulty[items], fit.covariance[np.ix_(items, items)]
         table = score_table(difficulty, covariance)
         scores = ScoredSheets(
-            sheets=sheets,
-            knots=knots,
-            step=shape.step,
+            histogram=histogram,
             variance=law.variance / shape.sheet_weight**2,
             kind=law.kind,
         )
         reliability = None
         if len(shape.booklets) == 1:
-            right = probabilities_at_scores(difficulty, knots)
+            right = right_at_scores(difficulty, histogram)
             answers = AnswersByScore(
                 half=counts.half,
                 variance=shape.bands * law.variance / (2 * shape.answer_weight) ** 2,
-                right=right,
-                curvature=curvature_of(difficulty, knots, right, weights),
+                right=histogram.at_knots(right),
+                curvature=curvature_of(difficulty, histogram, right),
             )
             reliability = kr20(scores, answers)
         yield BookletEstimate(

@@ -27,6 +27,7 @@ from scipy.special import expit
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.estimation.responses.knots import ScoreHistogram, chances_at_all_scores
 from hushrank.estimation.responses.sheet_totals import Integers, SheetTotals
 
 RIDGE_SD = 2.0  # of the normal law by which the ridge draws difficulties to their mean
@@ -137,41 +138,45 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class RealCounts:
-    """Totals as real numbers: half of right minus wrong, and sheets at each knot."""
+    """Totals as real numbers: half of right minus wrong, and sheets by raw score."""
 
     half: Floats
     booklets: tuple[Integers, ...]
-    knots: tuple[Integers, ...]
-    sheets: tuple[Floats, ...]
-    weights: tuple[Floats, ...]  # sheets without negative numbers, of the same sum
+    histograms: tuple[ScoreHistogram, ...]
 
     @property
     def people(self) -> Floats:
         """Sheets with each item."""
         found = np.zeros(len(self.half))
-        for items, sheets in zip(self.booklets, self.sheets, strict=True):
-            found[items] += sheets.sum()
+        for items, histogram in zip(self.booklets, self.histograms, strict=True):
+            found[items] += histogram.people
         return found
 
     def at(self, difficulty: Floats) -> _State:
         """What the equations are at some difficulties."""
         balance, n = self.half.copy(), len(difficulty)
         curvature, loadings = np.zeros((n, n)), []
-        for items, knots, sheets, weights in zip(
-            self.booklets, self.knots, self.sheets, self.weights, strict=True
-        ):
-            chance = probabilities_at_scores(difficulty[items], knots)
-            balance[items] -= sheets @ (chance - 0.5)
-            curvature[np.ix_(items, items)] += curvature_of(
-                difficulty[items], knots, chance, weights
-            )
-            part = np.zeros((n, len(knots)))
-            part[items] = chance.T - 0.5
+        for items, histogram in zip(self.booklets, self.histograms, strict=True):
+            chance = right_at_scores(difficulty[items], histogram)
+            part = np.zeros((n, len(histogram.knots)))
+            part[items] = histogram.at_knots(chance).T - 0.5
+            balance -= part @ histogram.sheets
+            curvature[np.ix_(items, items)] += curvature_of(difficulty[items], histogram, chance)
             loadings.append(part)
         return _State(balance, curvature, np.concatenate(loadings, axis=1))
 
 
-def curvature_of(difficulty: Floats, knots: Integers, chance: Floats, weights: Floats) -> Floats:
+def right_at_scores(difficulty: Floats, histogram: ScoreHistogram) -> Floats:
+    """Chance of a right answer to each item given each raw score, shape (K + 1, k)."""
+
+    def of_points(scores: Integers) -> Floats:
+        right = probabilities_at_scores(difficulty, scores)
+        return np.stack([1 - right, right], axis=2)
+
+    return np.asarray(chances_at_all_scores(of_points, histogram.knots)[..., 1])
+
+
+def curvature_of(difficulty: Floats, histogram: ScoreHistogram, chance: Floats) -> Floats:
     """Covariance of the answers of sheets given their scores, summed over sheets, shape (k, k).
 
     Of few items it is exact: given r, the chance to be right on i and wrong on j is
@@ -179,10 +184,10 @@ def curvature_of(difficulty: Floats, knots: Integers, chance: Floats, weights: F
 
     Args:
         difficulty: b, shape (k,).
-        knots: scores, shape (scores,).
-        chance: p at these scores, shape (scores, k).
-        weights: sheets at each score, at least 0.
+        histogram: of the sheets.
+        chance: p at all scores, shape (k + 1, k).
     """
+    weights = histogram.weights
     if len(difficulty) > EXACT_ITEMS:
         own = chance * (1 - chance)
         total = own.sum(axis=1)  # 0 where the score is 0 or full
@@ -193,7 +198,7 @@ def curvature_of(difficulty: Floats, knots: Integers, chance: Floats, weights: F
     spread = np.empty(len(difficulty))
     spread[order] = np.maximum.accumulate(difficulty[order] - places) + places
     if (spread != difficulty).any():
-        chance = probabilities_at_scores(spread, knots)
+        chance = right_at_scores(spread, histogram)
     right, gap = weights @ chance, spread[:, np.newaxis] - spread
     np.fill_diagonal(gap, 1.0)
     one_right = (right[:, np.newaxis] - right) / -np.expm1(gap)
@@ -299,20 +304,14 @@ def _solve(counts: RealCounts, noise: _Noise) -> tuple[Floats, _State]:
 def real_counts(totals: SheetTotals) -> RealCounts:
     """Divide released totals by their public weights."""
     shape = totals.shape
-    sheets = [part / shape.sheet_weight for part in totals.histograms]
     return RealCounts(
         half=totals.right_minus_wrong / (2 * shape.answer_weight),
         booklets=tuple(np.array(items) for items in shape.booklets),
-        knots=tuple(shape.knots(booklet) for booklet in range(len(shape.booklets))),
-        sheets=tuple(sheets),
-        weights=tuple(map(not_negative, sheets)),
+        histograms=tuple(
+            ScoreHistogram.of(entries, shape.knots(booklet), shape.sheet_weight)
+            for booklet, entries in enumerate(totals.histograms)
+        ),
     )
-
-
-def not_negative(sheets: Floats) -> Floats:
-    """Sheets without negative numbers, scaled to the same sum."""
-    clipped = np.maximum(sheets, 0)
-    return np.asarray(clipped * (max(float(sheets.sum()), 0) / max(float(clipped.sum()), 1e-9)))
 
 
 def _exists(counts: RealCounts) -> bool:
@@ -323,7 +322,8 @@ def _exists(counts: RealCounts) -> bool:
     """
     if len(counts.booklets) > 1:
         return False
-    (knots,), (sheets,) = counts.knots, counts.sheets
+    (histogram,) = counts.histograms
+    knots, sheets = histogram.knots, histogram.sheets
     right = np.sort(counts.half + sheets.sum() / 2)[::-1].cumsum()[:-1]
     most = [float(sheets @ np.minimum(knots, k)) for k in range(1, len(counts.half))]
     return bool((right < np.array(most) - 0.5).all())

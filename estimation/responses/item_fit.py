@@ -32,8 +32,8 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.responses.conditional_fit import (
     ConditionalFit,
-    probabilities_at_scores,
     real_counts,
+    right_at_scores,
 )
 from hushrank.estimation.responses.sheet_totals import SheetTotals
 
@@ -74,15 +74,19 @@ def item_fit(totals: SheetTotals, fit: ConditionalFit, variance: float) -> ItemF
     more = totals.by_band / (2 * shape.answer_weight)
     of_half = variance / (2 * shape.answer_weight) ** 2
     spread = np.full(more.shape, of_half)
-    parts = zip(counts.booklets, counts.knots, counts.sheets, counts.weights, strict=True)
-    for booklet, (items, knots, sheets, weights) in enumerate(parts):
-        chance = probabilities_at_scores(fit.unbiased[items], knots)
-        band = np.searchsorted(shape.band_starts(booklet), knots, side="right") - 1
+    parts = zip(counts.booklets, counts.histograms, strict=True)
+    for booklet, (items, histogram) in enumerate(parts):
+        chance = right_at_scores(fit.unbiased[items], histogram)
+        expected, starts = histogram.at_knots(chance) - 0.5, shape.band_starts(booklet)
+        of_knot, of_score = (
+            np.searchsorted(starts, scores, side="right") - 1
+            for scores in (histogram.knots, histogram.scores)
+        )
         for number in range(shape.bands):
-            own = band == number
-            off = chance[own] - 0.5
-            more[number, items] -= sheets[own] @ off
-            sampled = weights[own] @ (chance[own] * (1 - chance[own]))
+            own, sheets = of_score == number, of_knot == number
+            off = expected[sheets]
+            more[number, items] -= histogram.sheets[sheets] @ off
+            sampled = histogram.weights[own] @ (chance[own] * (1 - chance[own]))
             noise = variance / shape.sheet_weight**2 * np.square(off).sum(axis=0)
             spread[number, items] += sampled + noise
     told = spread > 0

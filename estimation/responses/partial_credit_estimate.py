@@ -80,7 +80,7 @@ def estimate_partial_credit(totals: PointTotals, law: NoiseLaw) -> PartialCredit
     if totals.confidential:
         raise ValueError("totals are confidential: only released ones may be estimated from")
     shape, n = totals.shape, totals.n_items
-    people = float(totals.sheets.sum())
+    people = totals.by_score.people
     of_people = math.sqrt(len(totals.histogram) * law.variance) / shape.sheet_weight
     counted = people > CLEAR_SHEETS * of_people and people > 0
     fit = fit_partial_credit(totals, law.variance) if counted else None
@@ -138,9 +138,7 @@ def point_report(totals: PointTotals, fit: PartialCreditFit, law: NoiseLaw) -> P
     """
     shape = totals.shape
     scores = ScoredSheets(
-        sheets=totals.sheets,
-        knots=shape.knots,
-        step=shape.step,
+        histogram=totals.by_score,
         variance=law.variance / shape.sheet_weight**2,
         kind=law.kind,
     )

@@ -31,6 +31,10 @@ from hushrank.estimation.responses.conditional_fit import (
     RIDGE_SD,
     ConditionalFit,
     inverse_of_centred,
+)
+from hushrank.estimation.responses.knots import (
+    ScoreHistogram,
+    chances_at_all_scores,
     not_negative,
 )
 from hushrank.estimation.responses.point_totals import PointTotals
@@ -53,7 +57,8 @@ class PartialCreditFit:
             `with_zero_of` says.
         of_steps: the same with its errors, one entry a step.
         of_items: mean steps of items with their errors, one entry an item.
-        by_points: chances of points at the knots, shape (knots, items, most + 1).
+        by_points: chances of points by which the equations hold at the knots, shape (knots, items,
+            most + 1).
         curvature: V, shape (steps, steps).
     """
 
@@ -81,8 +86,8 @@ class _Equations:
     """Totals as real numbers, and what noise adds to them."""
 
     totals: PointTotals
+    sheets: ScoreHistogram
     reached: Floats  # T
-    weights: Floats  # sheets without negative numbers, of the same sum
     noise: Floats  # covariance that noise in cells adds to T
     of_sheets: float  # variance of the noise in a number of sheets
 
@@ -99,11 +104,24 @@ class _Equations:
             noise[np.ix_(steps.owner == item, steps.owner == item)] = of_cell * own
         return cls(
             totals=totals,
+            sheets=totals.by_score,
             reached=np.concatenate(reached),
-            weights=not_negative(totals.sheets),
             noise=noise,
             of_sheets=variance / shape.sheet_weight**2,
         )
+
+    def points_given_scores(self, steps: Steps) -> Floats:
+        """Chances of points by which sheets at knots expect as many as sheets at their scores."""
+        knots = self.sheets.knots
+        return self.sheets.at_knots(
+            chances_at_all_scores(lambda scores: points_at_scores(steps, scores), knots)
+        )
+
+    def covariance(self, steps: Steps, *, exact: bool) -> Floats:
+        """V, as if all sheets were at knots."""
+        knots = self.sheets.knots
+        weights, at_knots = not_negative(self.sheets.sheets), points_at_scores(steps, knots)
+        return step_covariance(steps, knots, weights, at_knots, exact=exact)
 
     def loadings(self, steps: Steps, by_points: Floats) -> Floats:
         """How u moves with a sheet more at each knot, shape (steps, knots)."""
@@ -137,10 +155,8 @@ def _fitted(equations: _Equations, ridge: float) -> PartialCreditFit:
     points = equations.totals.shape.points
     values = _solve(equations, ridge)
     steps = Steps(values, points)
-    knots = equations.totals.shape.knots
-    by_points = points_at_scores(steps, knots)
-    exact = is_exact(steps, len(knots))
-    curvature = step_covariance(steps, knots, equations.weights, by_points, exact=exact)
+    by_points = equations.points_given_scores(steps)
+    curvature = equations.covariance(steps, exact=is_exact(steps, len(equations.sheets.knots)))
     loadings = equations.loadings(steps, by_points)
     pull, _ = _pull(equations, curvature, loadings, ridge)
     mean_step = np.zeros((len(points), len(values)))
@@ -153,7 +169,7 @@ def _fitted(equations: _Equations, ridge: float) -> PartialCreditFit:
     unbiased = values + inverse @ (pull * values)
     own = np.maximum(np.diagonal(curvature), 0)
     kept = own / np.maximum(own + pull, np.finfo(np.float64).tiny)
-    people = np.full(len(points), float(equations.totals.sheets.sum()))
+    people = np.full(len(points), equations.sheets.people)
 
     def told(linear: Floats) -> ConditionalFit:
         return ConditionalFit(
@@ -179,7 +195,7 @@ def _pull(
     equations: _Equations, curvature: Floats, loadings: Floats, ridge: float
 ) -> tuple[Floats, Floats]:
     """Weight of the ridge for each step, and the part of it that noise makes."""
-    least = FLAT * float(equations.totals.sheets.sum())
+    least = FLAT * equations.sheets.people
     own = np.maximum(np.diagonal(curvature), least)
     added = np.diagonal(equations.noise) + equations.of_sheets * np.square(loadings).sum(axis=1)
     return ridge * (1 + added / own), ridge * added / own
@@ -187,16 +203,16 @@ def _pull(
 
 def _solve(equations: _Equations, ridge: float) -> Floats:
     """Damped Newton steps from 0 to u + k d = 0, with mean steps of mean zero over items."""
-    points, knots = equations.totals.shape.points, equations.totals.shape.knots
+    points, knots = equations.totals.shape.points, equations.sheets.knots
     values, before, damping = np.zeros(sum(points)), np.inf, 1.0
     mean = 1 / (len(points) * np.repeat(points, points))
     quick = len(points) ** 2 * len(knots) * (sum(points) + 1) <= QUICK_CELLS
     for _ in range(MOST_STEPS):
         steps = Steps(values, points)
-        by_points = points_at_scores(steps, knots)
-        curvature = step_covariance(steps, knots, equations.weights, by_points, exact=quick)
+        by_points = equations.points_given_scores(steps)
+        curvature = equations.covariance(steps, exact=quick)
         loadings = equations.loadings(steps, by_points)
-        missing = equations.totals.sheets @ steps.of_steps(by_points) - equations.reached
+        missing = equations.sheets.sheets @ steps.of_steps(by_points) - equations.reached
         pull, by_noise = _pull(equations, curvature, loadings, ridge)
         flat = float(np.trace(curvature)) / len(values) ** 2  # V says nothing of the mean
         system = curvature + np.diag(pull + by_noise * np.abs(values)) + flat

@@ -18,15 +18,19 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration, calibrate
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.responses.sheet_totals import MOST_SCORES, STEPS, sheets_at_knots
+from hushrank.estimation.responses.knots import ScoreHistogram
+from hushrank.estimation.responses.sheet_totals import (
+    MOST_SCORES,
+    STEPS,
+    Integers,
+    sheets_at_knots,
+)
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.point_sensitivity import point_totals_sensitivity
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
 
 SQUARED, PART = 0.25, 0.15  # of the cells of a sheet: S^2 / l2^2 (Gaussian), part of l1 (Laplace)
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,17 +150,17 @@ class PointTotals:
         return self.entries[self.shape.starts[-1] :]
 
     @property
-    def sheets(self) -> Floats:
-        """Sheets at each knot, noise included."""
-        return self.histogram / self.shape.sheet_weight
+    def by_score(self) -> ScoreHistogram:
+        """Sheets by raw score, noise included."""
+        return ScoreHistogram.of(self.histogram, self.shape.knots, self.shape.sheet_weight)
 
     def people_by_points(self) -> list[Floats]:
-        """By item, sheets with each number of points; they add up to the sum of `sheets`.
+        """By item, sheets with each number of points; they add up to all sheets.
 
         Cells of an item have their mean replaced, so that shares and the noise that all cells of an
         item have in common leave no trace.
         """
-        shape, people = self.shape, float(self.sheets.sum())
+        shape, people = self.shape, self.by_score.people
         own = (cells / (shape.answer_weight * shape.share) for cells in self.cells)
         return [cells - cells.mean() + people / len(cells) for cells in own]
 

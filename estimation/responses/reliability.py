@@ -30,15 +30,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.estimation.responses.knots import ScoreHistogram
 from hushrank.estimation.responses.score_table import ScoreTable
 from hushrank.privacy.units import NoiseKind
 
 CLEAR = 4.0  # standard errors by which the variance of raw scores must exceed zero
-RARE = 1e-3  # part of the sheets that are taken to be at all scores alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,74 +63,39 @@ class ScoredSheets:
     """What totals tell of the raw scores of a booklet.
 
     Attributes:
-        sheets: at each knot, noise included, shape (knots,).
-        knots: raw scores, ascending.
-        step: between two knots, the last two may be nearer.
+        histogram: sheets by raw score, noise included.
         variance: of the noise in each number of sheets.
         kind: law of the noise.
     """
 
-    sheets: Floats
-    knots: NDArray[np.int64]
-    step: int
+    histogram: ScoreHistogram
     variance: float
     kind: NoiseKind
 
     @property
     def people(self) -> float:
         """Sheets together."""
-        return float(self.sheets.sum())
-
-    def at_knots(self, values: Floats) -> Floats:
-        """Values at knots by which sheets at knots have about the same sum as at their scores.
-
-        Between two knots a sheet counts with the line through the values there. The lines are as
-        near as possible to the values of all scores, by least squares over sheets.
-
-        Args:
-            values: of the scores 0 to K, shape (K + 1, ...).
-        """
-        if self.step == 1:
-            return values
-        scores, size = np.arange(self.knots[-1] + 1), len(self.knots)
-        low = np.clip(np.searchsorted(self.knots, scores, side="right") - 1, 0, size - 2)
-        upper = (scores - self.knots[low]) / np.diff(self.knots)[low]
-        lines = np.zeros((len(scores), size))
-        lines[scores, low], lines[scores, low + 1] = 1 - upper, upper
-        typical = lines @ np.maximum(self.sheets, 0)
-        weight = np.sqrt(typical / typical.sum() + RARE / len(scores))
-        weighted = weight.reshape(-1, *[1] * (values.ndim - 1)) * values
-        fitted = np.linalg.lstsq(lines * weight[:, np.newaxis], weighted, rcond=None)
-        return np.asarray(fitted[0])
-
-    def mean(self, values: Floats) -> Floats:
-        """Mean over sheets of values by score, shape (K + 1, ...)."""
-        return np.asarray(self.sheets @ self.at_knots(values) / self.people)
+        return self.histogram.people
 
     def spread(self, values: Floats) -> _Spread:
         """Variance over sheets of a value by score, shape (K + 1,)."""
-        mean = float(self.mean(values))
-        squares = self.at_knots(np.square(values - mean))
-        raw = float(self.sheets @ squares / self.people)
+        mean = float(self.histogram.mean(values))
+        squares = self.histogram.at_knots(np.square(values - mean))
+        raw = float(self.histogram.sheets @ squares / self.people)
         by_noise = self.variance * float(squares.sum()) / self.people**2
         return _Spread(raw + by_noise, mean, squares - raw)
 
     def sampled(self, influence: Floats) -> Floats:
         """Covariance of means over sheets, as people are drawn, of rows of influences."""
-        weights = np.maximum(self.sheets, 0)
+        weights = np.maximum(self.histogram.sheets, 0)
         weights = weights / weights.sum()
         off = influence - (influence @ weights)[:, np.newaxis]
         return np.asarray((off * weights) @ off.T / self.people)
 
     @property
-    def scores(self) -> Floats:
-        """Raw scores, ascending."""
-        return np.arange(self.knots[-1] + 1.0)
-
-    @property
     def is_clear(self) -> bool:
         """Whether the variance of raw scores stands clear of noise and chance."""
-        spread = self.spread(self.scores)
+        spread = self.spread(self.histogram.scores.astype(np.float64))
         influence = spread.influence[np.newaxis]
         noise = self.variance * float(np.square(influence).sum()) / self.people**2
         error = noise + float(self.sampled(influence)[0, 0])
@@ -264,8 +228,8 @@ def _alpha(
         influence: what a sheet at each knot changes in it, by N.
         given_scores: its variance given scores, by N^2.
     """
-    people, spread = scores.people, scores.spread(scores.scores)
-    of_scores = np.stack([np.full(len(scores.knots), -of_people / people), spread.influence])
+    people, spread = scores.people, scores.spread(scores.histogram.scores.astype(np.float64))
+    of_scores = np.stack([np.full(len(spread.influence), -of_people / people), spread.influence])
     drawn = np.concatenate(
         [
             np.stack([of_answers, np.zeros(len(of_answers))]),
@@ -296,11 +260,12 @@ def person_separation(
         covariance: of the errors of its difficulties.
     """
     people = scores.people
-    spread, squares = scores.spread(table.ability), scores.at_knots(np.square(table.error))
-    within = float(scores.sheets @ squares) / people
+    histogram = scores.histogram
+    spread, squares = scores.spread(table.ability), histogram.at_knots(np.square(table.error))
+    within = float(histogram.sheets @ squares) / people
     influence = np.stack([squares - within, spread.influence])
     from_mean = (table.ability - spread.mean)[:, np.newaxis]
-    pulled = 2 * scores.mean(from_mean * table.by_difficulty)
+    pulled = 2 * histogram.mean(from_mean * table.by_difficulty)
     sampling = scores.sampled(influence)
     sampling[1, 1] += float(pulled @ covariance @ pulled)
     drawn = influence * math.sqrt(scores.variance) / people

@@ -184,20 +184,29 @@ class SheetShape:
                 codes, right = codes[~same], right[~same]
 
 
-def sheets_at_knots(score: Integers, knots: Integers, sheet_weight: int) -> Integers:
-    """The histogram of some raw scores: `sheet_weight` at a knot, or shares to both around it.
+def knot_shares(knots: Integers, sheet_weight: int) -> Integers:
+    """What a sheet of each raw score adds to each knot, shape (K + 1, knots).
+
+    It adds `sheet_weight` to a knot, or shares of it to both around its score, which keep the score
+    on average but for rounding.
 
     Args:
-        score: shape (sheets,).
-        knots: ascending, from 0 to the highest score.
-        sheet_weight: what a sheet adds.
+        knots: ascending, from 0 to the highest score K.
+        sheet_weight: what a sheet adds in all.
     """
+    score = np.arange(knots[-1] + 1)
     low = np.clip(np.searchsorted(knots, score, side="right") - 1, 0, len(knots) - 2)
     apart = np.diff(knots)[low]
     above = (sheet_weight * (score - knots[low]) + apart // 2) // apart
-    size = len(knots)
-    below = np.bincount(low, sheet_weight - above, size)
-    return (below + np.bincount(low + 1, above, size)).astype(np.int64)
+    shares = np.zeros((len(score), len(knots)), np.int64)
+    shares[score, low], shares[score, low + 1] = sheet_weight - above, above
+    return shares
+
+
+def sheets_at_knots(score: Integers, knots: Integers, sheet_weight: int) -> Integers:
+    """The histogram of the raw scores of some sheets, shape (knots,), as `knot_shares` says."""
+    shares = knot_shares(knots, sheet_weight)
+    return np.asarray(np.bincount(score, minlength=len(shares)) @ shares)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,21 @@ class Weights(StrEnum):
     EQUAL = "equal"  # all alike
 
 
+class PairEstimator(StrEnum):
+    """Way from a noisy matrix of wins to scores."""
+
+    LIKELIHOOD = "likelihood"  # scores that fit the counts best, in the way that suits the design
+    SPECTRAL = "spectral"  # Rank Centrality: the stationary distribution of a Markov chain
+
+
 class ModelConfig(Section):
     """Settings of the methods that fit scores.
 
     Attributes:
         link: how a difference of scores becomes a chance of winning.
+        estimator: for `noisy-pairs`: `likelihood`, or `spectral`, Rank Centrality: the stationary
+            distribution of a chain that moves from an item to those that beat it. It needs `link:
+            logistic` and a design of chance. Both are computed from the same noisy counts.
         constants: `tight`, what the proof needs, or `paper`, what the paper prints (more noise).
         expected_comparisons: about how many comparisons an item takes part in; intervals are
             computed from it, and so is gamma if it is not given.
@@ -91,6 +101,9 @@ class ModelConfig(Section):
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
         default="logistic", examples=["logistic"]
+    )
+    estimator: Annotated[PairEstimator, Field(strict=False)] = Field(
+        default=PairEstimator.LIKELIHOOD, examples=["spectral"]
     )
     constants: Annotated[Constants, Field(strict=False)] = Constants.TIGHT
     gamma: Setting | None = Field(default=None, examples=["50"])

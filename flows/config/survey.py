@@ -36,6 +36,7 @@ from hushrank.flows.config.method import (
     GraphKind,
     Methods,
     ModelConfig,
+    PairEstimator,
     ReportConfig,
     SpectralConfig,
     SpectralEstimator,
@@ -92,6 +93,14 @@ class RetentionConfig(Section):
     drawn_days: int = Field(default=365, ge=0, le=36_500, examples=["365"])
 
 
+# Keys of `model` that earlier versions did not have, with the value that changes nothing.
+LATER_MODEL_KEYS: dict[str, object] = {
+    "epsilon_cap": None,
+    "bands": None,
+    "common_order": False,
+    "weights": Weights.PRECISION,
+    "estimator": PairEstimator.LIKELIHOOD,
+}
 _Input = TypeVar("_Input", InputConfig, ResponsesConfig, RankingsConfig)
 
 
@@ -412,8 +421,7 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        later = {"epsilon_cap": None, "bands": None, "common_order": False}
-        for key, default in {**later, "weights": Weights.PRECISION}.items():
+        for key, default in LATER_MODEL_KEYS.items():
             if content["model"][key] == default:
                 del content["model"][key]
         self._write_item_features(content["model"])

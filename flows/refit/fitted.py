@@ -6,12 +6,14 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
 from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.config.method import PairEstimator
 from hushrank.flows.config.public_design import read_public_design
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.refit.counts import PublicCounts, public_counts
@@ -30,6 +32,7 @@ from hushrank.flows.statement.record import Record
 from hushrank.transforms.storage.write import write_whole
 
 ESTIMATE, RANKING = "estimate.json", "ranking.csv"
+Names = TypeVar("Names", bound=StrEnum)
 OF_A_RELEASE = (
     "Post-processing of release {}: fitted to its published counts alone. No row was read and no"
     " noise was drawn, so it costs nobody anything more."
@@ -110,6 +113,7 @@ def estimate(
     *,
     link: str | None = None,
     ridge: float | None = None,
+    estimator: str | None = None,
     tie_model: str | None = None,
     exposures: str | Path | None = None,
     elo: bool = False,
@@ -123,12 +127,14 @@ def estimate(
     model = Model(
         link=link,
         ridge=ridge,
-        tie_model=_tie_model(tie_model),
+        estimator=_one_of(PairEstimator, "estimator", estimator),
+        tie_model=_one_of(TieModel, "tie_model", tie_model),
         exposures=_design(exposures),
     )
     stated = {
         "link": link,
         "ridge": ridge,
+        "estimator": estimator,
         "tie_model": tie_model,
         "exposures": None if exposures is None else Path(exposures).name,
     }
@@ -176,14 +182,15 @@ def _of_release(counts: PublicCounts) -> Iterator[str]:
         yield f"Release {counts.release.release_id} protects nobody. Not for publication."
 
 
-def _tie_model(name: str | None) -> TieModel | None:
+def _one_of(names: type[Names], key: str, name: str | None) -> Names | None:
+    """Return the member that is named, or None where none is."""
     if name is None:
         return None
     try:
-        return TieModel(name)
+        return names(name)
     except ValueError:
-        known = ", ".join(each.value for each in TieModel)
-        raise ConfigError(f"tie_model: must be {known}, got {name[:40]!r}") from None
+        known = ", ".join(each.value for each in names)
+        raise ConfigError(f"{key}: must be {known}, got {name[:40]!r}") from None
 
 
 def _design(file: str | Path | None) -> Any:

@@ -43,7 +43,7 @@ from hushrank.flows.release.boards import (
 )
 from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.election import ElectionRecord
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import Released, Robustness
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
     UNITS,
@@ -196,8 +196,8 @@ NO_ELO = (
     " scale of the method."
 )
 OPTIONAL = (
-    *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects"),
-    *("ties", "test", "dif", "fit", "personal", "groups", "source", "election"),
+    *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
+    *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
 )
 ORDERS = (
     "above-counts",
@@ -238,6 +238,8 @@ class Release(Record):
             or nothing was learned.
         personal: scores by public features of people; None: the method has one score for each item.
         election: winners by rules of elections; None: the released counts tell none.
+        robustness: how many people would have to change for another item to be first; None: the
+            release tells nothing of that.
     """
 
     release_id: str
@@ -268,6 +270,7 @@ class Release(Record):
     fit: tuple[ItemFitRecord, ...] | None = None
     personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
+    robustness: tuple[Robustness, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -334,8 +337,19 @@ class Release(Record):
 
     @property
     def noise_variance(self) -> float | None:
-        """Of the noise in each released count; None where no noise was added to counts."""
-        return self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
+        """Of the noise in each released count; None where no noise was added to counts.
+
+        Each group's counts have noise of their own, and so have rows of no group where they count.
+        """
+        known = self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
+        if not self.groups or known is None:
+            return known
+        whole = self.released.wins_by_item()
+        parts = [each.released.wins_by_item() for each in self.groups]
+        added = whole is None or any(
+            won != sum(part[item] for part in parts if part) for item, won in whole.items()
+        )
+        return known * (len(self.groups) + added)
 
     @property
     def is_order(self) -> bool:

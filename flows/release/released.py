@@ -9,10 +9,11 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdap
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from hushrank.estimation.common.robustness import LeadBy
 from hushrank.flows.statement.record import Record
 
 KINDS: dict[str, type[ReleasedRecord]] = {}  # every record that is defined, by its `kind`
@@ -51,6 +53,55 @@ class Made(StrEnum):
         "Answers were counted, random noise was added to the counts, and only the names of the best"
         " were kept."
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leads:
+    """Noisy numbers by which one item is ahead of others.
+
+    Attributes:
+        by: what they are.
+        items: in the order of the numbers.
+        numbers: of each item, shape (n,), or of each item against each other, shape (n, n).
+        draws: how many noise values are added up in one number.
+        step: what 1 of a released count is worth, in answers.
+    """
+
+    by: LeadBy
+    items: Sequence[str]
+    numbers: NDArray[np.float64]
+    draws: int
+    step: float
+
+    def gaps(self, first: str) -> NDArray[np.float64]:
+        """How far each other item is behind `first`, shape (n - 1,), in answers."""
+        place = self.items.index(first)
+        own = self.numbers[place] - (self.numbers if self.numbers.ndim == 1 else 0.0)
+        return np.delete(own, place) * self.step
+
+
+class Robustness(Record):
+    """How many units would have to change for `first` to lose its lead in one number.
+
+    Attributes:
+        by: which number: wins, wins less losses, majorities over each other item, Borda sums, first
+            places, or scores of the model.
+        first: the item.
+        replaced: at least so many units would have to be exchanged for others.
+        changed: at least so many would have to be taken away or added; `replaced` or more.
+        bound: by how much one unit moves the lead if it is taken away or added; null of scores,
+            where it depends on the fit.
+        noise_allowance: by how much the noise may have made a lead larger; null of scores.
+        kind: `certificate`: true with 95 % confidence; `estimate`: to first order.
+    """
+
+    by: LeadBy
+    first: str
+    replaced: int = Field(ge=1)
+    changed: int = Field(ge=1)
+    bound: int | None
+    noise_allowance: float | None
+    kind: Literal["certificate", "estimate"]
 
 
 class ReleasedRecord(Record):
@@ -88,6 +139,10 @@ class ReleasedRecord(Record):
 
         Not a number for a pair that was not compared. None: no such counts are published.
         """
+        return None
+
+    def leads(self) -> Leads | None:
+        """Counts by which an item is ahead of others; None: there are no such counts."""
         return None
 
     @property

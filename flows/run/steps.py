@@ -24,6 +24,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.release.robustness import robustness_of
 from hushrank.flows.release.row_source import row_source_of
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.software import software
@@ -224,7 +225,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         about=config.report.about,
         source=row_source_of(config, job.night),
     )
-    return build_release(
+    release = build_release(
         provenance,
         config.items.catalogue().names,
         conclusion.estimate,
@@ -245,6 +246,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         personal=conclusion.personal,
         election=conclusion.election,
     )
+    return release.model_copy(update={"robustness": robustness_of(release)})
 
 
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:

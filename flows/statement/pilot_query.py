@@ -170,6 +170,8 @@ def _expected(config: SurveyConfig) -> str:
             results = "as ranks numbers, of which 1 is the best"
         if config.input.kind == "responses" and config.responses.key is not None:
             results = "as answers those that input.key scores"
+        elif config.input.kind == "responses" and config.responses.points is not None:
+            results = "as answers the whole points of input.points"
         elif config.input.kind == "responses" and config.responses.words is not None:
             results = "as answers the words of input.words"
         return _expected_rows(config, named, results)

@@ -74,6 +74,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts of one row, look": ("noisy-counts, look", {**ONE_ROW}),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
     "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
+    "pairs, spectral": (PAIRS, {"model": {"estimator": "spectral"}, "input__design": "random"}),
     "pairs, groups, laplace": (PAIRS, {"groups": GROUPS, "model": {"link": "laplace"}}),
     "pairs, weights, ties split": (PAIRS, {**WEIGHTS, **SPLIT}),
     "pairs, heavy users": (PAIRS, {**HEAVY, "privacy__noise": "gaussian", "privacy__delta": 1e-7}),

@@ -28,6 +28,9 @@ def estimate(
     ],
     link: Annotated[str | None, typer.Option(help="logistic, probit or laplace.")] = None,
     ridge: Annotated[float | None, typer.Option(help="Weight of c |scores|^2, above 0.")] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="likelihood or spectral, of a matrix of wins.")
+    ] = None,
     tie_model: Annotated[
         str | None, typer.Option(help="davidson or rao-kupper, of counts with ties.")
     ] = None,
@@ -42,14 +45,20 @@ def estimate(
 ) -> None:
     """Fit another model to the public counts of a finished release, or of a table. Spends nothing.
 
-    Counts of wins take --exposures, with or without --link; matrices of wins take --link, --ridge
-    and --exposures; counts with ties take --tie-model.
+    Counts of wins take --exposures, with or without --link; matrices of wins take --link, --ridge,
+    --estimator and --exposures; counts with ties take --tie-model.
     """
     from hushrank.flows.refit.fitted import estimate as fit_model
     from hushrank.flows.refit.fitted import write_fitted
 
     fitted = fit_model(
-        matrices, link=link, ridge=ridge, tie_model=tie_model, exposures=exposures, elo=elo
+        matrices,
+        link=link,
+        ridge=ridge,
+        estimator=estimator,
+        tie_model=tie_model,
+        exposures=exposures,
+        elo=elo,
     )
     if to is not None:
         write_fitted(fitted, to)

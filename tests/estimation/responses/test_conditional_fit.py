@@ -21,6 +21,7 @@ from hushrank.estimation.responses.conditional_fit import (
     probabilities_at_scores,
     score_law,
 )
+from hushrank.estimation.responses.knots import ScoreHistogram
 from hushrank.estimation.responses.sheet_totals import (
     SheetShape,
     SheetTotals,
@@ -102,7 +103,8 @@ def test_the_curvature_is_the_covariance_of_answers_given_scores(difficulty):
     for r in range(5):
         here = score == r
         wanted += people[r] * np.cov(sheets[here].T, aweights=chance[here], ddof=0)
-    found = curvature_of(difficulty, knots, probabilities_at_scores(difficulty, knots), people)
+    histogram = ScoreHistogram(people, knots, people, None)
+    found = curvature_of(difficulty, histogram, probabilities_at_scores(difficulty, knots))
     assert found == pytest.approx(wanted, abs=2e-3)
 
 

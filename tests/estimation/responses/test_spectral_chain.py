@@ -12,18 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from hushrank.estimation.responses import spectral_chain
+from hushrank.estimation.fit import stationary
+from hushrank.estimation.fit.stationary import PANEL, stationary_distribution
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
 from hushrank.estimation.responses.measurements import (
     DifferentialMeasurements,
     measurements_of_answers,
 )
-from hushrank.estimation.responses.spectral_chain import (
-    PANEL,
-    chain_difficulties,
-    jump_rates,
-    stationary_distribution,
-)
+from hushrank.estimation.responses.spectral_chain import chain_difficulties, jump_rates
 from hushrank.estimation.responses.spectral_estimate import estimate_difficulties
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
@@ -159,7 +155,7 @@ def test_every_entry_is_right_to_nearly_all_digits(n: int, seed: int, spread: in
 def test_panels_change_nothing(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rates = np.random.default_rng(n).exponential(size=(n, n))
     in_panels = stationary_distribution(rates)
-    monkeypatch.setattr(spectral_chain, "PANEL", 1)
+    monkeypatch.setattr(stationary, "PANEL", 1)
     assert in_panels == pytest.approx(stationary_distribution(rates), rel=1e-13)
     np.fill_diagonal(rates, 0)
     assert residual(rates, in_panels) < 1e-12

@@ -1,0 +1,148 @@
+"""Knots of long tests: no simulation, but the sums of a population in place of counts.
+
+What a fit finds there is its error that more people do not mend. With the stated standard error of
+a number of people it says how often an interval holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import expit
+from scipy.stats import chi2, ncx2, norm
+
+from hushrank.estimation.responses.conditional_fit import (
+    fit_totals,
+    probabilities_at_scores,
+    score_law,
+)
+from hushrank.estimation.responses.item_fit import item_fit
+from hushrank.estimation.responses.knots import ScoreHistogram, chances_at_all_scores
+from hushrank.estimation.responses.partial_credit_fit import fit_partial_credit
+from hushrank.estimation.responses.point_totals import PointShape, PointTotals
+from hushrank.estimation.responses.points_given_score import Steps, points_at_scores
+from hushrank.estimation.responses.sheet_totals import (
+    SheetShape,
+    SheetTotals,
+    knot_shares,
+    sheets_at_knots,
+)
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+
+MANY = 2**40  # people, so that rounding to whole counts is nothing
+
+
+def abilities(mean):
+    node, weight = hermegauss(81)
+    return node + mean, weight / weight.sum()
+
+
+def population(difficulty, mean, bands):
+    """Totals of `MANY` people of mean ability `mean`, in expectation."""
+    node, weight = abilities(mean)
+    shape, n = SheetShape.of(len(difficulty), (), bands=bands), len(difficulty)
+    scores = np.arange(n + 1)
+    sheets = MANY * (weight @ score_law(expit(node[:, np.newaxis] - difficulty)))
+    right = sheets[:, np.newaxis] * probabilities_at_scores(difficulty, scores)
+    band = np.searchsorted(shape.band_starts(0), scores, side="right") - 1
+    by_band = [(2 * right - sheets[:, np.newaxis])[band == own].sum(axis=0) for own in range(bands)]
+    entries = [
+        shape.answer_weight * np.concatenate(by_band),
+        sheets @ knot_shares(shape.knots(0), shape.sheet_weight),
+    ]
+    whole = np.rint(np.concatenate(entries)).astype(np.int64)
+    return SheetTotals(whole, shape, confidential=False)
+
+
+def coverage(bias, variance, people):
+    """How often an interval of 95 % holds, from the bias and the variance for `MANY` people."""
+    off = bias / np.sqrt(variance * MANY / people)
+    return norm.cdf(1.96 - off) - norm.cdf(-1.96 - off)
+
+
+@pytest.mark.parametrize("bands", [1, 4])
+def test_intervals_of_a_long_easy_test_hold_for_each_item(bands):
+    """100 items of spread 1.5, mean ability 1.5; curves cut at knots: .60 for the worst item."""
+    difficulty = np.random.default_rng(5).normal(0, 1.5, 100)
+    difficulty -= difficulty.mean()
+    totals = population(difficulty, 1.5, bands)
+    fit = fit_totals(totals, 0.0)
+    held = coverage(fit.unbiased - difficulty, np.diagonal(fit.covariance), 20_000)
+    assert held.min() > 0.94
+    if bands > 1:
+        found = item_fit(totals, fit, 0.0)
+        seen = found.statistic * 20_000 / MANY  # of a law with this much off centre
+        rejected = ncx2.sf(chi2.isf(0.05, found.degrees), found.degrees, seen + 1e-9)
+        assert rejected.max() < 0.07
+
+
+def test_lines_at_knots_alone_would_be_seen():
+    """The power of the test above: with the curves cut at knots."""
+    difficulty = np.random.default_rng(5).normal(0, 1.5, 100)
+    difficulty -= difficulty.mean()
+    totals = population(difficulty, 1.5, 1)
+    (entries,), knots = totals.histograms, totals.shape.knots(0)
+    own = ScoreHistogram.of(entries, knots, totals.shape.sheet_weight)
+    right = probabilities_at_scores(difficulty, np.arange(101))
+    half = totals.right_minus_wrong / 2
+    known = (own.weights[:, np.newaxis] * right * (1 - right)).sum(axis=0)
+    held = [
+        coverage((half - own.sheets @ (at - 0.5)) / known, 1 / known, 20_000).min()
+        for at in (right[knots], own.at_knots(right))
+    ]
+    assert held[0] < 0.7
+    assert held[1] > 0.94
+
+
+def test_intervals_of_steps_hold_for_an_easy_test_with_many_points():
+    rng = np.random.default_rng(6)
+    points = tuple(rng.integers(1, 4, 25).tolist())
+    steps = Steps(rng.normal(0, 1.0, sum(points)), points)
+    zero = np.mean([steps.values[steps.owner == item].mean() for item in range(25)])
+    node, weight = abilities(1.0 + zero)
+    law = np.zeros((len(node), 1)) + 1.0
+    for item in np.moveaxis(steps.chances(node), 1, 0):
+        law = np.array([np.convolve(*each) for each in zip(law, item, strict=True)])
+    sheets = MANY * (weight @ law[:, : steps.top + 1])
+    params = PrivacyParams(
+        unit=Unit.USER, adjacency=Adjacency.REPLACE_ONE, epsilon=1.0, delta=1e-6,
+        noise=NoiseKind.GAUSSIAN, max_contributions=25,
+    )  # fmt: skip
+    shape = PointShape.of(points, params)
+    given = points_at_scores(steps, np.arange(steps.top + 1))
+    cells = [sheets @ given[:, item, : most + 1] for item, most in enumerate(points)]
+    entries = [
+        shape.answer_weight * np.concatenate(cells),
+        sheets @ knot_shares(shape.knots, shape.sheet_weight),
+    ]
+    assert shape.step > 1
+    whole = np.rint(np.concatenate(entries)).astype(np.int64)
+    fit = fit_partial_credit(PointTotals(whole, shape, confidential=False), 0.0).of_steps
+    bias = fit.unbiased - (steps.values - zero)
+    held = coverage(bias, np.diagonal(fit.covariance), 20_000)
+    assert held.min() > 0.94
+
+
+def test_chances_between_knots_are_those_of_all_scores():
+    difficulty = np.random.default_rng(1).normal(0, 1.5, 90)
+
+    def of_points(scores):
+        right = probabilities_at_scores(difficulty, scores)
+        return np.stack([1 - right, right], axis=2)
+
+    found = chances_at_all_scores(of_points, SheetShape.of(90, ()).knots(0))
+    off = np.abs(found - of_points(np.arange(91)))
+    assert off.max() < 0.02
+    assert off.mean() < 3e-5
+    assert found[..., 1].sum(axis=1) == pytest.approx(np.arange(91), abs=1e-6)
+
+
+@pytest.mark.parametrize("knots", [[0, 3, 6, 9, 10], [0, 2, 3, 8], [0, 1, 2]])
+def test_a_sheet_adds_its_weight_around_its_score(knots):
+    knots, scores = np.array(knots), np.arange(knots[-1] + 1)
+    shares = knot_shares(knots, 60)
+    assert (shares.sum(axis=1) == 60).all()
+    assert (shares @ knots == 60 * scores).all()
+    drawn = np.random.default_rng(2).integers(0, knots[-1] + 1, 50)
+    assert (sheets_at_knots(drawn, knots, 60) == shares[drawn].sum(axis=0)).all()
