@@ -191,6 +191,8 @@ def test_python_counts_the_real_ballots_of_burlington(real_data, tmp_path):
     assert order[:4] == ["Alder", "Elm", "Birch", "Dogwood"]
     assert {*order[4:]} == {"Cedar", "Write-In"}
     assert release.record.election.rules[0].sure
+    table = release.rounds.to_pandas()
+    assert table[table["leaves"]]["item"].tolist() == order[:0:-1]
     last = dict(zip(release.record.released.items, release.record.released.rounds[-1], strict=True))
     assert abs(last["Alder"] - 4_313) < 40  # as counted in 2009, but for a few ties
     assert abs(last["Elm"] - 4_061) < 40
