@@ -199,12 +199,6 @@ OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
     *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
 )
-ORDERS = (
-    "above-counts",
-    "margin-counts",
-    "place-counts",
-    "round-counts",
-)  # what orders are fitted to
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
@@ -354,7 +348,7 @@ class Release(Record):
     @property
     def is_order(self) -> bool:
         """Whether scores say no more than places in an order, so that ranks are their intervals."""
-        return self.released.kind in ORDERS and self.scale is Scale.ABOVE_MIDDLE
+        return self.released.orders and self.scale is Scale.ABOVE_MIDDLE
 
     @property
     def labelled(self) -> bool:

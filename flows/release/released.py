@@ -112,6 +112,7 @@ class ReleasedRecord(Record):
         made: how the numbers came about.
         ballots: which rankings or answers about rankings were counted; empty: none were.
         tells_rates: how often an item beats another is estimated from the counts of the pair.
+        orders: an order may be fitted to it, in which a score is no more than a place.
         public_totals: how often each pair was compared is public, so a pair may have no count.
     """
 
@@ -119,6 +120,7 @@ class ReleasedRecord(Record):
     made: ClassVar[Made] = Made.COUNTED
     ballots: ClassVar[str] = ""
     tells_rates: ClassVar[bool] = False
+    orders: ClassVar[bool] = False
     public_totals: ClassVar[bool] = False
 
     if TYPE_CHECKING:

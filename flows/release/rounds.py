@@ -35,6 +35,7 @@ class ReleasedRounds(ReleasedRecord):
 
     shows = (Figure.SCORES,)
     ballots = "rankings"
+    orders = True
     kind: Literal["round-counts"] = "round-counts"
     items: tuple[str, ...]
     weights: dict[str, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -68,7 +69,7 @@ def input_of(
     try:
         files = files_of(config, night, held, source)
         if held is None:
-            local = (file.path for file in files if file.path.startswith("/"))
+            local = (file.path for file in files if os.path.isabs(file.path))
             check_files_apart(named_places(config), local)
         return files, tables_of(path, config)
     except NoFilesError as error:

@@ -209,24 +209,10 @@ def estimate(job: Job, drawn: Drawn) -> Release:
     config = job.config
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
-    look, method = look_of(drawn, config), drawn.drawn_by.method
+    look = look_of(drawn, config)
     conclusion = _concluded(job, drawn)
-    provenance = Provenance(
-        release_id=job.release_id,
-        created=drawn.created,
-        name=config.name,
-        job=recorded_hash(job.config, job.attempt),
-        method=method.facts.name,
-        night=job.night,
-        code_version=drawn.code_version,
-        charged=job.safe,
-        bits=drawn.bits,
-        stream=job.occasion.record(drawn),
-        about=config.report.about,
-        source=row_source_of(config, job.night),
-    )
     release = build_release(
-        provenance,
+        _provenance(job, drawn),
         config.items.catalogue().names,
         conclusion.estimate,
         completed(conclusion.privacy, drawn, look, config),
@@ -247,6 +233,23 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         election=conclusion.election,
     )
     return release.model_copy(update={"robustness": robustness_of(release)})
+
+
+def _provenance(job: Job, drawn: Drawn) -> Provenance:
+    return Provenance(
+        release_id=job.release_id,
+        created=drawn.created,
+        name=job.config.name,
+        job=recorded_hash(job.config, job.attempt),
+        method=drawn.drawn_by.method.facts.name,
+        night=job.night,
+        code_version=drawn.code_version,
+        charged=job.safe,
+        bits=drawn.bits,
+        stream=job.occasion.record(drawn),
+        about=job.config.report.about,
+        source=row_source_of(job.config, job.night),
+    )
 
 
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:

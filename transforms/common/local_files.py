@@ -33,6 +33,11 @@ _KINDS = {
 }
 
 
+def slashed(path: str) -> str:
+    """Return a local path or pattern with slashes, which every system takes as separators."""
+    return path.replace(os.sep, "/")
+
+
 def report_to(report: Report) -> None:
     """Call `report` from now on, in any thread, before a file is read and after it was."""
     _reports.append(report)

@@ -149,7 +149,7 @@ def _local_matches(path: str, is_input: IsInput) -> Iterator[tuple[str, int, str
                     raise InputError(
                         f"{file}: is not a regular file; name a file. Nothing was read."
                     )
-                yield str(file), status.st_size, str(status.st_mtime_ns)
+                yield file.as_posix(), status.st_size, str(status.st_mtime_ns)
     except PermissionError as error:
         raise InputError(f"{error.filename}: no permission to read it.") from None
     except FileNotFoundError as error:

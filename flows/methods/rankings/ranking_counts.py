@@ -76,6 +76,7 @@ class ReleasedAbove(_RankingCounts):
         Figure.SCORES,
         Figure.ABOVE,
     )
+    orders = True
     kind: Literal["above-counts"] = "above-counts"
     above: Rows
     squares: tuple[int, ...] | None = None
@@ -107,6 +108,7 @@ class ReleasedMargins(_RankingCounts):
         Figure.SCORES,
         Figure.ABOVE,
     )
+    orders = True
     kind: Literal["margin-counts"] = "margin-counts"
     margins: Rows
     rankings: int
@@ -153,6 +155,7 @@ class ReleasedPlaces(_RankingCounts):
     """
 
     shows = (Figure.SCORES,)
+    orders = True
     kind: Literal["place-counts"] = "place-counts"
     places: Rows
 

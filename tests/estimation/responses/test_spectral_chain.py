@@ -24,6 +24,7 @@ from hushrank.estimation.responses.spectral_estimate import estimate_difficultie
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import NoiseKind
+from tests.estimation.scores_alone import scores_alone
 
 
 def fitted(
@@ -201,6 +202,7 @@ def test_rates_out_of_range_are_refused(bad: float) -> None:
         stationary_distribution(rates)
 
 
+@scores_alone()
 def test_intervals_around_the_chain_hold_and_its_difficulties_are_the_papers() -> None:
     """Deterministic, by seeds; with noise that makes counts negative, and with hardly any."""
     for noise, people in ((40.0, 1000), (1.0, 800)):
