@@ -14,6 +14,12 @@ are added to counts, and
     margins     1 if item a is above item b, -1 if below, 0 if neither: a cell a < b, k (k - 1) / 2
     rounds      for each round of an instant runoff, 1 for the best item that is left: n - 1 cells
 
+Of lists in public groups, such as ballots by precinct,
+
+    precincts   the first item of the list, in the group that it came from: one cell, one
+    districts   the same in the public set of groups that holds this group, if one does
+    totals      the same in all groups together
+
 A *part* is one of these with an integer weight; several parts can be released
 as one vector, under one noise law, and a part with a larger weight is then known better.
 
@@ -24,8 +30,8 @@ may well be, so nothing can be gained without a bound on how alike the lists of 
 Between bundles u of i lists and v of j lists
 
     |x(u) - x(v)|_1 <= (i + j) c1 for all parts but `rankings`, where it is |i - j|;
-    |x(u) - x(v)|^2 <= (i^2 + j^2) c2 for above, places and squares, whose entries are >= 0, so that
-        the mixed term only lowers it;
+    |x(u) - x(v)|^2 <= (i^2 + j^2) c2 for above, places, squares and the parts of groups, whose
+        entries are >= 0, so that the mixed term only lowers it;
     |x(u) - x(v)|^2 <= (i + j)^2 c2 for nets and margins; and (i - j)^2 for `rankings`.
 
 All of these are convex in (i, j), and so is their sum over the parts of a vector. It is therefore
@@ -39,9 +45,11 @@ the noise in a margin is then smaller than in the difference of two cells, by sq
 noise and under add-remove; with Gaussian noise under replace-one it is the same.
 
 Exact, for one part alone: above (v reverses every list of u), places (v moves every item by one
-place), nets (v reverses), rankings. Squares are exact where the catalogue has 2 l items; otherwise
-two lists share items, and their squares, and the bound is loose. So is that of vectors with squares
-beside other parts: by the share of the squares at most, `SPREAD`.
+place), nets (v reverses), rankings. The parts of groups are exact together: all lists of u have one
+first item and one group, and v has another item in another district. Squares are exact where the
+catalogue has 2 l items; otherwise two lists share items, and their squares, and the bound is loose.
+So is that of vectors with squares beside other parts: by the share of the squares at most,
+`SPREAD`.
 
 The same bounds hold for complete lists, l the size of the catalogue: the lists that attain them are
 complete.
@@ -112,9 +120,13 @@ class Part(StrEnum):
     RANKINGS = "rankings"
     MARGINS = "margins"
     ROUNDS = "rounds"
+    PRECINCTS = "precincts"
+    DISTRICTS = "districts"
+    TOTALS = "totals"
 
 
 Weights = Mapping[Part, int]  # amount that one in a part adds to the released vector
+LEVELS = (Part.PRECINCTS, Part.DISTRICTS, Part.TOTALS)  # of a table of first places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +197,7 @@ def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
         mixed = sum(min(lists.longest, n - place) for place in range(1, lists.longest + 1))
         return _Norms(l1=told, squared=told, l1_apart=2 * told, squared_apart=2 * (told + mixed))
     norms = {Part.ABOVE: (told, told), Part.PLACES: (n, n), Part.SQUARES: (squared, fourth)}
-    one, two = norms[part]
+    one, two = norms.get(part, (1, 1))  # one cell of each level of groups
     return _Norms(l1=one, squared=two, l1_apart=2 * one, squared_apart=2 * two)
 
 
@@ -250,6 +262,24 @@ def _between(i: int, j: int, lists: _Lists, weights: Weights) -> Sensitivity:
         l1 += weight * change[0]
         l2_squared += weight**2 * change[1]
     return Sensitivity(l1, l2_squared)
+
+
+def level_weights(params: PrivacyParams, *, districts: bool) -> dict[Part, int]:
+    """Weights of the levels of a table of first places, most for its many small cells.
+
+    The share of a level in the squared sensitivity (of Laplace noise: of l1) is what it takes of
+    the budget. Gaussian noise: 9/10 and 1/10; or 289/361 and 36/361 twice. Laplace noise: 5/6 and
+    1/6; or 5/7 and 1/7 twice.
+
+    Args:
+        params: kind of noise.
+        districts: whether there are three levels.
+    """
+    levels = LEVELS if districts else (Part.PRECINCTS, Part.TOTALS)
+    cell, other = (17, 6) if districts else (3, 1)
+    if params.noise is NoiseKind.LAPLACE:
+        cell, other = 5, 1
+    return {part: cell if part is Part.PRECINCTS else other for part in levels}
 
 
 def margin_weights(params: PrivacyParams, longest: int, *, below: int) -> dict[Part, int]:

@@ -29,11 +29,12 @@ STEP_FILE = "steps.csv"  # in releases of a test whose items give points
 DIF = "dif.csv"  # in releases of a test whose items are compared between groups
 FIT = "fit.csv"  # in releases of a test with bands of raw scores
 ROUNDS = "rounds.csv"  # in releases of an instant runoff
+PRECINCTS = "precincts.csv"  # in releases of first places by public precinct
 CERTIFICATE, SIGNATURE = "certificate.json", "certificate.sig"  # the latter of a job with a key
 FILES = (REPORT, RANKING, RELEASE)  # files of every release
 # The order in which they are shown: the last file says which release all belong to.
 ALL_FILES = (
-    *(EFFECTS, SCORES, STEP_FILE, DIF, FIT, ROUNDS),
+    *(EFFECTS, SCORES, STEP_FILE, DIF, FIT, ROUNDS, PRECINCTS),
     *(REPORT, RANKING, CERTIFICATE, SIGNATURE, RELEASE),
 )
 SUMS = "SHA256SUMS"

@@ -1,10 +1,13 @@
-"""Winners by the rules of elections in a release, and the sentences about them."""
+"""Elections in a release: winners by rules and their sentences, and votes by precinct."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 
+from pydantic import Field
+
+from hushrank.flows.release.released import Rows
 from hushrank.flows.statement.record import Record
 
 TITLES = {
@@ -78,6 +81,33 @@ class ElectionRecord(Record):
     def result(self, rule: str) -> RuleResult | None:
         """The winners by a rule; None: it was not asked for."""
         return next((each for each in self.rules if each.rule == rule), None)
+
+
+class PrecinctRecord(Record):
+    """Votes by precinct that add up, from the noisy counts alone; rows of votes have all items.
+
+    Attributes:
+        precincts: their codes, as in the rows.
+        elsewhere: rankings of no listed precinct have one more row of votes, the last one.
+        districts: codes of the precincts in each district; null: there are no districts.
+        deviation: standard deviation of the noise in a released number of a precinct.
+        reach: what that noise exceeds with a chance of at most 5 %, one number at a time.
+        wide_deviation, wide_reach: the same of a released number of a district, and of all.
+        votes: of each precinct, whole numbers of at least 0.
+        votes_of_districts: their sums; null: there are no districts.
+        votes_of_all: the sums of all rows.
+    """
+
+    precincts: tuple[str, ...] = Field(min_length=1)
+    elsewhere: bool
+    districts: dict[str, tuple[str, ...]] | None = None
+    deviation: float
+    reach: float
+    wide_deviation: float
+    wide_reach: float
+    votes: Rows
+    votes_of_districts: Rows | None = None
+    votes_of_all: tuple[int, ...]
 
 
 def title_of(rule: str) -> str:

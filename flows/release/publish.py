@@ -23,6 +23,7 @@ from hushrank.flows.release.archive import (
     EFFECTS,
     FIT,
     PARTIAL,
+    PRECINCTS,
     RANKING,
     RELEASE,
     RELEASES,
@@ -40,6 +41,7 @@ from hushrank.flows.release.archive import (
     write_file,
 )
 from hushrank.flows.release.effects import effects_csv
+from hushrank.flows.release.election import PrecinctRecord
 from hushrank.flows.release.release import Head, Release, load_head
 from hushrank.flows.release.sheet_report import (
     dif_csv,
@@ -209,10 +211,18 @@ def contents_of(release: Release) -> dict[str, bytes]:
         **({STEP_FILE: steps_csv(steps).encode()} if steps else {}),
         **({} if release.dif is None else {DIF: dif_csv(release.dif).encode()}),
         **({} if release.fit is None else {FIT: fit_csv(release.fit).encode()}),
+        **({} if release.precincts is None else {PRECINCTS: _votes_of(release, release.precincts)}),
         **{name: text.encode() for name, text in round_table(release).items()},
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }
+
+
+def _votes_of(release: Release, record: PrecinctRecord) -> bytes:
+    """The table of votes by precinct; only then its module is loaded."""
+    from hushrank.flows.release.precincts import precincts_csv
+
+    return precincts_csv(record, release.released).encode()
 
 
 def round_table(release: Release) -> dict[str, str]:

@@ -42,7 +42,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.effects import Effect, PersonalRecord
-from hushrank.flows.release.election import ElectionRecord
+from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
 from hushrank.flows.release.released import Released, Robustness
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
@@ -198,6 +198,7 @@ NO_ELO = (
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
     *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
+    "precincts",
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -232,6 +233,7 @@ class Release(Record):
             or nothing was learned.
         personal: scores by public features of people; None: the method has one score for each item.
         election: winners by rules of elections; None: the released counts tell none.
+        precincts: votes by public precinct that add up; None: counts are not kept apart so.
         robustness: how many people would have to change for another item to be first; None: the
             release tells nothing of that.
     """
@@ -264,6 +266,7 @@ class Release(Record):
     fit: tuple[ItemFitRecord, ...] | None = None
     personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
+    precincts: PrecinctRecord | None = None
     robustness: tuple[Robustness, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
@@ -495,14 +498,8 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
-    effects: tuple[Effect, ...] | None = None,
     boards: Sequence[Board] = (),
-    ties: TieRecord | None = None,
-    test: tuple[TestRecord, ...] | None = None,
-    dif: tuple[GroupDifferences, ...] | None = None,
-    fit: tuple[ItemFitRecord, ...] | None = None,
-    personal: PersonalRecord | None = None,
-    election: ElectionRecord | None = None,
+    **of_some_methods: Any,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -517,15 +514,9 @@ def build_release(
         n_top: number of the best items that `top_k` names; None: there is no such list.
         labels: texts that people read instead of items.
         look: result of the pilot query; its warnings are the release's.
-        effects: effects of covariates.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
-        ties: shares of ties between items.
-        test: reliability and abilities by raw score, of each booklet of a test.
-        dif: differences between the difficulty of test items in each group and in the first.
-        fit: fit of each test item to the model.
-        personal: scores by public features of people.
-        election: winners by rules of elections.
+        **of_some_methods: fields of `Release` that only some methods have, by name.
 
     Raises:
         ValueError: the sizes differ.
@@ -550,13 +541,7 @@ def build_release(
         errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
-        effects=effects,
-        ties=ties,
-        test=test,
-        dif=dif,
-        fit=fit,
-        personal=personal,
-        election=election,
+        **of_some_methods,
         released=released,
         groups=groups or None,
     )

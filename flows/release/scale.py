@@ -28,6 +28,7 @@ class Scale(StrEnum):
     DIFFICULTY = "difficulty"  # log odds of a right answer to a test item; larger is harder
     POINT_DIFFICULTY = "point-difficulty"  # difficulty of items that give points, in log odds
     ABOVE_MIDDLE = "above-middle"  # places above the middle of a list
+    VOTES = "votes"  # how many rankings have an item at the first place
     PLACE = "place"  # mean rank minus rank; only the order was released
 
 
@@ -40,6 +41,7 @@ class ScoreUnit(StrEnum):
     LAPLACE = "laplace"  # scale of the Laplace distribution
     PROBIT = "probit"  # standard deviation of the normal distribution
     PLACES = "places"
+    VOTES = "votes"
     NONE = "none"  # no score was released
 
 
@@ -52,13 +54,14 @@ UNITS = {
     Scale.DIFFICULTY: ScoreUnit.LOG_ODDS,
     Scale.POINT_DIFFICULTY: ScoreUnit.LOG_ODDS,
     Scale.ABOVE_MIDDLE: ScoreUnit.PLACES,
+    Scale.VOTES: ScoreUnit.VOTES,
     Scale.PLACE: ScoreUnit.NONE,
 }
 # The scale of scores that a link fitted.
 SCALE_OF_LINK = {"logistic": Scale.LOG_ODDS, "laplace": Scale.LAPLACE, "probit": Scale.PROBIT}
 ELO_A_LOGIT = 400 / math.log(10)  # a rating 400 higher has odds of 10 to 1
 MEAN_ELO = 1000.0  # rating of the mean item
-BARE = (Scale.WIN_SHARE, Scale.ELO)  # scales written without a sign
+BARE = (Scale.WIN_SHARE, Scale.ELO, Scale.VOTES)  # scales written without a sign
 DIFFICULTIES = (Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)  # scales on which higher is harder
 Number = TypeVar("Number", float, NDArray[np.float64])
 
@@ -185,6 +188,15 @@ WORDS = {
             " counts as 0). 0 is the middle; below 0 is the lower half."
         ),
         plot="places above the middle",
+    ),
+    Scale.VOTES: ScaleWords(
+        heading="First preferences",
+        unit="",
+        explanation=(
+            "In how many rankings an item is at the first place, in all groups together, with the"
+            " noise that protects people."
+        ),
+        plot="first preferences",
     ),
     Scale.PLACE: ScaleWords(
         heading="Score",

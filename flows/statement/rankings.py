@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, predicted
@@ -31,7 +31,7 @@ from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw, RankingLevels, RankingMechanism
 from hushrank.transforms.rankings.person_features import PersonFeatures
 
-_ALGORITHM = (
+ALGORITHM = (
     "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
     " (2006), on counts of rankings, with the sensitivity that hushrank's"
     " privacy/ranking_sensitivity.py proves"
@@ -43,7 +43,7 @@ _BESIDE = (
 ABOVE_COUNTS = CountWords(
     entry="count of pairs (in how many rankings one item is above another)",
     computed="the order and all intervals are computed from the noisy counts alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 MARGIN_COUNTS = replace(
     ABOVE_COUNTS,
@@ -58,19 +58,19 @@ SPREAD_ABOVE_COUNTS = replace(
 NET_SUMS = CountWords(
     entry=f"item's sum of items below it less items above it{_BESIDE}",
     computed="the scores and all intervals are computed from the noisy sums alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 PLACE_COUNTS = CountWords(
     entry="count of places (in how many rankings an item is at a place)",
     computed="the order and all intervals are computed from the noisy counts alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 
 ROUND_COUNTS = CountWords(
     entry="count of a round (how many rankings have an item as the best of those left, or none of"
     " them)",
     computed="which item leaves and all else are computed from the noisy counts alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 ROUNDS = (
     "In each round the item with the smallest noisy count left, and rankings went on to the best of"
@@ -116,8 +116,9 @@ class RankingCountMechanism(CountMechanism):
         calibration: Calibration,
         weights: dict[Part, int],
         longest: int,
+        **own: Any,
     ) -> Self:
-        """The mechanism that adds the calibrated noise.
+        """The mechanism that adds the calibrated noise; `own`: fields of a class built on this one.
 
         Raises:
             ValueError: the calibration is not the noise that `params` needs, or has less of it.
@@ -133,11 +134,15 @@ class RankingCountMechanism(CountMechanism):
             ties_refused=rankings.layout == "long" and rankings.ties is RankingTies.REFUSE,
             below=rankings.unlisted is Unlisted.BELOW,
             tie_rule=rankings.tie_rule,
+            **own,
         )
 
 
 def ranking_count_record(
-    words: CountWords, mechanism: RankingCountMechanism, parameters: dict[str, Parameter]
+    words: CountWords,
+    mechanism: RankingCountMechanism,
+    parameters: dict[str, Parameter],
+    last: str | None = None,
 ) -> PrivacyRecord:
     """The record of a release of noisy counts of rankings.
 
@@ -145,6 +150,7 @@ def ranking_count_record(
         words: words for the kind of counts.
         mechanism: the mechanism that drew the counts.
         parameters: public parameters of the estimate.
+        last: last sentence of the statement; None: what becomes of items that are not listed.
     """
     facts: dict[str, Parameter] = {"longest_ranking": mechanism.longest}
     if mechanism.tie_rule:
@@ -161,7 +167,7 @@ def ranking_count_record(
                 *_weighted(mechanism),
                 *([ROUNDS] if Part.ROUNDS in mechanism.weights else []),
                 _bound(mechanism),
-                UNLISTED[mechanism.below],
+                UNLISTED[mechanism.below] if last is None else last,
             ),
             "not_protected": (
                 *_not_protected_by_counts(mechanism),

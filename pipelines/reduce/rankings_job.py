@@ -9,16 +9,22 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingLevels, RankingMechanism
-from hushrank.transforms.rankings.person_features import PersonFeatures
+from hushrank.transforms.rankings.person_features import PersonFeatures, Profiled
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
     OneRowColumns,
     PairColumns,
-    PlaceColumns,
     RankColumns,
     RankReading,
 )
+
+
+def features_of(
+    columns: RankColumns | ListColumns | OneRowColumns | PairColumns,
+) -> Profiled | None:
+    """What rankings are kept apart by: features of people, or groups; None: by nothing."""
+    return None if isinstance(columns, RankColumns) else columns.features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +65,8 @@ class ReduceRankings(LocalReduction):
     @property
     def features(self) -> PersonFeatures | None:
         """Public features of people, by which counts are kept apart; None: none are read."""
-        columns = self.columns
-        return None if isinstance(columns, RankColumns | PlaceColumns) else columns.features
+        found = features_of(self.columns)
+        return found if isinstance(found, PersonFeatures) else None
 
     @property
     def apart(self) -> bool:
@@ -94,6 +100,7 @@ class CountRankings(Reduction):
         columns, contest, max_length, max_rankings, reading: as in `ReduceRankings`.
         break_ties: as there; the key decides the coins, and which rankings of a person count.
         below: items that a ranking leaves out count as below those it lists.
+        first_places: count only the first item of a ranking, apart for each group of the columns.
         rounds: count what all rounds of an instant runoff follow from, instead of pairs and places.
     """
 
@@ -105,6 +112,13 @@ class CountRankings(Reduction):
     below: bool = False
     rounds: bool = False
     reading: RankReading = AS_GIVEN
+    first_places: bool = False
+
+    @property
+    def groups(self) -> int:
+        """How many groups have counts of their own; 0: rankings are in no groups."""
+        found = features_of(self.columns)
+        return 0 if found is None else found.profiles
 
     @property
     def meets_owners(self) -> bool:

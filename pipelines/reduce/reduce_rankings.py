@@ -53,6 +53,7 @@ from hushrank.transforms.rankings.bound_rankings import (
 from hushrank.transforms.rankings.count_rankings import (
     ByLevelFn,
     FirstChoicesFn,
+    FirstPlacesFn,
     PairAnswersFn,
     RankingCountsFn,
 )
@@ -399,14 +400,18 @@ class CountRankingsKind(RankingsKind):
             yield from (Sifted(rankings) for rankings in lists)
 
     def combine(self) -> beam.CombineFn:
-        """Counts of pairs, places and nets, or of first choices."""
+        """Counts of pairs, places and nets; of first choices, or of first places by group."""
         job = self.job
+        if job.first_places:
+            return FirstPlacesFn(job.groups, len(job.catalogue))
         if job.rounds:
             return FirstChoicesFn(len(job.catalogue), job.max_length)
         return RankingCountsFn(len(job.catalogue), job.max_length, by_place=False, below=job.below)
 
     def arrays(self, total: Any) -> Arrays:
         """Counts by name."""
+        if self.job.first_places:
+            return {"first_places": total}
         return {"firsts": total} if self.job.rounds else super().arrays(total)
 
 

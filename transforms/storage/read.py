@@ -66,7 +66,6 @@ from hushrank.transforms.storage.text_files import cut_into_spans, read_csv, rea
 from hushrank.transforms.storage.text_lines import HEADER_BYTES
 from hushrank.transforms.storage.window import misses_night
 from hushrank.transforms.tables.asking import in_order
-from hushrank.transforms.tables.bigquery import night_condition, read_stream, streams_of
 from hushrank.transforms.tables.parts import DataFile, ServedTable
 
 MOST_TEXT_BYTES = 4096
@@ -517,6 +516,8 @@ def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 def _cut_into_streams(whole: Split) -> list[Split]:
     """List the streams of a table whose rows a service sends; it sends only rows of the window."""
+    from hushrank.transforms.tables.bigquery import night_condition, streams_of
+
     table, window = _served(whole), whole.file.window
     condition = ""
     if window is not None:
@@ -530,6 +531,8 @@ def _cut_into_streams(whole: Split) -> list[Split]:
 def _read_served(_: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     if not split.stream:  # the table has no rows
         return
+    from hushrank.transforms.tables.bigquery import read_stream
+
     for rows in read_stream(_served(split), split.stream):
         table = pa.Table.from_batches([rows]).select(split.to_read.names)
         yield batch_of(with_codes(table, split.items), ())

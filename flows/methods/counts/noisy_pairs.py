@@ -469,7 +469,7 @@ class NoisyPairs(GroupedMethod):
         return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
-        """Variance of (wins - losses) / 2 against n - 1 opponents, or the mean number asked about."""
+        """Variance of (wins - losses) / 2 against n - 1 opponents, or the mean number asked."""
         # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
         cells = 4 if _is_public(mechanism) else 2
         variance = mechanism.shown_variance / mechanism.row_weight**2

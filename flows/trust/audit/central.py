@@ -163,7 +163,7 @@ def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Co
     joined: Callable[[str], Any] = lambda name: np.concatenate([others[name], own[name]])  # noqa: E731
     if "ranking" in own:
         rankings = [*others["ranking"], *own["ranking"].tolist()]
-        return {"user": joined("user"), "ranking": rankings}
+        return {name: rankings if name == "ranking" else joined(name) for name in others}
     return {name: joined(name) for name in others}
 
 
@@ -172,7 +172,8 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
     if isinstance(small.input, InputConfig):
         return comparisons_by_others(small, _times(small, calibrated))
     if isinstance(small.input, RankingsConfig):
-        return {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
+        rows = {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
+        return rows if small.groups is None else {**rows, GROUP: [small.groups.values[0]] * 2}
     missing = small.responses.missing or Missing.UNSEEN
     items = np.arange(min(2, n_items) if missing is Missing.UNSEEN else n_items)
     rows = {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}

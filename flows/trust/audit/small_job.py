@@ -56,7 +56,10 @@ def small_job(
         unread = ("weights", "item_features")
         content["model"] = {key: each for key, each in model.items() if key not in unread}
     if "groups" in content:
-        content["groups"] |= {"column": GROUP, "values": content["groups"]["values"][:MOST_GROUPS]}
+        values = content["groups"]["values"][:MOST_GROUPS]
+        content["groups"] |= {"column": GROUP, "values": values}
+        if content["groups"].get("districts"):
+            content["groups"]["districts"] = {name: [name] for name in values}
     if config.model.design() is not None:
         content["model"]["exposures"] = str(_public_design(config, n_items, folder))
     if config.schedule.stream is not None:

@@ -287,7 +287,9 @@ def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
     digest = catalogue_digest(config.items.catalogue().names)
     yield PublicFact(fact="the items, none of which was made from the answers", sha256=digest)
     if config.groups is not None:
-        yield PublicFact(fact="the groups that have rankings of their own")
+        of_ballots = config.input.kind == "rankings"
+        what = "counts" if of_ballots else "rankings"
+        yield PublicFact(fact=f"the groups that have {what} of their own")
     if privacy.unit is not Unit.LOCAL and privacy.adjacency is Adjacency.REPLACE_ONE:
         units = "people" if privacy.unit is Unit.USER else "rows"
         yield PublicFact(fact=f"how many {units} there are")
