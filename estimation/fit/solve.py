@@ -164,7 +164,7 @@ LARGEST_SCORE = 1e9  # no minimum of use lies beyond, and rounding would soon hi
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """End of a fit.
+    """Point where a fit ended.
 
     Attributes:
         theta: the minimiser, shape (n,), sum zero.

@@ -34,7 +34,7 @@ from hushrank.estimation.ties.tie_models import (
 )
 from hushrank.estimation.ties.ties_by_pairs import Pairs, known_of
 
-ROUNDS = 6  # in which s and the weights are found again
+ROUNDS = 6  # rounds in which s and the weights are found again
 EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over
 MOST_STEPS, MOST_HALVINGS = 300, 30
 LONGEST_STEP = 1.0

@@ -81,7 +81,7 @@ class ColumnsConfig(ColumnRoles):
         outcome: 1, left won; -1, right won; 0, a tie. The default where there is no `winner`.
         winner: the item that won, or the name of its column (`left`, `right`), or the word tie;
             instead of `outcome`.
-        winner_values: of the column `winner`: further words for the sides and for a tie. Short for
+        winner_values: further words of the column `winner` for the sides and for a tie. Short for
             `input.words`.
         loser: the item that lost, where each row names the winner and the loser; instead of `left`
             and `right`.
@@ -168,7 +168,7 @@ class FeatureConfig(Section):
         left, right: hold the values of the two items, whose difference counts.
         scale: public: a difference of that size counts as 1, and larger ones count no more. The
             effect is the log odds that a difference of this size is worth.
-        name: of the effect in the release; by default the column.
+        name: name of the effect in the release; by default the column.
     """
 
     column: Text | None = Field(default=None, examples=["length_difference"])
@@ -317,7 +317,7 @@ class InputConfig(RowFiles):
         """Meaning of the words of the result; None: signs, or winner and loser, decide.
 
         Args:
-            names: of the items, none of which is a word.
+            names: names of the items, none of which is a word.
         """
         columns = self.columns
         told = () if self.told is None or self.has_signs else self.told.words().meanings

@@ -135,9 +135,10 @@ class PrivacyConfig(Section):
         max_contributions: the most rows of one person that count (L; of test answers K; of rankings
             whole ones); required for unit `user`, refused for `comparison`; under `local` it bounds
             a person's total.
-        per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
+        per_item_cap: most of a person's rows in which the same item occurs; for unit `user`,
             at most `max_contributions`.
-        distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
+        distinct_pairs: whether at most one of a person's rows on each pair of items counts; for
+            unit `user`.
         bounding: rule for the rows of a person who has more than `max_contributions`.
             `leave-out`: that many count, drawn at random. `weights`: all count, with a weight that
             falls with their number so that the noise stays the same; for unit `user`, `gaussian`

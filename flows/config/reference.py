@@ -71,7 +71,7 @@ class SectionReference:
     Attributes:
         name: dotted place in the file; empty for the top.
         kind: value of the key `kind` for which the section looks like this; None: always.
-        summary: what the section is about.
+        summary: subject of the section.
         keys: keys in the order of the model.
     """
 

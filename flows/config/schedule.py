@@ -165,21 +165,21 @@ class ScheduleConfig(Section):
     """Schedule of nights: the rows that a night ranks, and the time of its run.
 
     Attributes:
-        cron: when `hushrank serve` and `hushrank deploy` run, in `timezone`.
+        cron: times at which `hushrank serve` and `hushrank deploy` run, in `timezone`.
         timezone: time zone of the nights' dates, an IANA name.
         lag_days: a run on a day ranks the night this many days before it. At least 1: a night is
             released once, so its day must be over, in `timezone`.
         partition: name of a folder level `<partition>=<date>`, of which only the night's is read.
         window: column of times; only rows whose time is in the night are read.
-        epoch: what numbers in it count since 1970; what they have behind the point decides nothing.
+        epoch: unit of numbers in it, counted from 1970; digits behind the point decide nothing.
         empty: a night without files is skipped (`skip`) or is an error (`fail`); either way
             nothing is spent. In a stream, `skip` takes it for a night without rows, and it is
             released as such; `fail` makes the stream wait for its files.
         catch_up: missed night that is ranked first; it matters where the budget runs out.
-        catch_up_days: how many days before the last night are looked at for missed ones.
+        catch_up_days: number of days before the last night that are searched for missed ones.
         budget: `per-night`, section `privacy` says what a night costs; `per-month`, the ledger's
             total is shared by the nights of a month.
-        nights: in a month at most, among which `per-month` shares the budget.
+        nights: most nights in a month, among which `per-month` shares the budget.
         stream: nights that one budget pays for together; left out: each night has its own.
     """
 

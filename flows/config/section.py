@@ -473,8 +473,8 @@ class SourceConfig(Section):
     Attributes:
         type: name of a transform of Beam YAML that reads rows, such as `ReadFromJdbc`, or
             `PyTransform` for one of your own.
-        config: its settings, as Beam's pages describe them; {date} in a text is the night. They are
-            published and recorded nowhere.
+        config: settings of the transform, as Beam's pages describe them; {date} in a text is the
+            night. They are published and recorded nowhere.
     """
 
     type: Text = Field(examples=["ReadFromParquet"])
@@ -505,7 +505,7 @@ class RowFiles(Section):
         version: public name of the rows of `source`, which no file names. The same version again is
             the same release and spends nothing, so write another one for other rows. No two
             populations may read one version. Where it holds {date}, every night has its own.
-        format: of all files; None: by each file's ending.
+        format: format of all files; None: by each file's ending.
         partitions: columns that folders of the paths tell, as in `language=de/part.parquet`, and
             the files do not hold. Who looks at the folders sees their names, so they must not name
             people.

@@ -202,7 +202,7 @@ class RankingMethod(Method, Generic[M]):
         return (self,)
 
     def resolve(self, config: SurveyConfig) -> Choice:
-        """Itself."""
+        """Return this method itself."""
         return Choice(self)
 
     @abstractmethod

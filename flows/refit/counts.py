@@ -164,7 +164,7 @@ def columns_of_parquet(file: str) -> dict[str, list[object]]:
     """Read the columns of a Parquet file of pairs.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the file is no Parquet file.
     """
     try:
         found: dict[str, list[object]] = pq.read_table(file).to_pydict()

@@ -218,7 +218,7 @@ def write_fitted(fitted: PublicRanking, folder: Path, name: str = ESTIMATE) -> N
     Args:
         fitted: the ranking.
         folder: is made if it does not exist.
-        name: of the JSON file.
+        name: name of the JSON file.
 
     Raises:
         ConfigError: the folder holds a release, or cannot be written.

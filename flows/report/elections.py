@@ -126,9 +126,9 @@ class VotesFacts:
     Attributes:
         names: candidates in the columns, best first.
         rows: all together, districts, and precincts, each with the votes of the candidates.
-        how: how far they may be off.
-        left_out: how many precincts the table lacks.
-        candidates_left_out: how many candidates.
+        how: text on how far they may be off.
+        left_out: number of precincts that the table lacks.
+        candidates_left_out: number of candidates that it lacks.
     """
 
     names: tuple[str, ...]

@@ -175,7 +175,7 @@ def _twice(cells: Integers, given: Mask) -> Mask:
 
 
 def _placed(values: NDArray[np.int64] | NDArray[np.int8], rows: Integers, n: int) -> pa.Array:
-    """Values in their rows of n, null in the others."""
+    """Put values into their rows of n; the others are null."""
     whole, absent = np.zeros(n, np.int64), np.ones(n, np.bool_)
     whole[rows], absent[rows] = values, False
     return pa.array(whole, mask=absent)

@@ -169,8 +169,8 @@ class GroupOfRankings:
     """The public group of each ranking, such as a precinct; its profile is the group's code.
 
     Attributes:
-        column: which column names it.
-        groups: those that there are.
+        column: column that names the group.
+        groups: groups that there are.
     """
 
     role: ClassVar[str] = "group"
@@ -185,7 +185,7 @@ class GroupOfRankings:
 
     @property
     def profiles(self) -> int:
-        """How many groups have counts of their own."""
+        """Number of groups that have counts of their own."""
         return len(self.groups)
 
     def profiles_of(self, batch: pa.RecordBatch) -> Integers:

@@ -1,4 +1,4 @@
-"""Methods on answers that are privatised one by one: `debiased-rr` and the baselines it is held to.
+"""Methods on answers that are privatised one by one: `debiased-rr` and baselines beside it.
 
 What the reduction leaves is private already: the sums of privatised answers. It waits in the
 confidential area until the ledger has recorded the release, so that nothing is seen that was not

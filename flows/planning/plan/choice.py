@@ -44,8 +44,8 @@ def methods_to_compare(config: SurveyConfig, own: str | None = None) -> tuple[st
 
     Args:
         config: the job.
-        own: what ranks in it, where the job leaves that open; it stands there even if it is not
-            right.
+        own: method that ranks in it, where the job leaves that open; it stands there even if it is
+            not right.
     """
     usable = [
         name

@@ -60,8 +60,8 @@ class ColumnGuess:
 
     Attributes:
         words: meaning of the words of the result; None: no words are needed.
-        readings: what codes in column `outcome` may stand for; empty: codes that this room does not
-            know; None: the column holds words, or numbers whose meaning is plain.
+        readings: possible meanings of codes in column `outcome`; empty: codes that this room does
+            not know; None: the column holds words, or numbers whose meaning is plain.
         empty_winner: why a row may have no winner; empty: nothing suggests that.
         numbered: the column of items whose values that were read are whole numbers; None: none is.
         otherwise: further facts about the result that the person has to know; None: nothing.

@@ -331,7 +331,7 @@ def codes_of_result_question(
     Args:
         column: column of the result.
         sides: the columns of the two items, the left one first.
-        readings: what `input.words` may be; empty: the codes are values of rows, which are not
+        readings: possible `input.words`; empty: the codes are values of rows, which are not
             shown, so the person writes them.
     """
     left, right = map(scalar, sides)

@@ -72,7 +72,7 @@ def blank_codes_question(codes: Sequence[str], marks: tuple[str, str] | None) ->
 
 
 def points_question(column: str) -> Question:
-    """Ask whether answers may be points, which right and wrong are made of or which are counted.
+    """Ask whether answers may be points, which make right and wrong or are counted themselves.
 
     Args:
         column: column of the answers; empty: each item has one.
