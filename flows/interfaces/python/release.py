@@ -257,6 +257,18 @@ class Release:
         return Table(pa.Table.from_pylist(rows, schema=_STEPS)) if rows else None
 
     @property
+    def rounds(self) -> Table | None:
+        """Rounds of an instant runoff, a row for each item left; None: another method.
+
+        Columns: round, item, ballots and exhausted (noisy counts), leaves (the fewest ballots),
+        may_leave (perhaps so without the noise), reached (these items are surely left).
+        """
+        from hushrank.flows.release.rounds import round_rows, rounds_of
+
+        rows = list(round_rows(rounds_of(self.record)))
+        return Table(pa.Table.from_pylist(rows)) if rows else None
+
+    @property
     def top_k(self) -> tuple[str, ...] | None:
         """The best items, if the job asked for them."""
         return self.record.top_k

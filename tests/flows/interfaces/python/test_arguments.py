@@ -143,6 +143,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "plan": {"people": 20, "epsilons": [1.0], "target": "top=0.9", **JOB},
     "inspect": {"answers": TABLE, **JOB},
     "estimate": {"matrices": "pairs.csv"},
+    "pool": {},
     "privatize": {"answers": TABLE, "epsilon": 1.0, **COLUMNS},
     "read_release": {},
     "history": {},
