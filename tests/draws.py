@@ -26,6 +26,7 @@ from hushrank.privacy import noise, randomness
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
+NAMES: list[str] = []  # from which the draws of this moment follow, the last one; none: real ones
 WIDE = 1000.0  # scale from which on a rounded normal is discrete Gaussian, for what tests see
 
 Sampler = Callable[[NDArray[np.int64]], NDArray[np.int64]]
@@ -40,7 +41,11 @@ def same_draws(name: str) -> Iterator[None]:
         patch.setattr(randomness._SystemBits, "_drawn", lambda _, n_bytes: random.bytes(n_bytes))
         patch.setattr(noise, "_sampler", lambda law: _sampler(law, random))
         patch.setattr(noise, "THREAD", sys.maxsize)  # two threads would race for the draws
-        yield
+        NAMES.append(name)
+        try:
+            yield
+        finally:
+            NAMES.pop()
 
 
 def _sampler(law: NoiseLaw, random: np.random.Generator) -> Sampler:
