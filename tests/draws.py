@@ -6,9 +6,10 @@ places where randomness enters: the bytes of `system_bits()`, and OpenDP's sampl
 the same, and so is all above them: what is calibrated, drawn, recorded and refused. The seed
 follows from the test's name alone, not from tests before it.
 
-Draws stay real in tests of `privacy`, which show that they have their laws, in child processes, and
-everywhere with `--real-draws`, as `make soak` has it. What fails there and not in `make test` was
-luck; where it fails more often than once in 100 000 runs, it asserts too much.
+Draws stay real in tests of `privacy`, which show that they have their laws, in child processes that
+are given no name, and everywhere with `--real-draws`, as `make soak` has it. What fails there and
+not in `make test` was luck; where it fails more often than once in 100 000 runs, it asserts too
+much.
 """
 
 from __future__ import annotations
