@@ -66,7 +66,7 @@ class RankingTies(StrEnum):
 class Unlisted(StrEnum):
     """Meaning of a ranking for the items that it does not list."""
 
-    BELOW = "below"  # they are below those it lists
+    BELOW = "below"  # unlisted items are below those that the ranking lists
     UNKNOWN = "unknown"  # the ranking says nothing of them
 
 
@@ -105,7 +105,7 @@ class ElectionRule(StrEnum):
 
 
 _NOT_OF_PAIRS = (ElectionRule.PLURALITY, ElectionRule.INSTANT_RUNOFF)
-USUAL_RULES = {  # by what a method counts (`MethodFacts.elections`)
+USUAL_RULES = {  # usual rules, by what a method counts (`MethodFacts.elections`)
     "pairs": tuple(rule for rule in ElectionRule if rule not in _NOT_OF_PAIRS),
     "places": (ElectionRule.PLURALITY,),
     "rounds": (ElectionRule.INSTANT_RUNOFF,),
@@ -199,7 +199,7 @@ class RankingsConfig(RowFiles):
     """The log of rankings.
 
     Attributes:
-        kind: what the rows are: whole or partial rankings.
+        kind: kind of the rows: whole or partial rankings.
         layout: `long`, a row is one ranked item; `list`, a row is a ranking; `wide`, a row is a
             ranking, and each item has a column that holds its rank, empty or NA if it is unranked;
             `places`, a row is a ranking, and each place has a column that names the item there;
@@ -417,7 +417,7 @@ class RankingsConfig(RowFiles):
             yield Reading(CODES.format(given.names[0]), by_default=self.layout != "pairs")
 
     def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
-        """Whose rankings are apart where nobody is named."""
+        """Yield who counts as another person if nobody is named."""
         if not self.names_people:
             yield "each ranking in the input is another person's", None
 

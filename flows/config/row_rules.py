@@ -184,7 +184,7 @@ def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
     if rows.write_ins is not None and rows.write_ins not in catalogue.names:
         yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
     for key in ("not_ranked", "overvoted"):
-        for word in getattr(rows, key):  # as cells are compared: in lower case, and as numbers
+        for word in getattr(rows, key):  # words compare like cells: in lower case, and as numbers
             if (found := codes[cells_among(texts, [word])]).size:
                 yield (
                     f"input.{key}",
