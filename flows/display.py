@@ -65,7 +65,7 @@ NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
     " were not checked. hushrank validate --date checks another night's files."
 )
-MOST_ROWS = 25  # of the ranking; ranking.csv has all
+MOST_ROWS = 25  # rows of the ranking that are shown; ranking.csv has all
 
 
 class StepDisplay:

@@ -33,7 +33,7 @@ from hushrank.transforms import system
 
 T = TypeVar("T")
 
-READING = "hushrank.transforms.storage.read"  # what loads the libraries that parse files
+READING = "hushrank.transforms.storage.read"  # module that loads the libraries that parse files
 # Arrow's allocator reserves 1 GiB at once; it then counts as taken only what it uses.
 _LAZY_ALLOCATOR = ("MIMALLOC_ARENA_EAGER_COMMIT", "0")
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait in loops; rows have few products
@@ -234,7 +234,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
         importlib.import_module(module)
     from hushrank.transforms.common.local_files import report_to
 
-    sending = threading.Lock()  # of several threads that read
+    sending = threading.Lock()  # several threads read and send
 
     def send(*message: Any) -> None:
         with sending:

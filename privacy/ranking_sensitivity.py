@@ -126,7 +126,7 @@ class Part(StrEnum):
 
 
 Weights = Mapping[Part, int]  # amount that one in a part adds to the released vector
-LEVELS = (Part.PRECINCTS, Part.DISTRICTS, Part.TOTALS)  # of a table of first places
+LEVELS = (Part.PRECINCTS, Part.DISTRICTS, Part.TOTALS)  # levels of a table of first places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.privacy.units import NoiseKind
 
-RANK_OF = 1e-10  # of the largest eigenvalue: less is rounding
+RANK_OF = 1e-10  # share of the largest eigenvalue: less is rounding
 
 
 class NotLinked(Exception):  # noqa: N818 - it says what is so

@@ -48,7 +48,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams
 
 OUTPUT_SHARE = 0.01  # share of epsilon for the cover of the computed minimiser
-PRECISION = 2.0  # of a score: its variance is taken as one half where a ridge has to be chosen
+PRECISION = 2.0  # a score's: its variance is taken as one half where a ridge has to be chosen
 LEAST_TOLERANCE = 1e-9
 CROWDED = 100  # times as many comparisons as expected are fitted in float64
 MOST_FLOAT_STEPS = 100  # steps of a fit in float64, before integers

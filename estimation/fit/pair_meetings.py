@@ -47,7 +47,7 @@ MASS = 0.75  # share of all comparisons that clear pairs must have, to be the wh
 SPARSE = 0.75  # share of the pairs above which a schedule is not called sparse
 POWER = 8.0  # standard errors by which totals would differ if only half of the pairs had met
 EXCESS = 4.0  # of which totals of pairs that met by chance have fewer than this
-OPPONENTS = 12.0  # of an item, with which unequal pairs average out
+OPPONENTS = 12.0  # opponents of an item with which unequal pairs average out
 APART = 0.5  # least 2 F - 1 that two groups are taken to have
 TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 

@@ -531,7 +531,7 @@ def _without_new_keys(
         del content["words"]["blank"]
     if content.get("booklets"):
         content["booklets"] = {name: sorted(items) for name, items in content["booklets"].items()}
-    if content.get("missing") == "unseen":  # what no key means
+    if content.get("missing") == "unseen":  # a missing key means the same
         del content["missing"]
     unset = (
         *("partitions", "pairs", "multiline", "words", "features", "not_ranked", "overvoted"),

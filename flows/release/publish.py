@@ -398,7 +398,7 @@ def _replace(output: Path, contents: dict[str, bytes]) -> None:
             partial[name].unlink(missing_ok=True)  # left by a run that was killed
             write_file(partial[name], content)
         for name in ALL_FILES:
-            if name not in contents:  # of a release that says more than this one
+            if name not in contents:  # a file of a release that says more than this one
                 (output / name).unlink(missing_ok=True)
         for name, path in partial.items():
             system.replace(path, output / name)

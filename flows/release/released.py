@@ -35,7 +35,7 @@ class Figure(StrEnum):
     WINS = "wins"  # who beat whom
     ABOVE = "above"  # who is above whom in rankings
     ITEM_MAP = "item-map"
-    CHOSEN = "chosen"  # which epsilons people chose
+    CHOSEN = "chosen"  # epsilons that people chose
 
 
 class Made(StrEnum):

@@ -28,7 +28,7 @@ class Scale(StrEnum):
     DIFFICULTY = "difficulty"  # log odds of a right answer to a test item; larger is harder
     POINT_DIFFICULTY = "point-difficulty"  # difficulty of items that give points, in log odds
     ABOVE_MIDDLE = "above-middle"  # places above the middle of a list
-    VOTES = "votes"  # how many rankings have an item at the first place
+    VOTES = "votes"  # number of rankings with an item at the first place
     PLACE = "place"  # mean rank minus rank; only the order was released
 
 

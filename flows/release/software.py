@@ -19,7 +19,7 @@ PACKAGE = "hushrank"
 LAYERS = ("estimation", "flows", "pipelines", "privacy", "transforms")
 LIBRARIES = ("apache-beam", "dp-accounting", "numpy", "opendp", "pyarrow", "scipy")
 COMMIT = "COMMIT"  # beside the package's `__init__`, where it was built from a checkout
-SHOWN_DIGITS = 12  # of a commit, in a version
+SHOWN_DIGITS = 12  # digits of a commit that a version shows
 GIT_SECONDS = 10
 
 

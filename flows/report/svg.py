@@ -23,7 +23,7 @@ CHARACTER = 12.5  # size of the text in pixels
 NARROW = frozenset(" !'()*,.:;I[]fijlrt|")
 WIDE = frozenset("@MW%mw—…")
 ELLIPSIS = "…"
-FONTS = "Arial, Helvetica, 'DejaVu Sans', 'Liberation Sans', 'Noto Sans', sans-serif"  # of files
+FONTS = "Arial, Helvetica, 'DejaVu Sans', 'Liberation Sans', 'Noto Sans', sans-serif"  # in files
 PICTURES = (".svg", ".png")  # endings of files
 ZOOM = 2  # pixels of a PNG for each pixel of the drawing
 PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="30" height="30">{}</svg>'

@@ -200,7 +200,7 @@ def stored(job: Job) -> Drawn:
     return stored_drawn(job.work, job.release_id, attempts, job.config)
 
 
-OF_SOME_METHODS = (  # what a conclusion and a release have under the same names
+OF_SOME_METHODS = (  # fields that a conclusion and a release have under the same names
     *("effects", "boards", "ties", "test", "dif", "fit", "personal", "election", "precincts"),
 )
 
@@ -292,10 +292,10 @@ def commit(job: Job, memory: Memory) -> None:
     if ledger.known().account.state(job.release_id) not in PAID:
         account = ledger.book().account
         memory.require(job.config, ledger, job.inputs.plain)
-        if job.release_id in account.accepted:  # of a past period, by the word of an operator
+        if job.release_id in account.accepted:  # an operator has accepted it for a past period
             return
     ledger.commit(job.release_id)
-    with suppress(OSError):  # what was kept before the noise was drawn stands
+    with suppress(OSError):  # if this fails, the record from before the draw stands
         memory.keep(job.config, ledger, ())
 
 

@@ -166,7 +166,7 @@ class StreamNight:
             text = digest = ""
         if digest == self._digest_of(text):
             return law_of(text)
-        if text and not digest:  # of an earlier version, which wrote the law alone
+        if text and not digest:  # a file of an earlier version, which wrote the law alone
             with suppress(EstimateError):
                 return law_of(text)
         raise LedgerError(

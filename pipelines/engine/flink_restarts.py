@@ -124,7 +124,7 @@ def _exponential_delay(settings: Settings) -> tuple[float, str]:
     factor = _number(settings, f"{GROWING}.backoff-multiplier", "1.5")
     jitter = _number(settings, f"{GROWING}.jitter-factor", "0.1")
     words = f"at most {attempts} times, {first:g} s apart at first and {most:g} s at last"
-    growing, last = 0, min(first, most)  # how many delays grow, and how long the others are
+    growing, last = 0, min(first, most)  # number of growing delays, and length of the others
     if 0 < first < most and factor > 1:
         growing, last = min(attempts, math.ceil(math.log(most / first, factor))), most
     lasts = (attempts - growing) * last

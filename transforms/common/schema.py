@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16], Mask)
 MANY_ROWS = 64  # rows for each entry of a dictionary from which on no entry is looked for
 MOST_COLUMNS = 20  # columns of a file or a table that a message names
-# Of a file. It may be larger in memory than on disk: what is stored once may stand in many rows.
+# A file may be larger in memory than on disk: what is stored once may stand in many rows.
 TOO_LARGE = (
     "{}: reading it takes more memory than the process may have. Write it with smaller row groups,"
     " stripes or batches and without very long texts, or raise memory_limit."
