@@ -240,7 +240,8 @@ class Release:
         """Fit of each item of a test to the Rasch model; None: not told.
 
         A row for each item: statistic, degrees of freedom, chance, whether it misfits (95 % for all
-        together), and whether its curve is steeper than that of the model.
+        together), whether its curve is steeper than that of the model, and its slope (2PL) relative
+        to the geometric mean of all items with a 95 % interval, null where slopes are not told.
         """
         if self.record.fit is None:
             return None

@@ -473,6 +473,12 @@ def test_bands_of_raw_scores_say_which_items_do_not_fit(banded, command):
     assert "Item fit: with 95 % confidence" in printed
     table = pacsv.read_csv(survey.output / "fit.csv")
     assert table["slope"].to_pylist()[5] == "flatter"
+    slope, low, high = fits["q5"].slope
+    assert table["discrimination"][5].as_py() == pytest.approx(slope, abs=1e-6)
+    assert low < slope < high < 1
+    assert min(each.slope[0] for each in release.fit) == fits["q5"].slope[0]
+    assert "of q5 to" in page
+    assert "Slopes (2PL" in printed
     assert hushrank.read_release(survey.output).fit["item"].to_pylist() == EIGHT
 
 
@@ -486,6 +492,9 @@ def test_bands_of_raw_scores_say_which_items_do_not_fit(banded, command):
         (lambda f: f.tell("released.bands.0.1", lambda n: n + 1), "other raw scores than those"),
         (lambda f: f.tell("released.bands", None), "without their numbers"),
         (lambda f: f.replace("fit.csv", "flatter", "steeper"), "fit.csv differs"),
+        (lambda f: f.tell("fit.5.discrimination", 1.0), "slopes are not relative to their mean"),
+        (lambda f: f.tell("fit.5.discrimination", None), "slopes are not relative to their mean"),
+        (lambda f: f.tell("fit.5.discrimination_high", 9.9), "lie outside their intervals"),
     ],
 )
 def test_the_verifier_finds_fits_that_do_not_follow(banded, forge, message):
