@@ -482,6 +482,27 @@ def test_bands_of_raw_scores_say_which_items_do_not_fit(banded, command):
     assert hushrank.read_release(survey.output).fit["item"].to_pylist() == EIGHT
 
 
+def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(banded):
+    survey, _ = banded
+    release = hushrank.read_release(survey.output)
+    others = tuple(
+        replace(line, item=line.item if line.item in EIGHT[:2] else f"{line.item}b")
+        for line in release.record.ranking
+    )
+    table = release.drift_from(release)
+    assert sorted(table["item"].to_pylist()) == EIGHT
+    assert np.abs(np.array(table["difference"])).max() < 1e-9
+    assert not any(table["moved"].to_pylist())
+    assert table["before"].to_pylist() == table["now"].to_pylist()
+    for changes, message in (
+        ({"ranking": others}, "2 items in common"),
+        ({"errors": None}, "no difficulties with errors"),
+    ):
+        other = hushrank.Release(release.record.model_copy(update=changes), survey.output)
+        with pytest.raises(hushrank.HushrankError, match=message):
+            release.drift_from(other)
+
+
 @pytest.mark.parametrize(
     ("forge", "message"),
     [
