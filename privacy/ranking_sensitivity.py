@@ -1,4 +1,4 @@
-"""How far counts of rankings can move where one person's rankings change.
+"""Sensitivity of counts of rankings, if one person's rankings change.
 
 A person has at most L rankings, each a list of at most l of the catalogue's items, best first. Of a
 list of k items
@@ -107,11 +107,11 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
 
 SPREAD = 10  # one part in so many of the squared sensitivity (of Laplace noise: of l1) is squares
-COMERS = 4  # under add-remove: rankings get one part in so many of that of nets or pairs
+COMERS = 4  # under add-remove, rankings take one part in so many of what nets or pairs take
 
 
 class Part(StrEnum):
-    """What is counted."""
+    """Statistic that is counted."""
 
     ABOVE = "above"
     PLACES = "places"
@@ -125,7 +125,7 @@ class Part(StrEnum):
     TOTALS = "totals"
 
 
-Weights = Mapping[Part, int]  # what one in a part adds to the released vector
+Weights = Mapping[Part, int]  # amount that one in a part adds to the released vector
 LEVELS = (Part.PRECINCTS, Part.DISTRICTS, Part.TOTALS)  # of a table of first places
 
 
@@ -144,7 +144,7 @@ class _Lists:
 
     @property
     def items(self) -> int:
-        """How many items one list says something of, at most."""
+        """Most items that one list says something about."""
         return self.longest if self.below is None else self.below
 
     def nets(self) -> list[int]:
@@ -156,11 +156,11 @@ class _Lists:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Norms:
-    """How far one list moves a part.
+    """Change of a part by one list.
 
     Attributes:
         l1, squared: norms of what a list adds.
-        l1_apart, squared_apart: of the change where one list takes the place of another.
+        l1_apart, squared_apart: norms of the change where one list takes the place of another.
     """
 
     l1: int
@@ -207,7 +207,7 @@ def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -
     Args:
         params: adjacency, and L as `max_contributions`.
         longest: l, the most items of a list, >= 2.
-        weights: of each part that is released, >= 1.
+        weights: weight of each part that is released, >= 1.
 
     Returns:
         l1 and squared l2 sensitivity.
@@ -255,7 +255,7 @@ def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitiv
 
 
 def _between(i: int, j: int, lists: _Lists, weights: Weights) -> Sensitivity:
-    """Between bundles of i and of j lists."""
+    """Bound the change between bundles of i and of j lists."""
     l1 = l2_squared = 0
     for part, weight in weights.items():
         change = _norms_of_list(part, lists).between(i, j)

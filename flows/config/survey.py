@@ -222,7 +222,9 @@ class SurveyConfig(Section):
         if (asked := self.asked_design()) is not None and not problems:
             self.privacy.bound_by_pairs(len(asked.items))
         if self.collect is not None:
-            problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
+            problems += problems_of_collect(
+                self.collect, self.input, self.items, self.privacy, self.method
+            )
         if problems:
             refuse(*problems)
         return self

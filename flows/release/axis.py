@@ -20,8 +20,8 @@ class Axis:
     """A part of the scale.
 
     Attributes:
-        low, high: its ends.
-        ticks: its marks and their texts, ascending.
+        low, high: ends of the axis.
+        ticks: marks of the axis and their texts, ascending.
     """
 
     low: float

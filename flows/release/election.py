@@ -33,8 +33,8 @@ class RuleResult(Record):
     """Winners by one rule.
 
     Attributes:
-        rule: its name.
-        winners: by the noisy counts; of `smith` the set; of `condorcet` none or one.
+        rule: name of the rule.
+        winners: winners by the noisy counts; for `smith` the set; for `condorcet` none or one.
         possible: nobody else can have won without the noise, with 95 % for all rules at once.
         sure: the result is surely the same without the noise.
     """
@@ -66,7 +66,7 @@ class ElectionRecord(Record):
         margin_deviation: standard deviation of the noise in a margin, the rankings with one item
             above another less those the other way round; null: no pairs are released.
         sure_from: a margin above that is surely one without the noise, all at once; null likewise.
-        chances: of each item the chance to beat each other item, given the noise alone, rounded
+        chances: chance of each item to beat each other item, given the noise alone, rounded
             down to hundredths; a tie is no win. null likewise.
         rules: winners by each rule.
         rounds: of an instant runoff, the first one first; null: another count.
@@ -120,7 +120,7 @@ def condorcet_sentence(election: ElectionRecord, shown: Mapping[str, str]) -> st
 
     Args:
         election: the record.
-        shown: what people read for each item.
+        shown: text that people read for each item.
     """
     found = election.result("condorcet")
     if found is None or election.chances is None:
@@ -166,7 +166,7 @@ def result_cells(found: RuleResult, shown: Mapping[str, str]) -> tuple[str, str,
 
 
 def election_lines(election: ElectionRecord, shown: Mapping[str, str]) -> Iterator[str]:
-    """What a terminal says of an election."""
+    """Yield the terminal's lines about an election."""
     if (sentence := condorcet_sentence(election, shown)) is not None:
         yield sentence
     for found in election.rules:

@@ -107,7 +107,7 @@ def publish(
     the ledger's lock sees to that.
 
     Args:
-        release: what to publish.
+        release: the release to publish.
         output: the folder; what it shows of the same job gives way, unless it is of a later day.
         attachments: make its other files, in order.
         allow_unsafe: publish even a release that protects nobody (simulation, `--no-privacy`).
@@ -120,7 +120,7 @@ def publish(
         ConfigError: as `check_output`.
         PublishError: the release is unsafe, or claims to be safe without saying from which random
             bits, or could not be written; nothing was published.
-        ArchiveError: it was published before and changed since.
+        ArchiveError: the release was published before and changed since.
     """
     if not release.safe and not allow_unsafe:
         raise PublishError(
@@ -152,8 +152,9 @@ def published(output: Place, release_id: str) -> tuple[Release, Place] | None:
     """A release that was published to `output`, and where it is shown; None where it was not.
 
     Raises:
-        ArchiveError: it was changed since.
-        PublishError: it is kept but not shown, since an earlier run was killed, and cannot be.
+        ArchiveError: the release was changed since.
+        PublishError: the release is kept but not shown, since an earlier run was killed, and cannot
+            be.
     """
     output = _resolved(output)
     try:
@@ -174,8 +175,8 @@ def show(folder: Place, output: Place) -> Place:
         Where the release is to be seen.
 
     Raises:
-        ArchiveError: it was changed since it was published.
-        OSError: it could not be copied; what was shown before is shown still.
+        ArchiveError: the release was changed since it was published.
+        OSError: the release could not be copied; the files that were shown are shown still.
     """
     check_intact(folder)
     if isinstance(output, CloudPath):
@@ -359,10 +360,10 @@ def _resolved(output: Place) -> Place:
 
 
 def _shown(output: Place) -> Head | Release | None:
-    """Whose release is on top of `output`, or else the last one in its archive.
+    """Return the head of the release on top of `output`, or else of the last one in its archive.
 
     Raises:
-        ConfigError: it cannot be read; the text says what to do.
+        ConfigError: the file cannot be read; the text says what to do.
     """
     place: Place = output
     if not isinstance(output, CloudPath) and (output / RELEASE).exists():
@@ -411,7 +412,7 @@ def _take_back(folder: Path) -> None:
     """Undo what a failed publication has left: then nothing was published."""
     shutil.rmtree(folder, ignore_errors=True)
     for left in (folder.parent, folder.parent.parent):
-        with suppress(OSError):  # it holds other releases, or never was
+        with suppress(OSError):  # the folder holds other releases, or never existed
             left.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""What a reduction of rankings is asked to do. Without Beam, as `reduction_job`."""
+"""Job of a reduction of rankings. Without Beam, like `reduction_job`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def features_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceRankings(LocalReduction):
-    """One reduction of rankings to counts of private ones.
+    """Reduction of rankings to counts of private ones.
 
     Attributes:
-        columns: which column plays which role; they say in which form the rankings are.
-        contest: only rankings of this contest count; None: all do.
+        columns: roles of the columns; they say in which form the rankings are.
+        contest: contest whose rankings alone count; None: all do.
         max_length: m, the most items of a ranking that counts.
         max_rankings: the most rankings of one person that count.
         break_ties: put tied items in random order; False: rankings with ties are set aside.
-        mechanism: how a ranking is privatised.
+        mechanism: mechanism that privatises a ranking.
         by_place: keep pairs apart by place, for debiasing.
         pairs: the law of `random-pairs`; None: another mechanism.
         levels: the levels of epsilon, if rankings have their own; None: all have the same.
-        reading: what ranks mean beside their order.
+        reading: meaning of ranks beside their order.
     """
 
     columns: RankColumns | ListColumns | OneRowColumns | PairColumns
@@ -94,7 +94,7 @@ class ReduceRankings(LocalReduction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRankings(Reduction):
-    """One reduction of rankings to counts of true ones, to which noise is added afterwards.
+    """Reduction of rankings to counts of true ones, to which noise is added afterwards.
 
     Attributes:
         columns, contest, max_length, max_rankings, reading: as in `ReduceRankings`.
@@ -127,7 +127,7 @@ class CountRankings(Reduction):
 
     @property
     def bits(self) -> BitsUsed:
-        """All from the key."""
+        """Bits of the reduction: all come from the key."""
         used = BitsUsed()
         if self.columns.user is not None:
             used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
 
-OUTSIDE = -1  # of a row whose group is not listed, where such rows are set aside
+OUTSIDE = -1  # group of a row whose group is not listed, where such rows are set aside
 UNLISTED_GROUP = "group is not one of groups.values"
 MOST_GROUPS = 255  # of comparisons: a row's group takes 8 bits beside its items, others one more
 MOST_PRECINCTS = 20_000  # of rankings: a code has 16 bits
@@ -25,7 +25,7 @@ class Groups:
     """The groups that rows may name in one column; a group's code is its position.
 
     Attributes:
-        names: of the groups that have a ranking of their own.
+        names: names of the groups that have a ranking of their own.
         others: whether rows of no listed group, or without one, count as well, in one more cell of
             their own that is part of the whole only.
 

@@ -45,7 +45,7 @@ from hushrank.transforms.responses.whole_sheets import Missing
 LOOK = "the look at the rows"
 FEW_TIMES = 5
 MOST_TIMES = 100_000
-TIMES_RIDGE = 500  # so much more than the ridge a fit hears of the items that always lose
+TIMES_RIDGE = 500  # losses of an item that always loses, as a multiple of the ridge
 
 
 def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Part]:
@@ -53,7 +53,7 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
 
     Args:
         config: the whole job.
-        folder: for synthetic files and their counts.
+        folder: folder for synthetic files and their counts.
         reduce: executes a reduction.
     """
     small = small_job(config, items_of(config), folder)
@@ -155,7 +155,7 @@ def _counted(
 
 
 def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Columns:
-    """All rows of a log in which person 0 is this one."""
+    """Return all rows of a log in which person 0 is this one."""
     others = _others(small, calibrated)
     if person.does == NOBODY:
         return others
@@ -183,7 +183,7 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
 
 
 def _times(small: SurveyConfig, calibrated: Calibrated) -> int:
-    """How often an item loses: often where a fit hears of it and a row may come or go."""
+    """Return how often an item loses: often where a fit hears of it and a row may come or go."""
     ridge = calibrated.method.attacked(calibrated.mechanism).ridge
     flips = small.privacy.public_graph or (
         small.privacy.unit is Unit.COMPARISON

@@ -32,9 +32,10 @@ class Person:
     """One person, by what they do.
 
     Attributes:
-        does: in words.
-        rows: by column, without the person; empty: they are absent.
-        graph: who compared what; two people may only meet where it is public if they share it.
+        does: what the person does, in words.
+        rows: the person's rows, by column, without the person's name; empty: the person is absent.
+        graph: pairs that the person compared; where they are public, two people are adjacent only
+            if they share them.
     """
 
     does: str
@@ -43,7 +44,7 @@ class Person:
 
 
 def adjacent(config: SurveyConfig, people: list[Person]) -> tuple[tuple[int, int], ...]:
-    """Which of these people may stand in each other's place."""
+    """Return which of these people may stand in each other's place."""
     pairs = combinations(range(len(people)), 2)
     if config.privacy.adjacency is Adjacency.ADD_REMOVE:
         return tuple(pair for pair in pairs if NOBODY in {people[side].does for side in pair})

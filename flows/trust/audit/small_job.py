@@ -28,7 +28,7 @@ _OF_SOURCES = ("epsilon_range", "epsilon_table", "already_private")
 def small_job(
     config: SurveyConfig, n_items: int, folder: Path, longest: int | None = None
 ) -> SurveyConfig:
-    """The same job on `n_items` items and on files in `folder`.
+    """Return the same job on `n_items` items and on files in `folder`.
 
     Args:
         config: the job, whose rules hold.
@@ -123,7 +123,7 @@ def _public_design(config: SurveyConfig, n_items: int, folder: Path) -> Path:
 
 
 def _short_stream(stream: StreamConfig) -> dict[str, Any]:
-    """At most eight nights, on which a person counts as often and as near each other as allowed."""
+    """Shorten a stream to eight nights, on which a person counts as much as allowed."""
     nights = min(stream.nights, MOST_NIGHTS)
     content = stream.model_dump(mode="json", exclude_unset=True)
     gap = min(stream.gap, max(nights // 2, 1))
