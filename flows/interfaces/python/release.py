@@ -210,19 +210,23 @@ class Release:
         return Table(pa.Table.from_pylist(rows, schema=_RELIABILITY))
 
     @plainly
-    def rank_for(self, features: Mapping[str, Any]) -> Table:
+    def rank_for(self, features: Mapping[str, Any], *, two_towers: bool = False) -> Table:
         """Rank for a person with these public features: place, item, score, 95 % intervals, ranks.
 
         Args:
             features: a value for each feature of `method: personalized`, by name; a number may lie
                 between those that the job lists.
+            two_towers: rank by two neural networks that are fitted to the released counts now, as
+                in section 6 of the paper, without intervals. It takes some seconds.
 
         Raises:
             ConfigError: the release has no scores by features, or a value is not one of its own.
         """
-        from hushrank.flows.release.person_ranking import lines_for
+        from hushrank.flows.release.person_ranking import lines_for, towers_of
 
-        return Table(pa.Table.from_pylist(lines_for(self.record, features), schema=_FOR_A_PERSON))
+        towers = towers_of(self.record) if two_towers else None
+        lines = lines_for(self.record, features, towers)
+        return Table(pa.Table.from_pylist(lines, schema=_FOR_A_PERSON))
 
     @property
     def dif(self) -> Table | None:
