@@ -75,7 +75,7 @@ _FOR_A_PERSON = pa.schema(
         ("rank_high", pa.int64()),
     ]
 )
-REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
+REPORT_HEIGHT = 700  # height of the page in a notebook, in pixels
 _TYPES = {field.name: field.type for field in SCHEMA} | {"place": pa.string()}
 
 
@@ -83,10 +83,10 @@ class Release:
     """One published ranking. `repr` and notebooks show it; nothing here is confidential.
 
     Attributes:
-        record: all that `release.json` holds.
-        folder: where the files are: `release.json`, `ranking.csv`, `report.html`,
+        record: content of `release.json`.
+        folder: folder of the files: `release.json`, `ranking.csv`, `report.html`,
             `certificate.json`.
-        spent: what this call charged to the ledger; None: nothing, since it was drawn before.
+        spent: cost that this call charged to the ledger; None: nothing, since it was drawn before.
         balance: the budget afterwards; None for a release that was only read.
     """
 
@@ -228,6 +228,24 @@ class Release:
         lines = lines_for(self.record, features, towers)
         return Table(pa.Table.from_pylist(lines, schema=_FOR_A_PERSON))
 
+    @plainly
+    def drift_from(self, earlier: Release) -> Table:
+        """Which items of a test became harder or easier since an earlier release, on its scale.
+
+        A row for each item in common: difficulty before and now, difference (above 0: harder now),
+        standard error, 95 % interval, whether it moved (95 % for all together), and whether it is
+        an anchor, of which the two scales have the same mean. Nothing is spent.
+
+        Args:
+            earlier: of the same test, or of one that has items in common with it.
+
+        Raises:
+            ConfigError: a release has no difficulties with errors, or under 3 items are common.
+        """
+        from hushrank.flows.release.linking import drift_rows
+
+        return Table(pa.Table.from_pylist(drift_rows(earlier.record, self.record)))
+
     @property
     def dif(self) -> Table | None:
         """Items that are harder in one group than in another, of a test; None: not told.
@@ -244,7 +262,8 @@ class Release:
         """Fit of each item of a test to the Rasch model; None: not told.
 
         A row for each item: statistic, degrees of freedom, chance, whether it misfits (95 % for all
-        together), and whether its curve is steeper than that of the model.
+        together), whether its curve is steeper than that of the model, and its slope (2PL) relative
+        to the geometric mean of all items with a 95 % interval, null where slopes are not told.
         """
         if self.record.fit is None:
             return None
@@ -290,7 +309,7 @@ class Release:
         """Certificate that proves the release's claims in exact numbers; None for an older version.
 
         Raises:
-            ArchiveError: it cannot be read.
+            ArchiveError: the certificate cannot be read.
         """
         return load_certificate(self.folder)
 
@@ -328,7 +347,7 @@ class Report:
 
     Attributes:
         path: the file.
-        html: its text; it loads nothing from outside.
+        html: text of the page; it loads nothing from outside.
     """
 
     @plainly
@@ -408,8 +427,8 @@ def read_release(folder: PathLike | CloudPath) -> Release:
         folder: the folder, local or gs://.
 
     Raises:
-        ConfigError: there is no release.
-        ArchiveError: one of its files was changed after it was published.
+        ConfigError: the folder holds no release.
+        ArchiveError: a file of the release was changed after it was published.
     """
     place = _place(folder)
     if (place / SUMS).exists():
@@ -426,7 +445,7 @@ def history(*sources: PathLike | CloudPath) -> History:
     """Read the releases in output folders, or of the jobs of YAML files.
 
     Raises:
-        ConfigError: there is none, or they are of several populations.
+        ConfigError: there is no release, or the releases are of several populations.
         ArchiveError: a file was changed after it was published.
     """
     from hushrank.flows.methods.registry import load_config
