@@ -70,6 +70,13 @@ def noisy_pairs(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> 
     return rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True).estimate
 
 
+def spectral(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
+    """Method `noisy-pairs` with `model.estimator: spectral`."""
+    calibration = calibrate_pair_counts(params, counts.n_items)
+    noisy = release_pair_counts(counts, calibration, bits)
+    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True, spectral=True).estimate
+
+
 def likelihood(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
     """Method `perturbed-mle` as `auto` takes it, with noisy exposures."""
     n, share = counts.n_items, params.epsilon / EXPOSURE_PART
@@ -92,6 +99,7 @@ METHODS: dict[str, Callable[[PairCounts, PrivacyParams, RandomBits], Estimate]] 
     "noisy-counts": noisy_counts,
     "win-loss": win_loss,
     "noisy-pairs": noisy_pairs,
+    "noisy-pairs, spectral": spectral,
     "perturbed-mle": likelihood,
     "hand-tuned": hand_tuned,
 }

@@ -53,6 +53,7 @@ TRUTH_RIDGE = 2.0  # of the fit to real answers
 MANY = 300  # items from where fewer logs do
 MOST_ITEMS = 1_000
 UNLIKELY = 1e-6  # chance of a real design below which it is none of chance
+SPECTRAL = ", spectral"  # after the method whose estimator it is
 NO_SCORES = ("noisy-counts", "naive: noisy wins")  # shares of wins, not log-odds
 
 Ranker = Callable[[PairCounts, PrivacyParams, RandomBits], Estimate]
@@ -156,7 +157,8 @@ class Setting:
                 "columns": columns,
             },
             "items": {"count": self.n_items},
-            "method": method,
+            "method": method.removesuffix(SPECTRAL),
+            "model": {"estimator": "spectral"} if method.endswith(SPECTRAL) else {},
             "privacy": privacy,
             "output": "out",
             "confidential": "work",

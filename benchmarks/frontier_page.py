@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ALIKE = 0.02  # of an error: a smaller difference is chance
-DESIGNED = ("noisy-counts", "win-loss", "noisy-pairs", "perturbed-mle")  # refused for some designs
+DESIGNED = (  # refused for some designs
+    *("noisy-counts", "win-loss", "noisy-pairs", "noisy-pairs, spectral", "perturbed-mle"),
+)
 BEGIN, END = "<!-- frontier: begin -->", "<!-- frontier: end -->"
 
 

@@ -22,11 +22,12 @@ from hushrank.flows.ledger.texts import (
     spend_text,
 )
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
-from hushrank.flows.release.archive import RANKING, REPORT, SCORES, STEP_FILE
+from hushrank.flows.release.archive import PRECINCTS, RANKING, REPORT, SCORES, STEP_FILE
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.effects import effect_sentences
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
+from hushrank.flows.release.robustness import robustness_sentences
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
@@ -277,6 +278,15 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield tie_sentence(release.ties)
     if release.election is not None:
         yield from election_lines(release.election, release.shown())
+        if release.election.rounds is not None:
+            from hushrank.flows.release.rounds import round_lines, rounds_of
+
+            yield from round_lines(rounds_of(release), release.shown())
+    if release.precincts is not None:
+        from hushrank.flows.release.precincts import precincts_sentence
+
+        yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
+    yield from robustness_sentences(release, release.shown())
     if release.test is not None:
         yield from _of_test(release.test)
     for pair in release.dif or ():

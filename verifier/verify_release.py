@@ -188,7 +188,8 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
-    personal?=personal election?=election released=<released> groups?=[group]
+    personal?=personal election?=election precincts?=precincts robustness?=[robustness]
+    released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -217,7 +218,14 @@ personal: features=[person-feature] of_items=[text] item_features=[[number]] kno
 person-feature: name=text numbers=[number] words=[text]
 person-effect: of=text by=text estimate=number low=open high=open
 election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rules=[rule-result]
+    rounds?=[round*rounds]~
+round: out=item possible=[item] reached=bool
+precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number reach=number
+    wide_deviation=number wide_reach=number votes=[[size*n]] votes_of_districts=[[size*n]]~
+    votes_of_all=[size*n]
 rule-result: rule=text winners=[item] possible=[item] sure=bool
+robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
+    kind=text
 stream: stream=text number=count nights=count first=date participations=count gap=count
     window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
     answers=[number*shown]
@@ -264,10 +272,13 @@ margin-counts: kind=text items=items weights={count} margins=[[int*n]*n] ranking
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
+precinct-counts: kind=text items=items weights={count} precincts=[[int*n]] districts=[[int*n]]~
+    totals=[int*n]
+round-counts: kind=text items=items weights={count} rounds=[[int~*n]*rounds] exhausted=[int*rounds]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
-parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool *fit-of-pairs
-    *weighted
+parameters of pair-counts: link=text pairs=size link_chosen_by_likelihood?=bool estimator?=text
+    *fit-of-pairs *weighted
 parameters of outcome-counts: link=text public_graph=bool public_graph_statement=text
     pairs_compared=size
 parameters of tie-counts: link=text tie_model=text pairs=size *fit-of-pairs
@@ -298,6 +309,9 @@ parameters of above-counts: weight_of_above=count weight_of_squares?=count weigh
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
 parameters of place-counts: weight_of_places=count longest_ranking=count sum_of_footrules=number
     items_at_one_rank?=text
+parameters of precinct-counts: weight_of_precincts=count weight_of_districts?=count
+    weight_of_totals=count longest_ranking=count items_at_one_rank?=text
+parameters of round-counts: weight_of_rounds=count longest_ranking=count items_at_one_rank?=text
 certificate.json: hushrank_certificate=count release=identity files={digest} guarantee=guarantee
     domain=domain rows=rows public_facts=[fact] draws=[<draw>] bits=bits~ reconstructed=bool
     ledger=ledger~ software=software post_processing=[text] errata=[text] not_proved=[text]
@@ -479,7 +493,15 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
     if len({*names}) < n or n != domain["items"]:
         raise Wrong(f"number of items: {domain['items']}, and release.json ranks {len({*names})}")
     longest = parameters.get("longest_ranking") or n
-    of = {"n": n, "cells": n * n, "q": q, "3": 3, "20": 20, "k": parameters.get("k")}
+    of = {
+        "n": n,
+        "cells": n * n,
+        "q": q,
+        "3": 3,
+        "20": 20,
+        "k": parameters.get("k"),
+        "rounds": n - 1,
+    }
     of |= {"longest": longest, "lengths": longest + 1, "place_pairs": math.comb(longest + 1, 3)}
     below = certificate["rows"]["settings"].get("unlisted") == "below"
     of["columns"] = longest + below * min(longest, n - 1)  # left out by lists of 1, 2, ... items
@@ -666,6 +688,7 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
     """That release.json says of itself what the certificate says of it."""
     privacy, domain = release["privacy"], certificate["domain"]
     night, groups = domain["stream"], release.get("groups") or ()
+    table = (release.get("precincts") or {}).get("precincts")
     names = sorted(line["item"] for line in release["ranking"])
     listed = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
     pairs = pairs_of(SAME, certificate, {"night": None, **release})
@@ -675,7 +698,7 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
     pairs |= {
         "errata": (certificate["errata"], [erratum] if erratum else []),
         "reconstructed": (certificate["reconstructed"], reconstructed),
-        "groups": (domain["groups"], [each["name"] for each in groups]),
+        "groups": (domain["groups"], table or [each["name"] for each in groups]),
         "names of items": (domain["catalogue_sha256"], hashlib.sha256(listed).hexdigest()),
         "random bits": (certificate["bits"], privacy["bits"]),
     }
@@ -764,6 +787,8 @@ KIND_OF = {  # what each method may publish
     "bradley-terry": ("private-rankings", "private-pairs", "above-counts"),
     "kemeny": ("private-rankings", "private-pairs", "above-counts", "margin-counts"),
     "footrule": ("place-counts",),
+    "precinct-table": ("precinct-counts",),
+    "instant-runoff": ("round-counts",),
     "personalized": ("private-pairs",),
 }
 KIND_OF["auto"] = tuple(  # which takes one of these
@@ -788,11 +813,18 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "top-list": lambda n, groups, pairs: n,
 }
 # Kinds that may be told by group.
-GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"}
-COUNTED_LISTS = ("above-counts", "margin-counts", "net-sums", "place-counts")
+GROUPED = {
+    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
+    "precinct-counts",
+}
+COUNTED_LISTS = (
+    *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
+    "precinct-counts",
+)
 OF_PAIRS = ("condorcet", "smith", "copeland", "schulze", "ranked-pairs", "minimax", "borda")
 NAMED_PARTS = ("above", "places", "nets", "squares", "rankings")  # each has a weight, or 0
-RANKED_PARTS = (*NAMED_PARTS, "margins")
+LEVELS = ("precincts", "districts", "totals")  # of a table of first places
+RANKED_PARTS = (*NAMED_PARTS, "margins", "rounds", *LEVELS)
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
 Needed = tuple[str, int | None]  # derivation, or law of answers; entries
 SUMS = ("of_scores", "between", "of_effects")  # of information, in the order of their `kind`
@@ -818,7 +850,9 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     pairs = sum(map(len, listed or ())) or n * (n - 1) // 2
     entries = ENTRIES[kind](n, b.groups, pairs) if kind in ENTRIES else None
     main = DERIVATION_OF.get(kind) or release["privacy"]["mechanism"]
-    if main == RANKED[0] and certificate["rows"]["settings"].get("unlisted") == "below":
+    if kind == "precinct-counts":
+        entries = n * sum(map(len, (released["precincts"], released["districts"] or (), [0])))
+    elif main == RANKED[0] and certificate["rows"]["settings"].get("unlisted") == "below":
         main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
@@ -864,7 +898,13 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
         ("personal", release.get("personal") is not None, kind == "private-pairs"),
-        ("election", bool(release.get("election")), kind in {*COUNTED_LISTS} - {"net-sums"}),
+        (
+            "election",
+            bool(release.get("election")),
+            kind in {*COUNTED_LISTS} - {"net-sums", "precinct-counts"},
+        ),
+        ("precincts", release.get("precincts") is not None, kind == "precinct-counts"),
+        ("groups", bool(release.get("groups")), kind != "precinct-counts"),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -966,9 +1006,15 @@ def check_election(release: Document, say: Findings) -> None:
     if election is None:
         return
     listed = [each[name] for each in election["rules"] for name in ("winners", "possible")]
+    listed += [each["possible"] for each in election.get("rounds") or ()]
     listed.append([each["rule"] for each in election["rules"]])
     if any(len({*each}) < len(each) for each in listed):
         raise Wrong("election: a rule, or an item of one, is named twice")
+    if (released["kind"] == "round-counts") != (election.get("rounds") is not None):
+        raise Wrong(f"election: {released['kind']} and rounds do not belong together")
+    if released["kind"] == "round-counts":
+        check_rounds(release, say)
+        return
     of_places = released["kind"] == "place-counts"
     longest = release["privacy"]["parameters"]["longest_ranking"] if of_places else 0
     known = ["plurality", *(f"approval-{k}" for k in range(2, longest + 1))]
@@ -1004,6 +1050,62 @@ def check_election(release: Document, say: Findings) -> None:
     check_scored(election, items, margin, apart, say)
     if gaussian and deviation:
         check_chances(election, items, margin, say)
+
+
+def check_rounds(release: Document, say: Findings) -> None:
+    """That in each round the item with the fewest leaves, of equal ones the last of the catalogue,
+    and that no more is called sure than the noise allows: with Gaussian noise, just that.
+
+    All who leave between two rounds surely do so first if their counts together are below each
+    other one by more than the reach of the noise; see hushrank's estimation/rankings/
+    instant_runoff.py.
+    """
+    election, released = release["election"], release["released"]
+    items, gaussian = released["items"], "gaussian" in release["privacy"]["mechanism"]
+    deviation, n = math.sqrt(release["privacy"]["noise_variance"] or 0.0), len(released["items"])
+    if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
+        raise Wrong("election: round-counts tell no margins")
+
+    def reach(left: int, leave: int) -> float:
+        share = 1.0 if left == 2 else 0.5 if leave == 1 else 0.5 / (left - 2)
+        ways = left - 1 if leave == 1 else math.comb(left, leave)
+        tail = 0.05 * share / ((n - 1) * ways)
+        wide = NormalDist().inv_cdf(1 - tail) * math.sqrt(leave + 1) * deviation
+        return wide + (0.5 if deviation else 0.0)
+
+    tables, gone = [dict(zip(items, row, strict=True)) for row in released["rounds"]], list[str]()
+    for number, counts in enumerate(tables, 1):
+        left = [item for item in items if item not in gone]
+        if [item for item in items if counts[item] is not None] != left:
+            raise Wrong(f"election: round {number} counts others than those who are left")
+        gone.append(min(reversed(left), key=counts.__getitem__))
+    order = [*({*items} - {*gone}), *reversed(gone)]
+    reached = [True, *[False] * (n - 1)]
+    for first, counts in enumerate(tables):
+        for end in range(first + 1, n):
+            most = sum(counts[item] for item in order[n - end : n - first])
+            lead = min(counts[item] for item in order[: n - end]) - most
+            reached[end] |= reached[first] and lead > reach(n - first, end - first)
+    exact = gaussian or not deviation  # else noise reaches further, so that less is sure
+    wrong = "election: rounds are not those of the noisy counts"
+    for number, (counts, told) in enumerate(zip(tables, election["rounds"], strict=True)):
+        left, near = order[: n - number], reach(n - number, 1)
+        near_least = {item for item in left if counts[item] - counts[left[-1]] <= near}
+        possible = {*told["possible"]}
+        fits = told["out"] == left[-1] and near_least <= possible <= {*left}
+        fits = fits and told["reached"] <= reached[number]
+        same = possible == near_least and told["reached"] == reached[number]
+        say.check(fits and (same or not exact), wrong=wrong)
+    ranked = [line["item"] for line in release["ranking"]]
+    say.check(ranked == order, wrong=wrong)
+    last = {*order[: n - max(number for number, sure in enumerate(reached) if sure)]}
+    for found in election["rules"]:
+        if found["rule"] != "instant-runoff":
+            raise Wrong(f"election: round-counts do not tell a rule {short(found['rule'])}")
+        possible = {*found["possible"]}
+        fits = found["winners"] == order[:1] and found["sure"] == (len(possible) == 1)
+        fits = fits and last <= possible and (possible == last or not exact)
+        say.check(fits, wrong="election: the winner of instant-runoff is not that of the rounds")
 
 
 def check_chances(
@@ -1238,6 +1340,7 @@ FACTS_STATED = {
     ASKED_PAIRS,
     "the items, none of which was made from the answers",
     "the groups that have rankings of their own",
+    "the groups that have counts of their own",
     "how many people there are",
     "how many rows there are",
     "that an answer was given, and what is not_protected in `guarantee`",
@@ -1391,7 +1494,9 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         told |= numbers_of_look(certificate, release)
     if release.get("stream"):
         told |= numbers_of_night(certificate, release, main["law"])
-    if certificate["domain"]["groups"]:
+    if release["released"]["kind"] == "precinct-counts":
+        check_precincts(certificate, release, say)
+    elif certificate["domain"]["groups"]:
         told |= sums_of_groups(certificate, release)
     if release.get("unit") is not None:
         told["unit"] = release["unit"], UNIT_OF.get(release["scale"])
@@ -1419,6 +1524,83 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
     for name in not_counts(certificate, release):
         say.check(False, wrong=f"release.json: {name} has a fraction, and counts have none")
+
+
+def precinct_blocks(told: Document) -> list[list[int]]:
+    """Rows of the precincts of each district; at last those that are in none, if there are any."""
+    place = {code: number for number, code in enumerate(told["precincts"])}
+    blocks = [
+        [place.get(code, -1) for code in codes] for codes in (told["districts"] or {}).values()
+    ]
+    listed = {row for rows in blocks for row in rows}
+    rest = [row for row in range(len(told["votes"])) if row not in listed]
+    return [*blocks, rest] if rest else blocks
+
+
+def precinct_totals(release: Document) -> list[float]:
+    """Votes of each item in all precincts: means of what was released and of sums of what was
+    released of parts, by their variances."""
+    released, told = release["released"], release["precincts"]
+    weights, noise = released["weights"], release["privacy"]["noise_variance"] or 0.0
+    cells, wide = (noise / weights[name] ** 2 for name in ("precincts", "totals"))
+    found = []
+    for item, total in enumerate(released["totals"]):
+        parts, spread = 0.0, 0.0
+        for number, rows in enumerate(precinct_blocks(told)):
+            part = sum(released["precincts"][row][item] for row in rows) / weights["precincts"]
+            own = len(rows) * cells
+            if number < len(told["districts"] or ()):
+                share = own / (own + wide) if noise else 1.0
+                given = released["districts"][number][item] / weights["districts"]
+                part, own = share * given + (1 - share) * part, share * wide
+            parts, spread = parts + part, spread + own
+        share = spread / (spread + wide) if noise else 1.0
+        found.append(share * total / weights["totals"] + (1 - share) * parts)
+    return found
+
+
+def check_precincts(certificate: Document, release: Document, say: Findings) -> None:
+    """That votes by precinct add up, at all levels, to what the noisy counts say of all together,
+    and that their errors are those of the noise."""
+    told, released, domain = release["precincts"], release["released"], certificate["domain"]
+    districts, codes = told["districts"], told["precincts"]
+    inside = sorted(code for own in (districts or {}).values() for code in own)
+    sizes = [len(released["precincts"]), len(told["votes"])]
+    if codes != domain["groups"] or told["elsewhere"] != domain["other_rows"]:
+        raise Wrong("precincts: they are not the groups of the certificate")
+    if sizes != [len(codes) + told["elsewhere"]] * 2 or (districts and inside != sorted(codes)):
+        raise Wrong("precincts: a row is missing, or a precinct is not in one district")
+    of_districts = [released["districts"], told["votes_of_districts"]]
+    if [None if each is None else len(each) for each in of_districts] != [
+        None if districts is None else len(districts)
+    ] * 2:
+        raise Wrong("precincts: districts are not those that were counted")
+    deviation = math.sqrt(release["privacy"]["noise_variance"] or 0.0)
+    gaussian, fits = "gaussian" in release["privacy"]["mechanism"], True
+    for name, level in (("", "precincts"), ("wide_", "totals")):
+        weight, reach = released["weights"][level], told[f"{name}reach"]
+        own = deviation / weight
+        least = NormalDist().inv_cdf(0.975) * own + (0.5 / weight if deviation else 0.0)
+        fits = fits and math.isclose(told[f"{name}deviation"], own, rel_tol=1e-9)
+        fits = fits and (math.isclose(reach, least, rel_tol=1e-6) if gaussian else reach >= least)
+    say.check(fits, wrong="precincts: errors are not those of the noise")
+    votes, blocks = told["votes"], precinct_blocks(told)
+    sums = [
+        [sum(votes[row][item] for row in rows) for rows in blocks] for item in range(len(votes[0]))
+    ]
+    adds = [sum(each) for each in sums] == told["votes_of_all"]
+    for number, own_votes in enumerate(told["votes_of_districts"] or ()):
+        adds = adds and [each[number] for each in sums] == own_votes
+    totals = precinct_totals(release)
+    near = all(
+        abs(whole - max(total, 0.0)) < 0.5 + 1e-6
+        for whole, total in zip(told["votes_of_all"], totals, strict=True)
+    )
+    say.check(
+        adds and near,
+        "votes by precinct add up to what the noisy counts say of all together",
+        "precincts: votes do not add up, or not to what the noisy counts say of all together",
+    )
 
 
 Told = dict[str, tuple[Any, Any]]  # by name: what is stated, and what follows
@@ -1462,6 +1644,7 @@ UNIT_OF = {
     **{name: name for name in ("log-odds", "elo", "laplace", "probit")},
     **{"win-share": "percent", "difficulty": "log-odds", "above-middle": "places", "place": "none"},
     "point-difficulty": "log-odds",
+    "votes": "votes",
 }
 
 
@@ -1917,9 +2100,12 @@ def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) 
     changes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
     apart = [x - y for x, y in zip(nets, nets[::-1], strict=True)]
     changes["nets"] = (sum(map(abs, apart)), sum(x * x for x in apart))
+    comes["rounds"], changes["rounds"] = (n - 1, n - 1), (2 * (n - 1), 2 * (n - 1))
     comes["margins"] = (told, told)
     changes["margins"] = (2 * told, 2 * (told + sum(min(k, n - 1 - place) for place in range(k))))
     comes["rankings"], changes["rankings"] = (1, 1), (0, 0)
+    for level in LEVELS:  # one cell, or another one
+        comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
     corners = (comes, changes)[:sides]
     l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
@@ -2124,6 +2310,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation in ("sheet_totals_sensitivity", "point_totals_sensitivity"):
         return inputs_of_sheets(of_unit | released)
     if derivation in RANKED:
+        if released["kind"] == "precinct-counts":
+            levels = dict.fromkeys(LEVELS, 0) | released["weights"]
+            return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
@@ -3246,7 +3435,10 @@ NAMES = (
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
 # Of releases with effects, with abilities or steps of a test, with differences or fit of its items.
-MORE_TABLES = {"effects.csv", "scores.csv", "steps.csv", "dif.csv", "fit.csv"}
+MORE_TABLES = {
+    *("effects.csv", "scores.csv", "steps.csv", "dif.csv", "fit.csv", "rounds.csv"),
+    "precincts.csv",
+}
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -3262,6 +3454,9 @@ def check_scores(release: Document, say: Findings) -> None:
     elif kind == "win-counts" and not release.get("groups"):
         total = sum(released["wins"].values()) or math.nan
         drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
+    elif kind == "precinct-counts" and release.get("precincts"):
+        totals = (max(each, 0.0) for each in precinct_totals(release))
+        drawn = dict(zip(released["items"], totals, strict=True))
     text = "release.json: the items that are ranked are not those whose numbers were drawn"
     say.check(told is None or sorted(told) == sorted(line["item"] for line in ranking), wrong=text)
     say.check(
@@ -3317,9 +3512,129 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         "release.json: lines are not in the order of their scores and ranks",
     )
     check_errors(release, say)
+    check_robustness(release, say, groups)
     check_abilities(release, say, groups)
     check_differences(release, say)
     check_fit(release, say)
+
+
+LEADS = {  # the number by which an item is first, and of how many noise values it is made
+    "win-counts": ("wins", 1),
+    "win-loss-counts": ("net-wins", 2),
+    "pair-counts": ("majorities", 2),
+    "above-counts": ("majorities", 2),
+    "margin-counts": ("majorities", 1),
+    "net-sums": ("borda", 1),
+    "place-counts": ("first-places", 1),
+}
+
+
+def check_robustness(release: Document, say: Findings, groups: int) -> None:
+    """That it takes no fewer people to change the first place than the released counts tell, of
+    all `groups` together. An estimate from scores is taken as stated, but its form is checked."""
+    told, privacy, first = release.get("robustness"), release["privacy"], release["ranking"][0]
+    if told is None:
+        return
+    kind, named = release["released"]["kind"], [each["by"] for each in told]
+    by, draws = LEADS.get(kind, ("", 0))
+    known = {by: "certificate", "scores": "estimate" if kind == "pair-counts" else ""}
+    weighted = "design_effect" in privacy["parameters"]
+    if weighted or release.get("stream") or not by or len({*named}) < len(named):
+        raise Wrong("robustness: rows have weights, nights share people, or no counts tell it")
+    for each in told:
+        fits = known.get(each["by"]) == each["kind"] and each["first"] == first["item"]
+        fits = fits and 1 <= each["replaced"] <= each["changed"]
+        if each["by"] == by and fits:
+            variance = groups * draws * (privacy["noise_variance"] or 0.0)
+            fits = holds_lead(release, each, variance, draws)
+        say.check(fits, wrong=f"robustness: more {short(each['by'])} than the counts tell")
+
+
+def holds_lead(release: Document, told: Document, variance: float, draws: int) -> bool:
+    """Whether so many people, but not more, are needed to make up for the smallest gap."""
+    released, privacy, n = release["released"], release["privacy"], len(release["ranking"])
+    gaps, unit = gaps_of(released, told["first"])
+    sd, gaussian = math.sqrt(variance) * unit, "gaussian" in privacy["mechanism"]
+    allowance = 0.0
+    if sd and told["by"] == "majorities":
+        allowance = far(0.05 / (n * (n - 1)), draws, gaussian) * sd + unit / 2
+    elif sd:
+        allowance = range_of(n, gaussian) * sd + unit
+    rows = privacy["max_contributions"] or 1
+    most = min(rows, privacy["per_item_cap"] or rows)
+    most = min(most, n - 1) if privacy["distinct_pairs"] else most
+    bound = {
+        "wins": most,
+        "net-wins": min(rows + 1, 2 * most) if privacy["distinct_pairs"] else 2 * most,
+        "majorities": 1 if privacy["distinct_pairs"] else most,
+        "borda": 2 * (n - 1) * rows,
+        "first-places": rows,
+    }[told["by"]]
+    if told["bound"] is None or told["bound"] < bound or told["noise_allowance"] is None:
+        return False
+    left = min(gaps) - told["noise_allowance"]
+    replaced, changed = (math.ceil(left / step - 1e-9) for step in (2 * bound, bound))
+    close = bool(told["noise_allowance"] >= allowance * 0.999)
+    return close and told["replaced"] <= replaced and told["changed"] <= changed
+
+
+def gaps_of(released: Document, first: str) -> tuple[list[float], float]:
+    """How far each other item is behind the first one, in answers; what one count is worth."""
+    items: list[str] = released.get("items") or [*released["wins"]]
+    place, everybody = items.index(first), range(len(items))
+    part = {"pair-counts": "wins", "above-counts": "above", "margin-counts": "margins"}.get(
+        released["kind"]
+    )
+    if part is not None:  # a number for each pair, of which margins hold the difference
+        table, back = released[part], part != "margins"
+        own = [table[place][b] - back * table[b][place] for b in everybody]
+    elif released["kind"] == "place-counts":
+        rows = released["places"]
+        part, own = "places", [rows[place][0] - row[0] for row in rows]
+    elif released["kind"] == "net-sums":
+        part, own = "nets", [released["nets"][place] - other for other in released["nets"]]
+    else:
+        lost = released.get("losses") or dict.fromkeys(items, 0)
+        net = [won - lost[item] for item, won in released["wins"].items()]
+        own = [net[place] - other for other in net]
+    unit = 1 / (released.get("row_weight") or released["weights"][part])
+    return [own[b] * unit for b in everybody if b != place], unit
+
+
+def far(tail: float, draws: int, gaussian: bool) -> float:
+    """What noise of deviation 1 exceeds with this chance: one Gaussian or Laplace value, or the sum
+    of two Laplace values, by bisection."""
+    if gaussian:
+        return NormalDist().inv_cdf(1 - tail)
+    scale = 1 / math.sqrt(2 * draws)
+    low, high = 0.0, 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        t = middle / scale
+        over = math.exp(-t) / 2 if draws == 1 else (2 + t) * math.exp(-t) / 4
+        low, high = (middle, high) if over > tail else (low, middle)
+    return high
+
+
+def range_of(n: int, gaussian: bool) -> float:
+    """The 95 % quantile of the largest less the smallest of n noise values of deviation 1."""
+    reach, points = (10.0, 1_000) if gaussian else (25.0, 2_500)
+    step, normal = 2 * reach / points, NormalDist()
+
+    def below(x: float) -> float:
+        tail = math.exp(-math.sqrt(2) * abs(x)) / 2
+        return normal.cdf(x) if gaussian else tail if x < 0 else 1 - tail
+
+    xs = [-reach + (k + 0.5) * step for k in range(points)]
+    own = [below(x + step / 2) - below(x - step / 2) for x in xs]
+    under = [*map(below, xs)]
+    low, high = 0.0, 2 * reach
+    for _ in range(20):
+        w = (low + high) / 2
+        within = (max(below(x + w) - u, 0.0) ** (n - 1) for x, u in zip(xs, under, strict=True))
+        total = n * sum(p * q for p, q in zip(own, within, strict=True))
+        low, high = (w, high) if total < 0.95 else (low, w)
+    return high
 
 
 SURE = 1.5  # standard errors that lie between two items in a sure order, at least
@@ -3676,6 +3991,59 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
     ]
     told = ("item", "statistic", "degrees", "chance", "misfits", "slope")
     yield "fit.csv", "fit", fits, told
+    named = ("level", "code", "district", "item", "noisy", "low", "high", "votes")
+    yield "precincts.csv", "votes by precinct", lines_of_precincts(release), named
+    rounds = (release.get("election") or {}).get("rounds") or []
+    lines = [
+        {
+            **{"round": number, "item": item, "ballots": count, "exhausted": exhausted},
+            "leaves": "yes" if item == each["out"] else "no",
+            "may_leave": "yes" if item in each["possible"] else "no",
+            "reached": "yes" if each["reached"] else "no",
+        }
+        for number, each in enumerate(rounds, 1)
+        for exhausted in release["released"]["exhausted"][number - 1 : number]
+        for item, count in zip(
+            release["released"]["items"], release["released"]["rounds"][number - 1], strict=True
+        )
+        if count is not None
+    ]
+    of_rounds = ("round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached")
+    yield "rounds.csv", "rounds", lines, of_rounds
+
+
+def lines_of_precincts(release: Document) -> list[Document]:
+    """A line for each precinct, each district and all together, and each item."""
+    told, released = release.get("precincts"), release["released"]
+    if told is None:
+        return []
+    inside = {code: name for name, own in (told["districts"] or {}).items() for code in own}
+    levels = [
+        ("precinct", code, inside.get(code, ""), "precincts", counts, votes)
+        for code, counts, votes in zip(
+            told["precincts"], released["precincts"], told["votes"], strict=False
+        )
+    ]
+    if told["elsewhere"]:
+        last = released["precincts"][-1], told["votes"][-1]
+        levels.append(("elsewhere", "", "", "precincts", *last))
+    for name, counts, votes in zip(
+        told["districts"] or (),
+        released["districts"] or (),
+        told["votes_of_districts"] or (),
+        strict=True,
+    ):
+        levels.append(("district", name, "", "districts", counts, votes))
+    levels.append(("all", "", "", "totals", released["totals"], told["votes_of_all"]))
+    found = []
+    for level, code, district, name, counts, own in levels:
+        reach = told["reach" if name == "precincts" else "wide_reach"]
+        for item, count, votes in zip(released["items"], counts, own, strict=True):
+            noisy = count / released["weights"][name]
+            ends = {"low": max(noisy - reach, 0.0), "high": max(noisy + reach, 0.0)}
+            line = {"level": level, "code": code, "district": district, "item": item}
+            found.append({**line, "noisy": noisy, **ends, "votes": votes})
+    return found
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:
@@ -3906,9 +4274,9 @@ stream laplace: Such a change moves the counts of all nights together by at most
 stream gaussian: Such a change moves what the noise of all nights is added to by at most {l2} as a
     vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of
     this scale. It also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
-groups: Counts are kept apart for {named_groups} groups{others}. An answer counts in one of them
-    only, and the noise hides a change of any answers in any groups: {cost} is paid once for all
-    rankings {of_which} together.{across}
+groups -precinct-counts: Counts are kept apart for {named_groups} groups{others}. An answer counts
+    in one of them only, and the noise hides a change of any answers in any groups: {cost} is paid
+    once for all rankings {of_which} together.{across}
 balanced: The operator states that every pair of items was asked about equally often. Shares and
     ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
     reason alone.
@@ -4011,14 +4379,19 @@ private lists -unnamed -one_list: At most {L} rankings of each person count, cho
     of them together are protected at the sum of their losses, {person} at most.
 trusted lists multiplied: What is released is multiplied by whole numbers first ({products}), so
     that one noise serves all; scale and sensitivity are of these products.
+round-counts: In each round the item with the smallest noisy count left, and rankings went on to the
+    best of their items that was left. The noise of all rounds was drawn before the first one.
 trusted lists unnamed: Each ranking in the input counts as the one ranking of another person{end}
 trusted lists -unnamed one_list: One ranking of each person counts; of several, a secret key chose
     one{end}
 trusted lists -unnamed -one_list: At most {L} rankings of each person count, chosen by a secret
     key{end}
-trusted lists unlisted_below: Items that a ranking does not list count as below those it lists.
-trusted lists unlisted_unknown: Items that a ranking does not list are taken as unknown: it says
-    nothing of them.
+precinct-counts: A ranking counts in one precinct only, and the noise hides a change of any rankings
+    of a person in any precincts: {cost} is paid once for the whole table.
+trusted lists -precinct-counts unlisted_below: Items that a ranking does not list count as below
+    those it lists.
+trusted lists -precinct-counts unlisted_unknown: Items that a ranking does not list are taken as
+    unknown: it says nothing of them.
 central user by_weights: All answers of each person count, at most one on each pair of
     items{and_cap}. Of a person with more than {L} of them each counts less, the less the more there
     are: together they move the counts by no more, as a vector, than {L} answers could.
@@ -4163,6 +4536,10 @@ above-counts: count of pairs (in how many rankings one item is above another)
 net-sums: item's sum of items below it less items above it (sums of squares and the number of
     rankings included, from which intervals know how much rankings differ)
 place-counts: count of places (in how many rankings an item is at a place)
+precinct-counts: count of first places (in how many rankings an item is first, in each of
+    {named_groups:,} public precincts{elsewhere}{in_districts} and in all together)
+round-counts: count of a round (how many rankings have an item as the best of those left, or none of
+    them)
 right-wrong-counts complete: count of people who were right on one item and wrong on another, both
     ways on every pair of items
 right-wrong-counts booklets: count of people who were right on one item and wrong on another, both
@@ -4183,10 +4560,19 @@ above-counts squares: the scores and all intervals are computed from the noisy c
 above-counts|margin-counts|place-counts: the order and all intervals are computed from the noisy
     counts alone
 net-sums: the scores and all intervals are computed from the noisy sums alone
+round-counts: which item leaves and all else are computed from the noisy counts alone
 right-wrong-counts: the difficulties, the ranking and all intervals are computed from the noisy
     counts alone
 sheet-totals|point-totals: the difficulties, the ranking and all intervals are computed from these
     noisy numbers alone
+precinct-counts: the totals, the table that adds up and all intervals are computed from the noisy
+    counts alone
+[elsewhere]
+others: ~and elsewhere
+:
+[in_districts]
+districts: , in each of {districts:,} districts
+:
 [cost]
 gaussian: the budget
 : epsilon
@@ -4506,6 +4892,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "bands": released.get("by_band") is not None,
         f"missing_{settings.get('missing') or 'unseen'}": "missing" in settings,
         "squares": released.get("squares") is not None,
+        "districts": released.get("districts") is not None,
     }
     return {name for name, on in flags.items() if on}
 
@@ -4550,6 +4937,7 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
         "l1_over_epsilon": digits(norms["l1"] / parts["left"]),
         "rho": digits(fraction(draw["cost"]["rho"] or "0/1")),
         "named_groups": len(certificate["domain"]["groups"]),
+        "districts": len(released.get("districts") or ()),
         "units": b.weight * UNIT,
         "max_weight": f"{float(fraction(certificate['domain']['bounds']['max_weight'] or 1)):g}",
         "stated": release["privacy"]["parameters"].get("public_graph_statement"),

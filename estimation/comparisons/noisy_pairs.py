@@ -53,7 +53,7 @@ identity. Published are the scores with the ridge that suits the noise (see `noi
 Errors are of scores with hardly any ridge, so that no interval rests on the belief that scores of
 two groups are alike. In the gradient vary: A - B; W about U; and U, where s was fitted: along a
 unit vector u its errors are spread (u e' + e u'), e normal. Across the groups that u tells apart,
-that is taken to matter as if one item won three of four there at least (2 F - 1 = `APART`).
+that is taken to matter as if one item won three of four there at least (`pair_meetings.APART`).
 
 Comparisons are taken as independent given the scores.
 
@@ -79,17 +79,18 @@ from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.common.uncertainty import quantile
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.pairs_by_chance import ChanceEvidence, fit_pairs_by_chance
+from hushrank.estimation.comparisons.spectral_pairs import fit_spectral
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
     RIDGE,
     DebiasedFit,
+    ShrunkScores,
     estimate_from,
     require_fittable,
     sandwich_fit,
     unknown_covariance,
 )
 from hushrank.estimation.fit.pair_meetings import (
-    PairMeetings,
     clear_of_noise,
     confirms_chance,
     met_otherwise,
@@ -102,7 +103,6 @@ from hushrank.privacy.units import NoiseKind
 
 FREE_IN_GROUPS = 0.1  # ridge c of scores that intervals are around
 REST = 0.1  # share of it that is left after a step without
-APART = 0.5  # of 2 F - 1
 
 
 def fit_pairs_in_groups(
@@ -123,11 +123,11 @@ def fit_pairs_in_groups(
     design = Exposures(totals.sum(axis=1), 2 * (n - 1) * variance).design()
     meetings = pair_meetings(totals, design, 2 * variance, law.kind)
     weights = meetings.mean / (meetings.mean + 2 * variance)
-    used = _used(meetings, weights, 2 * variance)
+    used = meetings.used(weights, 2 * variance)
 
     def moments_at(scores: Floats) -> tuple[Floats, Floats]:
         curvature = laplacian(used * link.information(score_differences(scores)))
-        return curvature, _noise(meetings, weights, variance, scores, link)
+        return curvature, meetings.gradient_noise(weights, variance, scores, link)
 
     def objective_of(ridge: float) -> Objective:
         won = (used + weights * (wins - wins.T)) / 2
@@ -144,16 +144,6 @@ def fit_pairs_in_groups(
     from_noise = variance / 2 * np.square(weights).sum(axis=1)
     share = np.minimum(from_noise / np.maximum(np.diagonal(everything), from_noise), 1.0)
     return replace(found, unshrunk=unshrunk, covariance=covariance), share
-
-
-def _used(meetings: PairMeetings, weights: Floats, noise_variance: float) -> Floats:
-    """k U less the covariance of k with the error of U, by its derivative; >= 0, shape (n, n)."""
-    squares = np.square(meetings.along)
-    own = squares.sum(axis=1)
-    error = np.square(meetings.spread) * (np.add.outer(own, own) - squares @ squares.T)
-    slope = noise_variance / np.square(meetings.mean + noise_variance)
-    used = np.maximum(weights * meetings.mean - slope * error, 0.0)
-    return np.asarray(used * (weights > 0))
 
 
 def _free(
@@ -176,56 +166,22 @@ def _free(
     )
 
 
-def _noise(
-    meetings: PairMeetings, weights: Floats, variance: float, scores: Floats, link: Link
-) -> Floats:
-    """Covariance of the gradient, shape (n, n).
-
-    The gradient of a pair is k (A - B) (slope(d) + slope(-d)) / 2 and k U times half their gap.
-    """
-    d = score_differences(scores)
-    both, gap = link.slope(d) + link.slope(-d), link.slope(-d) - link.slope(d)
-    chance = link.cdf(d)
-    of_wins = (meetings.mean * chance * (1 - chance) + variance / 2) * both**2
-    of_meetings = meetings.variance * (gap / 2) ** 2
-    noise = laplacian(weights**2 * (of_wins + of_meetings))
-    for place, along in enumerate(meetings.along.T):
-        moved = weights * gap / 2
-        noise = noise + _together(along, moved * meetings.spread)
-        if place:  # groups: what if they were further apart than they seem?
-            apart = np.sign(np.subtract.outer(along, along))
-            moved = weights * np.maximum(np.abs(gap), APART * both) / 2 * apart
-            noise = noise + _together(along, moved * meetings.spread)
-    return noise
-
-
-def _together(along: Floats, moved: Floats) -> Floats:
-    """Covariance of the gradient where U has the error spread (u e' + e u'), less its part twice.
-
-    With e = E u for E symmetric of independent normal entries, e has covariance I + u u'.
-    """
-    sums = moved @ along
-    linear = along[:, np.newaxis] * moved + np.diag(sums) - np.outer(along * sums, along)
-    onto = linear @ along
-    return np.asarray(linear @ linear.T + np.outer(onto, onto))
-
-
 Mask = NDArray[np.bool_]
 CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 FREE = 0.02  # least ridge c where few pairs met: a stronger one would bend a long chain
 FEWEST = 5  # items of which a few pairs may be a schedule
-LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
+LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # kurtosis of a sum of two draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyPairsFit:
-    """What a noisy matrix of wins says.
+    """Evidence of a noisy matrix of wins.
 
     Attributes:
         fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
         n_pairs: pairs of items that may have met: n (n - 1) / 2, or those that were asked about.
-        n_left_out: those whose total was too near its noise to be used.
+        n_left_out: number of pairs whose total was too near its noise to be used.
         used: the others, symmetric, shape (n, n).
         noise_share: shape (n,), share of privacy noise in the variance of what moves each score.
     """
@@ -249,10 +205,11 @@ class RankedPairs:
         n_left_out: pairs that the fit did not use, since their totals are too near their noise.
         is_minimum: False where the fit ended at a stationary point that is no minimum.
         clear: the pairs that were used, shape (n, n), where few pairs met; None: all.
-        as_one: how many answers on a pair counted as one, because they agree more than scores
+        as_one: number of answers on a pair that counted as one, because they agree more than scores
             explain, as where one opinion was asked several times.
         hidden: whether the totals show neither which pairs met nor that chance decided it, so that
             only pairs that stand clear of their noise were used.
+        spectral: whether scores are those of `spectral_pairs`.
     """
 
     estimate: Estimate
@@ -263,6 +220,7 @@ class RankedPairs:
     clear: Mask | None = None
     as_one: int = 1
     hidden: bool = False
+    spectral: bool = False
 
 
 def rank_noisy_pairs(
@@ -273,6 +231,7 @@ def rank_noisy_pairs(
     *,
     chance: bool = False,
     ridge: float | None = None,
+    spectral: bool = False,
 ) -> RankedPairs:
     """Rank items by noisy counts, in the way that suits their design.
 
@@ -286,12 +245,22 @@ def rank_noisy_pairs(
             counts must show it.
         ridge: c, finite and > 0, in a fit that takes no design for granted. None: by the noise, in
             the fit that suits the design.
+        spectral: take the scores of `spectral_pairs` instead of a likelihood's; the link is then
+            logistic, and chance decided which items met.
 
     Raises:
         ValueError: the counts are confidential, or of fewer than 2 items.
         ConvergenceError: no fit was found.
     """
-    ranked = _ranked(counts, law, link, asked, chance, ridge)
+    if spectral and (link.name != "logistic" or asked is not None or not chance):
+        raise ValueError("a spectral fit needs link: logistic and a design of chance")
+
+    def rank(counts: PairCounts) -> RankedPairs:
+        if spectral:
+            return _spectral(counts, law)
+        return _ranked(counts, law, link, asked, chance, ridge)
+
+    ranked = rank(counts)
     if law.scale == 0:
         return ranked
     wins = counts.dense() / counts.row_weight
@@ -304,7 +273,19 @@ def rank_noisy_pairs(
     if as_one == 1:
         return ranked
     fewer = replace(counts, row_weight=as_one * counts.row_weight)
-    return replace(_ranked(fewer, law, link, asked, chance, ridge), as_one=as_one)
+    return replace(rank(fewer), as_one=as_one)
+
+
+def _spectral(counts: PairCounts, law: NoiseLaw) -> RankedPairs:
+    n, (fit, noise_share) = counts.n_items, fit_spectral(counts, law)
+    return RankedPairs(
+        estimate=_estimate_of(fit, noise_share, law.kind, 2 * (n - 1)),
+        by_chance=False,
+        n_pairs=n * (n - 1) // 2,
+        n_left_out=0,
+        is_minimum=True,
+        spectral=True,
+    )
 
 
 def _ranked(
@@ -344,7 +325,7 @@ def _ranked(
     )
 
 
-def _estimate_of(fit: DebiasedFit, noise_share: Floats, kind: NoiseKind, draws: int) -> Estimate:
+def _estimate_of(fit: ShrunkScores, noise_share: Floats, kind: NoiseKind, draws: int) -> Estimate:
     """The estimate by the law of an item's noise: a sum of two draws for each opponent."""
 
     def quantile_at(tail: float) -> float:
@@ -370,14 +351,14 @@ def _shows_chance(counts: PairCounts, law: NoiseLaw) -> bool:
 
 
 def _kurtosis(law: NoiseLaw) -> float:
-    """Of the noise in a total, the sum of two draws."""
+    """Kurtosis of the noise in a total, the sum of two draws."""
     return LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
 
 
 def _in_groups_fit(
     counts: PairCounts, law: NoiseLaw, link: Link
 ) -> tuple[DebiasedFit, Floats] | None:
-    """What `pairs_in_groups` says; None: it has no fit."""
+    """Return the fit of `pairs_in_groups`; None: it has no fit."""
     if law.scale == 0 or counts.confidential:
         return None
     try:
@@ -388,7 +369,7 @@ def _in_groups_fit(
 
 
 def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None:
-    """What the likelihood of a design of chance says; None where there is another one."""
+    """Return the estimate by a design of chance; None where there is another design."""
     if law.scale == 0 or counts.n_items < 2 or counts.confidential:
         return None
     try:
@@ -464,7 +445,7 @@ def fit_noisy_pairs(
 def evidence_of_pairs(
     counts: PairCounts, law: NoiseLaw, link: Link, *, by_chance: bool, clear: bool = False
 ) -> EvidenceAt:
-    """What noisy counts say near any scores, in the way that `rank_noisy_pairs` took for the whole.
+    """Return noisy counts' evidence near any scores, as `rank_noisy_pairs` took it for all groups.
 
     Args:
         counts: noisy counts.
@@ -532,11 +513,11 @@ def _solved(
 
 @dataclass(frozen=True, slots=True)
 class _PairWeights:
-    """What enters of each pair; symmetric, shape (n, n), 0 on the diagonal.
+    """Weights of each pair; symmetric, shape (n, n), 0 on the diagonal.
 
     Attributes:
         kept: k.
-        slope: its derivative in the total.
+        slope: derivative of k in the total.
         used: u.
     """
 
@@ -553,7 +534,7 @@ class _PairWeights:
 def _pair_weights(
     totals: Floats, variance: float, asked: Mask | None = None, bar: float = CLEAR_PAIR
 ) -> _PairWeights:
-    """All pairs, or those clear of their noise, whichever promises the smaller errors.
+    """Weigh all pairs, or those clear of their noise, whichever promises the smaller errors.
 
     Pairs that were not asked about never enter. A bar above `CLEAR_PAIR` says that few pairs met:
     then those clear of their noise enter.
@@ -576,16 +557,16 @@ def _expected_moments(
 ) -> tuple[Floats, Floats, Floats]:
     """Expected Hessian without ridge, and covariance of the gradient; each of shape (n, n).
 
-    The covariance in two parts: of sampling, and of the noise.
+    The covariance has two parts: of sampling, and of the noise.
 
     A pair moves the gradient by k (A - B) (slope(d) + slope(-d)) / 2 and by
     u (slope(d) - slope(-d)) / 2, whose derivative in the total is k + T k' times that.
 
     Args:
         totals: comparisons of each pair, noise included.
-        pairs: what enters of each.
-        variance: of the noise in one entry of the matrix.
-        scores: at which to expect.
+        pairs: weights of each pair.
+        variance: variance of the noise in one entry of the matrix.
+        scores: scores at which to expect.
         link: F.
     """
     d = score_differences(scores)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincinv, lambertw, ndtri
 
-from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
 FACTORS = np.concatenate([[0.003], np.geomspace(0.03, 30.0, 24)])  # z
@@ -48,6 +48,7 @@ SPARSE = 0.75  # share of the pairs above which a schedule is not called sparse
 POWER = 8.0  # standard errors by which totals would differ if only half of the pairs had met
 EXCESS = 4.0  # of which totals of pairs that met by chance have fewer than this
 OPPONENTS = 12.0  # of an item, with which unequal pairs average out
+APART = 0.5  # least 2 F - 1 that two groups are taken to have
 TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 
 
@@ -67,6 +68,67 @@ class PairMeetings:
     variance: Floats
     spread: Floats
     along: Floats
+
+    @classmethod
+    def without_noise(cls, totals: Floats) -> PairMeetings:
+        """Meetings of pairs whose totals, of shape (n, n), have no noise."""
+        nothing = np.zeros_like(totals)
+        return cls(totals, nothing, nothing, np.zeros((len(totals), 0)))
+
+    def used(self, weights: Floats, noise_variance: float) -> Floats:
+        """k U less the covariance of k with the error of U, by its derivative; shape (n, n).
+
+        Args:
+            weights: k = U / (U + noise_variance), with U the mean.
+            noise_variance: of a total.
+        """
+        squares = np.square(self.along)
+        own = squares.sum(axis=1)
+        error = np.square(self.spread) * (np.add.outer(own, own) - squares @ squares.T)
+        both = np.square(self.mean + noise_variance)
+        slope = np.divide(noise_variance, both, out=np.zeros_like(both), where=both > 0)
+        used = np.maximum(weights * self.mean - slope * error, 0.0)
+        return np.asarray(used * (weights > 0))
+
+    def gradient_noise(
+        self, weights: Floats, variance: float, scores: Floats, link: Link
+    ) -> Floats:
+        """Covariance of the sums over pairs of k (U F(-d) - lost), at `scores`; shape (n, n).
+
+        The sum of a pair is k (A - B) (slope(d) + slope(-d)) / 2 and k U times half their gap,
+        with A and B the noisy wins of its two items.
+
+        Args:
+            weights: k, shape (n, n).
+            variance: of the noise in one count.
+            scores: shape (n,).
+            link: F.
+        """
+        d = score_differences(scores)
+        both, gap = link.slope(d) + link.slope(-d), link.slope(-d) - link.slope(d)
+        chance = link.cdf(d)
+        of_wins = (self.mean * chance * (1 - chance) + variance / 2) * both**2
+        of_meetings = self.variance * (gap / 2) ** 2
+        noise = laplacian(weights**2 * (of_wins + of_meetings))
+        for place, along in enumerate(self.along.T):
+            moved = weights * gap / 2
+            noise = noise + _moved_together(along, moved * self.spread)
+            if place:  # groups: what if they were further apart than they seem?
+                apart = np.sign(np.subtract.outer(along, along))
+                moved = weights * np.maximum(np.abs(gap), APART * both) / 2 * apart
+                noise = noise + _moved_together(along, moved * self.spread)
+        return noise
+
+
+def _moved_together(along: Floats, moved: Floats) -> Floats:
+    """Covariance of the gradient where U has the error spread (u e' + e u'), less its part twice.
+
+    With e = E u for E symmetric of independent normal entries, e has covariance I + u u'.
+    """
+    sums = moved @ along
+    linear = along[:, np.newaxis] * moved + np.diag(sums) - np.outer(along * sums, along)
+    onto = linear @ along
+    return np.asarray(linear @ linear.T + np.outer(onto, onto))
 
 
 def pair_meetings(

@@ -102,7 +102,7 @@ class Margins:
     def _reach(self, share: float, deviation: float) -> float:
         n = len(self.margins)
         tail = LEVEL * share / (n * (n - 1))
-        return _reach(tail, deviation, self.kind, self.draws, self.step)
+        return noise_reach(tail, deviation, self.kind, self.draws, self.step)
 
     def chances(self) -> Floats:
         """Chance of each item to beat all others without the noise, shape (n,)."""
@@ -193,7 +193,7 @@ def positional_results(counts: NoisyRankings, rules: Sequence[str]) -> list[Resu
         scores = _in_steps(places[:, :k].sum(axis=1), step)
         deviation = math.sqrt(2 * k * counts.variance(Part.PLACES))
         tail = LEVEL / (len(rules) * n * (n - 1))
-        reach = _reach(tail, deviation, counts.law.kind, 2 * k, step)
+        reach = noise_reach(tail, deviation, counts.law.kind, 2 * k, step)
         possible = scores + reach >= scores.max()
         found.append(Result.of(rule, scores == scores.max(), np.asarray(possible)))
     return found
@@ -246,7 +246,16 @@ def _in_steps(scores: Floats, step: float) -> Floats:
     return np.asarray(np.rint(scores / step) * step)
 
 
-def _reach(tail: float, deviation: float, kind: NoiseKind, draws: int, step: float) -> float:
+def noise_reach(tail: float, deviation: float, kind: NoiseKind, draws: int, step: float) -> float:
+    """What a sum of noise exceeds with chance `tail`.
+
+    Args:
+        tail: of one side.
+        deviation: standard deviation of the sum.
+        kind: law of each draw.
+        draws: how many equal ones it is the sum of.
+        step: by which it goes; half of it is added to what continuous noise would need.
+    """
     if deviation == 0:
         return 0.0
     return float(quantile(np.array(1.0), tail, kind, draws)) * deviation + step / 2

@@ -6,6 +6,7 @@ What is released is one vector of integers (`privacy.ranking_sensitivity`): part
     bradley-terry    above, and squares and the number of rankings
     borda            nets, and squares and the number of rankings
     footrule         places
+    instant-runoff   rounds (`estimation.rankings.instant_runoff`)
 
 Pairs and places have all that their methods need. Sums of nets do not show how much rankings vary,
 which intervals need, so sums of squares come with them. Borda scores also follow from pairs or
@@ -164,6 +165,8 @@ class NoisyRankings:
     @property
     def n_items(self) -> int:
         """Size of the public catalogue."""
+        if (rounds := self.parts.get(Part.ROUNDS)) is not None:
+            return len(rounds) + 1
         if (margins := self.parts.get(Part.MARGINS)) is not None:
             return (1 + math.isqrt(1 + 8 * len(margins))) // 2
         return max(len(part) for part in self.parts.values())

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hushrank.flows.backup.bundle import KeptBefore, Manifest, contents_of, write_bundle
-from hushrank.flows.config.section import contains
+from hushrank.flows.config.apart import contains
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, ConfigError, RunInProgress
 from hushrank.flows.ledger.account import Account, ReleaseState, account_of

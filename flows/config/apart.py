@@ -6,6 +6,7 @@ import glob
 import itertools
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,8 +20,6 @@ from hushrank.flows.config.section import (
     GIT_PREFIX,
     anchor_place,
     check_can_be_written,
-    contains,
-    real_path,
 )
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
@@ -72,7 +71,33 @@ _LEFT_BEHIND = {
 }
 _DATE = re.compile(r"\{date(?::([^{}]+))?\}")
 ANY_NIGHT = date(2026, 11, 20)  # other dates differ only in their digits
+_NO_CASE = " (upper and lower case do not tell files apart on Windows and macOS)"
 _NEVER = "hushrank must never write where it reads; name another place"
+
+
+def contains(outer: Place, inner: Place) -> bool:
+    """Whether `inner` is `outer` or is in it, with links followed."""
+    if isinstance(outer, CloudPath):
+        return isinstance(inner, CloudPath) and outer.contains(inner)
+    return isinstance(inner, Path) and is_in_folder(real_path(inner), real_path(outer))
+
+
+def folded(path: Path) -> str:
+    """Return the text by which macOS and Windows tell files apart: without case, with slashes.
+
+    Folders may be shared with those systems, so two places whose texts are equal are one place.
+    """
+    return unicodedata.normalize("NFC", path.as_posix()).lower()
+
+
+def is_in_folder(inner: Path, outer: Path) -> bool:
+    """Whether `inner` is `outer` or is in it on some system, with no links followed."""
+    return PurePosixPath(folded(inner)).is_relative_to(folded(outer))
+
+
+def real_path(path: Path) -> Path:
+    """Return the path with its links followed, as far as they lead to a file."""
+    return Path(os.path.realpath(path))
 
 
 @dataclass(frozen=True)
@@ -110,15 +135,20 @@ class NamedPlace:
         return None
 
     def is_at(self, other: NamedPlace) -> bool:
-        """Whether both are the same place."""
-        same = self.real is not None and self.real == other.real
+        """Whether both are the same place, on some system."""
+        if isinstance(self.real, Path) and isinstance(other.real, Path):
+            same = folded(self.real) == folded(other.real)
+        else:
+            same = self.real is not None and self.real == other.real
         return same or (self.number is not None and self.number == other.number)
 
     def is_in(self, other: NamedPlace) -> bool:
         """Whether the place is `other`, or below it."""
         if isinstance(other.real, CloudPath):
             return isinstance(self.real, CloudPath) and other.real.contains(self.real)
-        return isinstance(self.real, Path) and f"{self.real}/".startswith(f"{other.real}/")
+        if isinstance(self.real, Path) and isinstance(other.real, Path):
+            return is_in_folder(self.real, other.real)
+        return False
 
 
 def named_places(config: object, survey: Path | None = None) -> list[NamedPlace]:
@@ -179,28 +209,44 @@ def _clash(inner: NamedPlace, outer: NamedPlace) -> tuple[str, str] | None:
     if outer.use is Use.INPUT:
         if inner.key == "collect.folder" or not _is_read(inner, outer):
             return None
-        return inner.key, f"would be read as a file of {outer.key} ({outer.place}); {_NEVER}"
+        asked = f"{outer.key} ({outer.place}){_case_of(inner.real, outer.real)}"
+        return inner.key, f"would be read as a file of {asked}; {_NEVER}"
     if inner.use is Use.INPUT:
         own = outer.use is Use.OWN_FOLDER
         if not own or not (inner.is_in(outer) or inner.is_at(outer)):
             return None
-        return inner.key, f"({inner.place}) is in {outer.key}, which only hushrank writes; {_NEVER}"
+        own_folder = f"{outer.key}{_case_of(inner.real, outer.real)}"
+        return (
+            inner.key,
+            f"({inner.place}) is in {own_folder}, which only hushrank writes; {_NEVER}",
+        )
     if inner.is_at(outer):
-        return inner.key, f"and {outer.key} are one place; {_NEVER}"
+        case = _case_of(inner.real, outer.real)
+        return inner.key, f"and {outer.key} are one place{case}; {_NEVER}"
     if outer.use is Use.SHARED_FOLDER or not inner.is_in(outer):
         return None
-    return inner.key, f"is in {outer.key}, in which nothing else may be; name another place"
+    case = _case_of(inner.real, outer.real)
+    return inner.key, f"is in {outer.key}{case}, in which nothing else may be; name another place"
+
+
+def _case_of(one: Place | None, other: Place | None) -> str:
+    """Note on two places of which one is in the other only where case tells no files apart."""
+    if not (isinstance(one, Path) and isinstance(other, Path)):
+        return ""
+    pairs = [(real_path(a), real_path(b)) for a, b in ((one, other), (other, one))]
+    exactly = any(PurePosixPath(a.as_posix()).is_relative_to(b.as_posix()) for a, b in pairs)
+    return _NO_CASE if not exactly and any(is_in_folder(*pair) for pair in pairs) else ""
 
 
 def _base_of(path: str) -> Place | None:
     """Return the place at which an input path begins, before its first wildcard; None: a table."""
     path = _without_table(path)
     magic = MAGIC.search(path.replace("{date", "*"))
-    start = path if magic is None else path[: magic.start()].rpartition("/")[0]
+    start = path if magic is None else f"{path[: magic.start()].rpartition('/')[0]}/"
     if is_cloud(path):
         with suppress(ValueError):  # listing the files reports this error
             return CloudPath.parse(start)
-    return Path(start) if path.startswith("/") else None
+    return Path(start) if os.path.isabs(path) else None
 
 
 def _without_table(path: str) -> str:
@@ -229,14 +275,16 @@ def _is_read(written: NamedPlace, rows: NamedPlace) -> bool:
             return True
         if isinstance(base, Path) and base.is_file():
             return False
-        pattern = glob.escape(str(base))
+        pattern = glob.escape(base.as_posix() if isinstance(base, Path) else str(base))
+    ignoring_case = re.IGNORECASE if isinstance(base, Path) else re.NOFLAG
     try:
-        wanted = re.compile(_pattern_of(pattern))
+        wanted = re.compile(_pattern_of(pattern), ignoring_case)
     except re.error:  # listing the files reports this error
         return False
     names = _LEFT_BEHIND.get(written.key, ("",))
-    files = (str(each / name) if name else str(each) for each in {place, real} for name in names)
-    return any(_stands_for(wanted, file) for file in files)
+    files = (each / name if name else each for each in {place, real} for name in names)
+    texts = (each.as_posix() if isinstance(each, Path) else str(each) for each in files)
+    return any(_stands_for(wanted, text) for text in texts)
 
 
 def _stands_for(wanted: re.Pattern[str], file: str) -> bool:
@@ -263,8 +311,8 @@ def check_files_apart(places: Sequence[NamedPlace], files: Iterable[str]) -> Non
     """
     numbers = {each.number: each.key for each in places if each.use is Use.WRITTEN}
     own = [each for each in places if each.use is Use.OWN_FOLDER]
-    folders = [(each.key, str(each.real)) for each in own]
-    real = cache(os.path.realpath)
+    folders = [(each.key, folded(each.real)) for each in own if isinstance(each.real, Path)]
+    real = cache(lambda path: folded(real_path(Path(path))))
     for file in files:
         where = real(file) if os.path.islink(file) else real(os.path.dirname(file))
         inside = (key for key, folder in folders if f"{where}/".startswith(f"{folder}/"))
@@ -303,17 +351,22 @@ def problems_of_places(config: Sections, survey: Path | None) -> Problems:
 def _problems_of_places(config: Sections) -> Problems:
     output, confidential, ledger = config.output, config.confidential, config.ledger.path
     if contains(output, confidential) or contains(confidential, output):
-        yield "confidential", "and output must not contain each other; name separate folders"
+        yield (
+            "confidential",
+            f"and output must not contain each other{_case_of(output, confidential)}; name"
+            " separate folders",
+        )
     if contains(output, ledger):
         yield (
             "ledger.path",
-            "must not be in output, which holds files that may be published; move it",
+            f"must not be in output{_case_of(ledger, output)}, which holds files that may be"
+            " published; move it",
         )
     if contains(confidential, ledger):
         yield (
             "ledger.path",
-            "must not be in confidential: clearing that folder would delete the record of spending;"
-            " move it",
+            f"must not be in confidential{_case_of(ledger, confidential)}: clearing that folder"
+            " would delete the record of spending; move it",
         )
     if config.name in config.ledger.other_people:
         yield "ledger.other_people", f"must not name {config.name} itself; remove it"

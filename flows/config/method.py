@@ -28,7 +28,7 @@ from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.public_design import PublicDesign, read_public_design
-from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.rankings import SEVERAL_SEATS, STV, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import ObservabilityConfig, RunnerConfig
 from hushrank.flows.config.schedule import ScheduleConfig
@@ -52,11 +52,21 @@ class Weights(StrEnum):
     EQUAL = "equal"  # all alike
 
 
+class PairEstimator(StrEnum):
+    """Way from a noisy matrix of wins to scores."""
+
+    LIKELIHOOD = "likelihood"  # scores that fit the counts best, in the way that suits the design
+    SPECTRAL = "spectral"  # Rank Centrality: the stationary distribution of a Markov chain
+
+
 class ModelConfig(Section):
     """Settings of the methods that fit scores.
 
     Attributes:
         link: how a difference of scores becomes a chance of winning.
+        estimator: for `noisy-pairs`: `likelihood`, or `spectral`, Rank Centrality: the stationary
+            distribution of a chain that moves from an item to those that beat it. It needs `link:
+            logistic` and a design of chance. Both are computed from the same noisy counts.
         constants: `tight`, what the proof needs, or `paper`, what the paper prints (more noise).
         expected_comparisons: about how many comparisons an item takes part in; intervals are
             computed from it, and so is gamma if it is not given.
@@ -91,6 +101,9 @@ class ModelConfig(Section):
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
         default="logistic", examples=["logistic"]
+    )
+    estimator: Annotated[PairEstimator, Field(strict=False)] = Field(
+        default=PairEstimator.LIKELIHOOD, examples=["spectral"]
     )
     constants: Annotated[Constants, Field(strict=False)] = Constants.TIGHT
     gamma: Setting | None = Field(default=None, examples=["50"])
@@ -345,7 +358,7 @@ class MethodFacts:
         streams: whether one budget can pay for many nights of it (`schedule.stream`).
         rules: further rules that a configuration with this method must keep.
         elections: which rules of elections its counts of whole rankings tell: those that compare
-            pairs, or those that look at first places; None: none.
+            pairs, those that look at first places, or those that count in rounds; None: none.
         same_draws: another method whose draws are the same, and which is audited in its place.
     """
 
@@ -362,7 +375,7 @@ class MethodFacts:
     streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
     also: tuple[str, ...] = ()
-    elections: Literal["pairs", "places"] | None = None
+    elections: Literal["pairs", "places", "rounds"] | None = None
     same_draws: str | None = None
 
     @property
@@ -405,6 +418,8 @@ def known_method(name: Any, info: ValidationInfo) -> str:
     methods = methods_of(info)
     if isinstance(name, str) and name in methods:
         return name
+    if isinstance(name, str) and name.lower() in STV:
+        refuse(("", SEVERAL_SEATS))
     *others, last = map(repr, methods)
     expected = f"{', '.join(others)} or {last}" if others else last
     raise PydanticCustomError("enum", "Input should be {expected}", {"expected": expected})

@@ -174,17 +174,31 @@ def read_public_design(path: Path) -> PublicDesign:
 
 
 def rows_of(path: Path) -> tuple[set[str], list[tuple[int, dict[str, str | None]]]]:
-    """Read the columns of the CSV file, and each row with its line number."""
+    """Read the columns of the CSV file, and each row with its line number.
+
+    Raises:
+        ValueError: it cannot be read, names a column twice, or a row has other cells than the
+            header; the text gives the rule and the fix.
+    """
     try:
         opened = open_to_read(path, MostBytes.LIST)
         with io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            header = set(reader.fieldnames or ())
-            return header, [(reader.line_num, row) for row in reader]
+            names = list(reader.fieldnames or ())
+            rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error):
         raise ValueError("is no CSV file in UTF-8; save it as that") from None
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"column {shown(twice)} stands twice in the header; remove one")
+    for line, row in rows:
+        if None in row or None in row.values():
+            raise ValueError(
+                f"line {line}: has {'more' if None in row else 'fewer'} cells than the header names"
+                f" columns ({len(names)}); correct it, and put a text with a comma in quotes"
+            )
+    return set(names), rows
 
 
 def _number(text: str | None, where: str) -> float:

@@ -101,6 +101,23 @@ class ElectionRule(StrEnum):
     MINIMAX = "minimax"
     BORDA = "borda"
     PLURALITY = "plurality"
+    INSTANT_RUNOFF = "instant-runoff"
+
+
+_NOT_OF_PAIRS = (ElectionRule.PLURALITY, ElectionRule.INSTANT_RUNOFF)
+USUAL_RULES = {  # by what a method counts (`MethodFacts.elections`)
+    "pairs": tuple(rule for rule in ElectionRule if rule not in _NOT_OF_PAIRS),
+    "places": (ElectionRule.PLURALITY,),
+    "rounds": (ElectionRule.INSTANT_RUNOFF,),
+}
+
+
+SEVERAL_SEATS = (
+    "hushrank has no count for several seats (STV): one ballot can change there how much all others"
+    " count, so no noise of a fixed size hides it. Count one seat with method: instant-runoff, or"
+    " order the candidates with method: kemeny"
+)
+STV = ("stv", "single-transferable-vote", "multi-seat", "droop", "meek")
 
 
 def approval_rules(longest: int) -> list[str]:
@@ -442,14 +459,18 @@ class RankingsConfig(RowFiles):
         return "the ranking is set aside"
 
     @property
-    def names_people(self) -> bool:
-        """Whether the input says which rankings belong to one person; PrefLib files never do.
+    def in_preflib(self) -> bool:
+        """Whether rankings are in PrefLib files, which have no columns.
 
         A folder of such files is only recognised after it is listed, if `format` is left out.
         """
         formats = {self.format or ENDINGS.get(ending_of(path)) for path in self.paths}
-        named = self.columns.user is not None or self.layout == "long"
-        return named and FileFormat.PREFLIB not in formats
+        return FileFormat.PREFLIB in formats
+
+    @property
+    def names_people(self) -> bool:
+        """Whether the input says which rankings belong to one person; PrefLib files never do."""
+        return (self.columns.user is not None or self.layout == "long") and not self.in_preflib
 
     def pair_columns(self, law: RandomPairs) -> PairColumns:
         """Columns to read in layout `pairs`, with at most as many answers as `law` has."""

@@ -12,6 +12,9 @@ from hushrank.flows.config.method import MethodFacts, Methods, Problems, Section
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import (
     MOST_CANDIDATES,
+    SEVERAL_SEATS,
+    STV,
+    USUAL_RULES,
     ElectionRule,
     Overvotes,
     RankingsConfig,
@@ -104,13 +107,17 @@ def _problems_of_rules(config: Sections, methods: Methods) -> Problems:
     most = len(config.items.catalogue())
     longest = min(config.input.max_length or most, most)
     told: dict[str | None, Collection[str]] = {
-        "pairs": [rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY],
-        "places": [ElectionRule.PLURALITY, *approval_rules(longest)],
+        "pairs": USUAL_RULES["pairs"],
+        "rounds": USUAL_RULES["rounds"],
+        "places": [*USUAL_RULES["places"], *approval_rules(longest)],
     }
     known = {name: told.get(each.elections, ()) for name, each in methods.items()}
     if (n_items := len(config.items.catalogue())) > MOST_CANDIDATES:
         yield "rules", f"are for at most {MOST_CANDIDATES} items, got {n_items:,}; remove it"
     for rule in config.rules:
+        if rule.lower() in STV:
+            yield "rules", SEVERAL_SEATS
+            continue
         suitable = [method for method, rules in known.items() if rule in rules]
         if not suitable:
             names = ", ".join(ElectionRule)

@@ -34,7 +34,7 @@ from pydantic_core import PydanticCustomError
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms import system
-from hushrank.transforms.common.local_files import require_regular
+from hushrank.transforms.common.local_files import require_regular, slashed
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Words
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, Place, is_cloud
@@ -55,6 +55,7 @@ from hushrank.transforms.tables.objects import object_place
 ROOM_IN_A_NAME = 55  # bytes that an unfinished file adds to its name
 MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
 MOST_PATH_BYTES = 3500  # below 4096, because paths of files inside are longer
+ROOM_IN_A_FOLDER = 120  # bytes of the longest path that hushrank makes in a folder of its own
 GIT_PREFIX = "git:"  # prefix of a folder in a git repository
 FOLDER = "folder"  # key of the validation context: folder where relative paths start
 BASE = "base"  # another: folder that replaces it in the identity of moved files; None: that folder
@@ -74,6 +75,7 @@ def local_path(value: object, info: ValidationInfo) -> object:
     try:
         path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
         path.resolve()
+        _check_length(str(path), value)
         _count(str(path), value, str(path), info)
     except (OSError, RuntimeError):  # RuntimeError: circular links, or ~ of an unknown user
         refuse(("", f"{value}: its links go round in a circle; name another place"))
@@ -127,18 +129,6 @@ def place_argument(text: str, name: str) -> Place:
     return Path(os.path.abspath(Path(text).expanduser()))
 
 
-def contains(outer: Place, inner: Place) -> bool:
-    """Whether `inner` is `outer` or is in it, with links followed."""
-    if isinstance(outer, CloudPath):
-        return isinstance(inner, CloudPath) and outer.contains(inner)
-    return isinstance(inner, Path) and real_path(inner).is_relative_to(real_path(outer))
-
-
-def real_path(path: Path) -> Path:
-    """Return the path with its links followed, as far as they lead to a file."""
-    return Path(os.path.realpath(path))
-
-
 def _input_path(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str) or not value or is_cloud(value) or is_source(value):
         return value
@@ -156,7 +146,8 @@ def _input_path(value: object, info: ValidationInfo) -> object:
     folder, path = str(_folder(info).absolute()), os.path.expanduser(value)
     if re.search(r"[*?\[]", path):
         folder = glob.escape(folder)  # only the part that the user wrote is a pattern
-    named = os.path.normpath(os.path.join(folder, path))
+    named = slashed(os.path.normpath(os.path.join(folder, path)))
+    _check_length(named, value)
     _count(named, value, os.path.join(_folder(info).absolute(), path), info)
     return named
 
@@ -181,11 +172,11 @@ def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
     start, path = os.path.abspath(_folder(info) if base is None else base), os.path.normpath(path)
     relative = not os.path.isabs(os.path.expanduser(written))
     for inner, outer in ((path, start), (_with_links_followed(path), os.path.realpath(start))):
-        if inner.startswith(f"{outer}/"):
-            context[COUNTED][named] = os.path.relpath(inner, outer)
+        if Path(outer) in Path(inner).parents:
+            context[COUNTED][named] = slashed(os.path.relpath(inner, outer))
             return
     if relative:
-        context[COUNTED][named] = (
+        context[COUNTED][named] = slashed(
             os.path.relpath(path, start) if base is None else os.path.normpath(written)
         )
 
@@ -193,9 +184,9 @@ def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
 def _with_links_followed(path: str) -> str:
     """Return an absolute path with links followed, up to the first part with a pattern or a
     date."""
-    parts = path.split("/")
+    parts = Path(path).parts
     plain = next((at for at, part in enumerate(parts) if re.search(r"[*?\[{]", part)), len(parts))
-    return "/".join([os.path.realpath("/".join(parts[:plain]) or "/"), *parts[plain:]])
+    return os.path.join(os.path.realpath(Path(*parts[:plain])), *parts[plain:])
 
 
 def _elsewhere(value: str, info: ValidationInfo) -> str:
@@ -215,11 +206,13 @@ def _elsewhere(value: str, info: ValidationInfo) -> str:
 
 
 def _check_text(path: str) -> None:
-    """Refuse a path that no file can have, or that is unreadable in a message."""
+    """Refuse a path that no file can have here, or that is unreadable in a message."""
+    if unfit := system.unfit_name(path):
+        refuse(("", f"{path}: {unfit}; rename it"))
     if hidden := hidden_character(path):
         refuse(("", f"holds the character {hidden}, which nobody sees; rename it"))
     try:
-        name = max(map(len, os.fsencode(path).split(b"/")))
+        name = max(map(len, os.fsencode(slashed(path)).split(b"/")))
     except UnicodeEncodeError:
         refuse(
             (
@@ -238,6 +231,25 @@ def _check_text(path: str) -> None:
         )
 
 
+def _check_length(path: str, written: str) -> None:
+    """Refuse an absolute path that is longer than this system opens."""
+    if too_long := _too_long(path, 0):
+        refuse(("", f"{written[:80]}: {too_long}"))
+
+
+def _too_long(path: str, room: int) -> str | None:
+    """Rule that an absolute path breaks, if files inside need `room` characters; None: it is short
+    enough."""
+    most = system.longest_path()
+    if len(path) + room <= most:
+        return None
+    inside = f", {room} of them for files inside" if room else ""
+    return (
+        f"its path has {len(path)} characters, and this system opens at most {most}{inside}; move"
+        f" it to a folder with a shorter path{system.TO_OPEN_LONGER}"
+    )
+
+
 def check_can_be_made(key: str, place: Path) -> None:
     """Refuse a folder that does not exist and cannot be made; leave no trace of the attempt.
 
@@ -252,6 +264,8 @@ def check_can_be_made(key: str, place: Path) -> None:
         ConfigError: the folder cannot be made.
     """
     try:
+        if too_long := _too_long(str(place), ROOM_IN_A_FOLDER):
+            raise ConfigError(f"{key}: {str(place)[:80]}: {too_long}. Nothing was spent.")
         if place.is_dir():
             return
         if os.path.lexists(place):

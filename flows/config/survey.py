@@ -12,6 +12,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -36,6 +37,7 @@ from hushrank.flows.config.method import (
     GraphKind,
     Methods,
     ModelConfig,
+    PairEstimator,
     ReportConfig,
     SpectralConfig,
     SpectralEstimator,
@@ -45,7 +47,7 @@ from hushrank.flows.config.method import (
 )
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.public_design import PublicDesign
-from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
+from hushrank.flows.config.rankings import SEVERAL_SEATS, RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import MOST_ITEMS_RANKED, problems_of_job
 from hushrank.flows.config.runner import (
@@ -76,6 +78,7 @@ from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_p
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.rankings.ranking_columns import ListColumns, OneRowColumns, RankColumns
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
 
@@ -92,6 +95,14 @@ class RetentionConfig(Section):
     drawn_days: int = Field(default=365, ge=0, le=36_500, examples=["365"])
 
 
+# Keys of `model` that earlier versions did not have, with the value that changes nothing.
+LATER_MODEL_KEYS: dict[str, object] = {
+    "epsilon_cap": None,
+    "bands": None,
+    "common_order": False,
+    "weights": Weights.PRECISION,
+    "estimator": PairEstimator.LIKELIHOOD,
+}
 _Input = TypeVar("_Input", InputConfig, ResponsesConfig, RankingsConfig)
 
 
@@ -111,8 +122,9 @@ class SurveyConfig(Section):
         top_k: how many of the best items to name; some methods require it.
         rules: rules of elections for which a release names the winners: `condorcet`, `smith`,
             `copeland`, `schulze`, `ranked-pairs`, `minimax` and `borda` with methods that count
-            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`. Left out:
-            all of these but approval. They cost nothing.
+            pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`;
+            `instant-runoff` with that method. Left out: all of these but approval. They cost
+            nothing.
         report: how scores are written.
         output: folder for public files, and nothing else.
         supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
@@ -175,6 +187,15 @@ class SurveyConfig(Section):
     def _share_of_the_month(cls, content: Any) -> Any:
         return with_nightly_share(content)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_seat(cls, content: Any) -> Any:
+        rows = content.get("input") if isinstance(content, Mapping) else None
+        for section, key in ((content, "seats"), (rows, "input.seats")):
+            if isinstance(section, Mapping) and "seats" in section:
+                refuse((key, SEVERAL_SEATS))
+        return content
+
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
@@ -201,7 +222,9 @@ class SurveyConfig(Section):
         if (asked := self.asked_design()) is not None and not problems:
             self.privacy.bound_by_pairs(len(asked.items))
         if self.collect is not None:
-            problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
+            problems += problems_of_collect(
+                self.collect, self.input, self.items, self.privacy, self.method
+            )
         if problems:
             refuse(*problems)
         return self
@@ -268,11 +291,21 @@ class SurveyConfig(Section):
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
         if self.rankings.layout != "pairs":
-            return self.rankings.ranking_columns(self.items.catalogue().names)
+            return self.whole_ranking_columns()
         laws = self.laws_of_pairs()
         if not laws:  # the rules require a mechanism that has them
             raise ConfigError("privacy.mechanism: must be random-pairs with input.layout: pairs")
         return self.rankings.pair_columns(laws[-1])
+
+    def whole_ranking_columns(self) -> RankColumns | ListColumns | OneRowColumns:
+        """Columns to read in rankings that are no answers to pairs, their group among them."""
+        columns = self.rankings.ranking_columns(self.items.catalogue().names)
+        if self.groups is None or isinstance(columns, RankColumns):
+            return columns
+        from hushrank.transforms.rankings.person_features import GroupOfRankings
+
+        group = GroupOfRankings(column=self.groups.column, groups=self.groups.groups())
+        return replace(columns, features=group)
 
     def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
         """Laws by which rankings may answer random pairs, one for each level of epsilon.
@@ -402,8 +435,7 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        later = {"epsilon_cap": None, "bands": None, "common_order": False}
-        for key, default in {**later, "weights": Weights.PRECISION}.items():
+        for key, default in LATER_MODEL_KEYS.items():
             if content["model"][key] == default:
                 del content["model"][key]
         self._write_item_features(content["model"])
@@ -427,7 +459,7 @@ class SurveyConfig(Section):
         if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
         if self.groups is not None:
-            content["groups"] = json.loads(self.groups.model_dump_json())
+            content["groups"] = json.loads(self.groups.model_dump_json(exclude_none=True))
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
             _without_new_graphs(content["spectral"], even=self.takes_even_graph())

@@ -502,6 +502,8 @@ def _syntax_hint(line: str, error: yaml.MarkedYAMLError) -> str:
     problem, context = error.problem or "", error.context or ""
     if "\t" in line:
         return "indent with spaces, not with tabs"
+    if "escape" in problem:
+        return "write a text with a backslash, such as a path of Windows, in single quotes: 'C:\\a'"
     if "quoted" in context:
         return "close the quotation mark"
     if "flow" in context and "{date}" in line:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hushrank.flows.config.privacy import LedgerConfig
 from hushrank.flows.config.section import GIT_PREFIX, anchor_place
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.ledger.anchor import Anchor, FileAnchor, ObjectAnchor
 from hushrank.flows.ledger.backend import LedgerBackend
 from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.cloud_object import LedgerObject
-from hushrank.flows.ledger.guarded import GuardedLedger
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.ledger.signing import Signer, Verifier, load_public_key, load_signer, sealed
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+
+if TYPE_CHECKING:
+    from hushrank.flows.ledger.anchor import Anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,17 @@ class Guards:
 
     def around(self, place: Place) -> LedgerBackend:
         """Return the backend of the ledger at `place`, with these guards."""
-        inner = LedgerObject(place) if isinstance(place, CloudPath) else LedgerFile(place)
+        inner: LedgerBackend
+        if isinstance(place, CloudPath):
+            from hushrank.flows.ledger.cloud_object import LedgerObject
+
+            inner = LedgerObject(place)
+        else:
+            inner = LedgerFile(place)
         if self.key is None and self.anchor is None:
             return inner
+        from hushrank.flows.ledger.guarded import GuardedLedger
+
         return GuardedLedger(inner, key=self.key, signer=self.signer, anchor=self.anchor)
 
     def ledger(self, place: Place, terms: BudgetTerms) -> Ledger:
@@ -80,6 +89,8 @@ class Guards:
 
 def anchor_at(anchor: str) -> Anchor:
     """Open the anchor that a configuration names."""
+    from hushrank.flows.ledger.anchor import FileAnchor, ObjectAnchor
+
     place = anchor_place(anchor)
     if isinstance(place, CloudPath):
         return ObjectAnchor(place)

@@ -21,6 +21,7 @@ def estimate_task(
     to: str,
     link: str | None = None,
     ridge: float | None = None,
+    estimator: str | None = None,
     tie_model: str | None = None,
     exposures: str | None = None,
 ) -> str:
@@ -29,7 +30,7 @@ def estimate_task(
     It reads public counts alone, so its parameters, its result and its logs hold nothing private.
 
     Args:
-        matrices, link, ridge, tie_model, exposures: see `hushrank.estimate`.
+        matrices, link, ridge, estimator, tie_model, exposures: see `hushrank.estimate`.
         to: folder for `estimate.json` and `ranking.csv`.
 
     Returns:
@@ -38,6 +39,13 @@ def estimate_task(
     Raises:
         HushrankError: as `hushrank.estimate`.
     """
-    fitted = estimate(matrices, link=link, ridge=ridge, tie_model=tie_model, exposures=exposures)
+    fitted = estimate(
+        matrices,
+        link=link,
+        ridge=ridge,
+        estimator=estimator,
+        tie_model=tie_model,
+        exposures=exposures,
+    )
     write_fitted(fitted, Path(to))
     return to

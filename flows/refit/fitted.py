@@ -6,12 +6,14 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
 from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.config.method import PairEstimator
 from hushrank.flows.config.public_design import read_public_design
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.refit.counts import PublicCounts, public_counts
@@ -30,6 +32,7 @@ from hushrank.flows.statement.record import Record
 from hushrank.transforms.storage.write import write_whole
 
 ESTIMATE, RANKING = "estimate.json", "ranking.csv"
+Names = TypeVar("Names", bound=StrEnum)
 OF_A_RELEASE = (
     "Post-processing of release {}: fitted to its published counts alone. No row was read and no"
     " noise was drawn, so it costs nobody anything more."
@@ -56,37 +59,29 @@ class Origin(Record):
     sha256: str | None = None
 
 
-class Fitted(Record):
-    """A ranking in the shape of a release's, computed from public counts alone.
+class PublicRanking(Record):
+    """A ranking in the shape of a release's, computed from public numbers alone.
 
     Attributes:
-        post_processing_of: the counts.
-        says: the same in a sentence.
-        spent: epsilon that it cost: always 0.
-        model: the keys that were asked for.
         informative: False if nothing can be learned through the noise.
         warnings: what a reader must know.
         scale, unit: what the scores are.
         top: k of `p_top` in the ranking.
-        ties: how often items tie; None: the model does not say.
         ranking: lines, best first, as in a release.
     """
 
-    post_processing_of: Origin
-    says: str
-    spent: float = 0.0
-    model: dict[str, str | float]
     informative: bool
     warnings: tuple[str, ...]
     scale: Scale
     unit: ScoreUnit
     top: int
-    ties: TieRecord | None = None
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
 
     def to_json(self) -> str:
-        """Strict JSON with keys in a fixed order."""
-        content = self.model_dump(mode="json", exclude={"ranking"})
+        """Strict JSON with keys in a fixed order, the ranking last."""
+        own = [name for name in type(self).model_fields if name not in PublicRanking.model_fields]
+        fields = self.model_dump(mode="json", exclude={"ranking"})
+        content = {name: fields[name] for name in [*own, *fields] if name in fields}
         content["ranking"] = list(published_lines(self.ranking, self._is_said))
         return f"{json_text(content)}\n"
 
@@ -105,11 +100,30 @@ class Fitted(Record):
         return any(getattr(line, name) is not None for line in self.ranking)
 
 
+class Fitted(PublicRanking):
+    """A ranking that was fitted to public counts.
+
+    Attributes:
+        post_processing_of: the counts.
+        says: the same in a sentence.
+        spent: epsilon that it cost: always 0.
+        model: the keys that were asked for.
+        ties: how often items tie; None: the model does not say.
+    """
+
+    post_processing_of: Origin
+    says: str
+    spent: float = 0.0
+    model: dict[str, str | float]
+    ties: TieRecord | None = None
+
+
 def estimate(
     matrices: str | Path,
     *,
     link: str | None = None,
     ridge: float | None = None,
+    estimator: str | None = None,
     tie_model: str | None = None,
     exposures: str | Path | None = None,
     elo: bool = False,
@@ -123,12 +137,14 @@ def estimate(
     model = Model(
         link=link,
         ridge=ridge,
-        tie_model=_tie_model(tie_model),
+        estimator=_one_of(PairEstimator, "estimator", estimator),
+        tie_model=_one_of(TieModel, "tie_model", tie_model),
         exposures=_design(exposures),
     )
     stated = {
         "link": link,
         "ridge": ridge,
+        "estimator": estimator,
         "tie_model": tie_model,
         "exposures": None if exposures is None else Path(exposures).name,
     }
@@ -176,14 +192,15 @@ def _of_release(counts: PublicCounts) -> Iterator[str]:
         yield f"Release {counts.release.release_id} protects nobody. Not for publication."
 
 
-def _tie_model(name: str | None) -> TieModel | None:
+def _one_of(names: type[Names], key: str, name: str | None) -> Names | None:
+    """Return the member that is named, or None where none is."""
     if name is None:
         return None
     try:
-        return TieModel(name)
+        return names(name)
     except ValueError:
-        known = ", ".join(each.value for each in TieModel)
-        raise ConfigError(f"tie_model: must be {known}, got {name[:40]!r}") from None
+        known = ", ".join(each.value for each in names)
+        raise ConfigError(f"{key}: must be {known}, got {name[:40]!r}") from None
 
 
 def _design(file: str | Path | None) -> Any:
@@ -195,8 +212,13 @@ def _design(file: str | Path | None) -> Any:
         raise ConfigError(f"exposures: {file}: {error}") from None
 
 
-def write_fitted(fitted: Fitted, folder: Path) -> None:
+def write_fitted(fitted: PublicRanking, folder: Path, name: str = ESTIMATE) -> None:
     """Write `estimate.json` and `ranking.csv` into a folder, which holds nothing else of hushrank.
+
+    Args:
+        fitted: the ranking.
+        folder: is made if it does not exist.
+        name: of the JSON file.
 
     Raises:
         ConfigError: the folder holds a release, or cannot be written.
@@ -206,6 +228,6 @@ def write_fitted(fitted: Fitted, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(str(folder / RANKING), fitted.to_csv().encode())
-        write_whole(str(folder / ESTIMATE), fitted.to_json().encode())
+        write_whole(str(folder / name), fitted.to_json().encode())
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror}).") from None

@@ -24,6 +24,7 @@ from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.ties.noisy_ties import rank_noisy_ties
 from hushrank.estimation.ties.tie_counts import TieCounts
 from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.config.method import PairEstimator
 from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.refit.counts import PublicCounts
@@ -35,6 +36,10 @@ REFUSED = (
     "{key}: a fit to {kind} takes {takes}, not {key}: these counts do not say what it needs, and"
     " another draw would cost epsilon. Nothing was spent."
 )
+NOT_SPECTRAL = (
+    "estimator: spectral needs the logistic link and counts of a job that states a design of chance"
+    " (input.design: random or balanced) and lists no pairs; leave it out. Nothing was spent."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +49,14 @@ class Model:
     Attributes:
         link: how a difference of scores becomes a chance of winning.
         ridge: weight c of c |scores|^2, finite and > 0.
+        estimator: way from counts of pairs to scores.
         tie_model: how ties follow from scores.
         exposures: public numbers of comparisons, of each item or pair.
     """
 
     link: str | None = None
     ridge: float | None = None
+    estimator: PairEstimator | None = None
     tie_model: TieModel | None = None
     exposures: PublicDesign | None = None
 
@@ -85,8 +92,9 @@ def fit(counts: PublicCounts, model: Model) -> Fit:
         raise ConfigError(f"link: must be {', '.join(LINKS)}, got {model.link[:40]!r}")
     if model.ridge is not None and not (math.isfinite(model.ridge) and model.ridge > 0):
         raise ConfigError(f"ridge: must be finite and > 0, got {model.ridge!r}")
-    if model.ridge is not None and model.exposures is not None:
-        raise ConfigError("ridge: has no effect with exposures; leave one of them out")
+    for key in ("ridge", "estimator"):
+        if key in asked and model.exposures is not None:
+            raise ConfigError(f"{key}: has no effect with exposures; leave one of them out")
     try:
         if model.exposures is not None:
             return _by_exposures(counts, model, model.exposures)
@@ -109,8 +117,19 @@ def _pairs(counts: PublicCounts, model: Model) -> Fit:
         for row, columns in enumerate(released.asked):
             asked[row, list(columns)] = True
         asked |= asked.T
+    spectral = model.estimator is PairEstimator.SPECTRAL
+    if spectral and (_link(model) != "logistic" or asked is not None or not counts.chance):
+        raise ConfigError(NOT_SPECTRAL)
+    if spectral and model.ridge is not None:
+        raise ConfigError("ridge: has no effect with estimator spectral; leave one of them out")
     ranked = rank_noisy_pairs(
-        pairs, counts.law, link_named(_link(model)), asked, chance=counts.chance, ridge=model.ridge
+        pairs,
+        counts.law,
+        link_named(_link(model)),
+        asked,
+        chance=counts.chance,
+        ridge=model.ridge,
+        spectral=spectral,
     )
     return Fit(estimate=ranked.estimate, scale=SCALE_OF_LINK[_link(model)])
 
@@ -203,7 +222,7 @@ def _by_exposures(counts: PublicCounts, model: Model, design: PublicDesign) -> F
 FITS: Mapping[str, tuple[frozenset[str], Callable[[PublicCounts, Model], Fit]]] = {
     "win-counts": (frozenset({"link", "exposures"}), _wins),
     "win-loss-counts": (frozenset({"link", "exposures"}), _win_loss),
-    "pair-counts": (frozenset({"link", "ridge", "exposures"}), _pairs),
+    "pair-counts": (frozenset({"link", "ridge", "exposures", "estimator"}), _pairs),
     "outcome-counts": (frozenset({"link", "ridge"}), _outcomes),
     "tie-counts": (frozenset({"tie_model"}), _ties),
 }

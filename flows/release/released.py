@@ -1,4 +1,4 @@
-"""What a method publishes beside the ranking: a record that says of itself what a page shows of it.
+"""Record of the numbers that a method publishes beside the ranking, with texts for its page.
 
 A method that releases another statistic has a record of its own in its family's folder. Every
 record is made by its `of`, which takes only what carries noise: exact counts are marked
@@ -9,10 +9,11 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdap
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from hushrank.estimation.common.robustness import LeadBy
 from hushrank.flows.statement.record import Record
 
 KINDS: dict[str, type[ReleasedRecord]] = {}  # every record that is defined, by its `kind`
@@ -37,7 +39,7 @@ class Figure(StrEnum):
 
 
 class Made(StrEnum):
-    """How the numbers came about, in a sentence for people who took part."""
+    """Ways in which the numbers came about, in a sentence for people who took part."""
 
     COUNTED = (
         "Answers were counted, and random noise was added to the counts. Everything here is"
@@ -53,6 +55,55 @@ class Made(StrEnum):
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leads:
+    """Noisy numbers by which one item is ahead of others.
+
+    Attributes:
+        by: kind of the numbers.
+        items: in the order of the numbers.
+        numbers: number of each item, shape (n,), or of each item against each other, shape (n, n).
+        draws: noise values that are added up in one number.
+        step: worth of 1 released count, in answers.
+    """
+
+    by: LeadBy
+    items: Sequence[str]
+    numbers: NDArray[np.float64]
+    draws: int
+    step: float
+
+    def gaps(self, first: str) -> NDArray[np.float64]:
+        """Lead of `first` over each other item, shape (n - 1,), in answers."""
+        place = self.items.index(first)
+        own = self.numbers[place] - (self.numbers if self.numbers.ndim == 1 else 0.0)
+        return np.delete(own, place) * self.step
+
+
+class Robustness(Record):
+    """How many units would have to change for `first` to lose its lead in one number.
+
+    Attributes:
+        by: which number: wins, wins less losses, majorities over each other item, Borda sums, first
+            places, or scores of the model.
+        first: the item.
+        replaced: at least so many units would have to be exchanged for others.
+        changed: at least so many would have to be taken away or added; `replaced` or more.
+        bound: by how much one unit moves the lead if it is taken away or added; null of scores,
+            where it depends on the fit.
+        noise_allowance: by how much the noise may have made a lead larger; null of scores.
+        kind: `certificate`: true with 95 % confidence; `estimate`: to first order.
+    """
+
+    by: LeadBy
+    first: str
+    replaced: int = Field(ge=1)
+    changed: int = Field(ge=1)
+    bound: int | None
+    noise_allowance: float | None
+    kind: Literal["certificate", "estimate"]
+
+
 class ReleasedRecord(Record):
     """A released statistic, from which the rest of a release can be computed again.
 
@@ -61,6 +112,7 @@ class ReleasedRecord(Record):
         made: how the numbers came about.
         ballots: which rankings or answers about rankings were counted; empty: none were.
         tells_rates: how often an item beats another is estimated from the counts of the pair.
+        orders: an order may be fitted to it, in which a score is no more than a place.
         public_totals: how often each pair was compared is public, so a pair may have no count.
     """
 
@@ -68,6 +120,7 @@ class ReleasedRecord(Record):
     made: ClassVar[Made] = Made.COUNTED
     ballots: ClassVar[str] = ""
     tells_rates: ClassVar[bool] = False
+    orders: ClassVar[bool] = False
     public_totals: ClassVar[bool] = False
 
     if TYPE_CHECKING:
@@ -84,10 +137,14 @@ class ReleasedRecord(Record):
         return None
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64] | None:
-        """How often the row's item beat the column's, of some items, or was above it.
+        """Share of times that the row's item beat the column's, or was above it, for some items.
 
         Not a number for a pair that was not compared. None: no such counts are published.
         """
+        return None
+
+    def leads(self) -> Leads | None:
+        """Counts by which an item is ahead of others; None: there are no such counts."""
         return None
 
     @property

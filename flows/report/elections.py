@@ -1,8 +1,10 @@
-"""Winners by rules of elections, and the margins between candidates, on the page of a report."""
+"""Winners by rules of elections, margins and votes by precinct, on the page of a report."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 from hushrank.flows.release.election import (
     NOT_A_COUNT,
@@ -10,9 +12,12 @@ from hushrank.flows.release.election import (
     condorcet_sentence,
     result_cells,
 )
+from hushrank.flows.release.precincts import levels_of, precincts_sentence
 from hushrank.flows.release.release import Release
 
 MOST = 12  # candidates in the table of margins; a longer ranking shows its best
+MOST_PRECINCTS = 200  # in the table of votes; the file has all
+WORDS = {"elsewhere": "Elsewhere", "all": "All together"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,10 @@ class ElectionFacts:
         margins: of each the margins over the others, and whether each is sure.
         how: how to read the table.
         left_out: how many candidates it lacks.
+        rounds: of an instant runoff its table: number, who leaves, and how sure that is; counts of
+            `columns`, best first, with exhausted ballots last.
+        columns: headings of these counts; empty: there are no rounds.
+        how_rounds: how to read that table.
         caution: what these statements are not.
     """
 
@@ -35,6 +44,9 @@ class ElectionFacts:
     margins: tuple[tuple[tuple[str, bool], ...], ...]
     how: str
     left_out: int
+    rounds: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    columns: tuple[str, ...] = ()
+    how_rounds: str = ""
     caution: str = NOT_A_COUNT
 
 
@@ -55,6 +67,9 @@ def election_facts(release: Release) -> ElectionFacts | None:
             " bold: it is surely on that side without the noise, for all pairs and rules at once"
             " with 95 % confidence."
         )
+    rounds: dict[str, Any] = {}
+    if election.rounds is not None:
+        rounds = _rounds(release, shown)
     return ElectionFacts(
         sentence=condorcet_sentence(election, shown) or "",
         rules=tuple(result_cells(each, shown) for each in election.rules),
@@ -62,7 +77,30 @@ def election_facts(release: Release) -> ElectionFacts | None:
         margins=margins,
         how=how,
         left_out=len(release.ranking) - len(best),
+        **rounds,
     )
+
+
+def _rounds(release: Release, shown: dict[str, str]) -> dict[str, Any]:
+    from hushrank.flows.release.rounds import HOW, rounds_of
+
+    items = [line.item for line in release.ranking]
+    rows = tuple(
+        (
+            shown[each.out],
+            each.certainty(shown),
+            (
+                *(f"{each.counts[item]:,}" if item in each.counts else "" for item in items),
+                f"{each.exhausted:,}",
+            ),
+        )
+        for each in rounds_of(release)
+    )
+    return {
+        "rounds": rows,
+        "columns": (*(shown[item] for item in items), "exhausted"),
+        "how_rounds": HOW.format(deviation=math.sqrt(release.noise_variance or 0.0)),
+    }
 
 
 def _margins(
@@ -78,4 +116,50 @@ def _margins(
             for j, margin in enumerate(row)
         )
         for i, row in enumerate(margins.tolist())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesFacts:
+    """Votes by precinct as texts.
+
+    Attributes:
+        names: candidates in the columns, best first.
+        rows: all together, districts, and precincts, each with the votes of the candidates.
+        how: how far they may be off.
+        left_out: how many precincts the table lacks.
+        candidates_left_out: how many candidates.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    how: str
+    left_out: int
+    candidates_left_out: int
+
+
+def votes_facts(release: Release) -> VotesFacts | None:
+    """The votes of each precinct; None where the release states none."""
+    record = release.precincts
+    if record is None:
+        return None
+    shown, place = release.shown(), {line.item: n for n, line in enumerate(release.ranking)}
+    levels = list(levels_of(record, release.released))
+    items: tuple[str, ...] = release.released.items  # type: ignore[attr-defined]
+    best = sorted(range(len(items)), key=lambda number: place[items[number]])[:MOST]
+    listed = [each for each in levels if each.level in ("precinct", "elsewhere")]
+    above = [each for each in reversed(levels) if each.level == "all"]
+    above += [each for each in levels if each.level == "district"]
+    return VotesFacts(
+        names=tuple(shown[items[number]] for number in best),
+        rows=tuple(
+            (
+                WORDS.get(each.level, each.code),
+                tuple(f"{each.votes[number]:,}" for number in best),
+            )
+            for each in (*above, *listed[:MOST_PRECINCTS])
+        ),
+        how=precincts_sentence(record),
+        left_out=max(len(listed) - MOST_PRECINCTS, 0),
+        candidates_left_out=len(items) - len(best),
     )

@@ -24,6 +24,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.release.robustness import robustness_of
 from hushrank.flows.release.row_source import row_source_of
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.software import software
@@ -198,6 +199,11 @@ def stored(job: Job) -> Drawn:
     return stored_drawn(job.work, job.release_id, attempts, job.config)
 
 
+OF_SOME_METHODS = (  # what a conclusion and a release have under the same names
+    *("effects", "boards", "ties", "test", "dif", "fit", "personal", "election", "precincts"),
+)
+
+
 def estimate(job: Job, drawn: Drawn) -> Release:
     """Rank what was drawn. Post-processing: it may be repeated freely.
 
@@ -208,24 +214,10 @@ def estimate(job: Job, drawn: Drawn) -> Release:
     config = job.config
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
-    look, method = look_of(drawn, config), drawn.drawn_by.method
+    look = look_of(drawn, config)
     conclusion = _concluded(job, drawn)
-    provenance = Provenance(
-        release_id=job.release_id,
-        created=drawn.created,
-        name=config.name,
-        job=recorded_hash(job.config, job.attempt),
-        method=method.facts.name,
-        night=job.night,
-        code_version=drawn.code_version,
-        charged=job.safe,
-        bits=drawn.bits,
-        stream=job.occasion.record(drawn),
-        about=config.report.about,
-        source=row_source_of(config, job.night),
-    )
-    return build_release(
-        provenance,
+    release = build_release(
+        _provenance(job, drawn),
         config.items.catalogue().names,
         conclusion.estimate,
         completed(conclusion.privacy, drawn, look, config),
@@ -236,14 +228,25 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
-        effects=conclusion.effects,
-        boards=conclusion.boards,
-        ties=conclusion.ties,
-        test=conclusion.test,
-        dif=conclusion.dif,
-        fit=conclusion.fit,
-        personal=conclusion.personal,
-        election=conclusion.election,
+        **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
+    )
+    return release.model_copy(update={"robustness": robustness_of(release)})
+
+
+def _provenance(job: Job, drawn: Drawn) -> Provenance:
+    return Provenance(
+        release_id=job.release_id,
+        created=drawn.created,
+        name=job.config.name,
+        job=recorded_hash(job.config, job.attempt),
+        method=drawn.drawn_by.method.facts.name,
+        night=job.night,
+        code_version=drawn.code_version,
+        charged=job.safe,
+        bits=drawn.bits,
+        stream=job.occasion.record(drawn),
+        about=job.config.report.about,
+        source=row_source_of(job.config, job.night),
     )
 
 

@@ -18,8 +18,10 @@ RANKING = (
     "comparisons.pairs_by_chance",
     "fit.pair_fit",
     "rankings.bradley_terry",
+    "rankings.personalized",
     "rankings.ranking_estimates",
     "responses.spectral_estimate",
+    "responses.totals_estimate",
 )
 
 

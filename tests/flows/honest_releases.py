@@ -32,6 +32,7 @@ TIES = {"input__ties": "model", "method": "noisy-pairs"}
 AT_SOURCE = {"privacy__already_private": True, "input__columns__epsilon": "own"}
 RANGE = {"privacy__epsilon": None, "privacy__epsilon_range": [0.5, 4.0]}
 OWN = {"input__columns__epsilon": "own"}
+LAPLACE = {"privacy__noise": "laplace", "privacy__delta": None}
 BELOW = {"input__unlisted": "below"}
 LISTS = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
 PAIRS_AT_SOURCE = {
@@ -73,6 +74,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts of one row, look": ("noisy-counts, look", {**ONE_ROW}),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
     "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
+    "pairs, spectral": (PAIRS, {"model": {"estimator": "spectral"}, "input__design": "random"}),
     "pairs, groups, laplace": (PAIRS, {"groups": GROUPS, "model": {"link": "laplace"}}),
     "pairs, weights, ties split": (PAIRS, {**WEIGHTS, **SPLIT}),
     "pairs, heavy users": (PAIRS, {**HEAVY, "privacy__noise": "gaussian", "privacy__delta": 1e-7}),
@@ -160,6 +162,31 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},
     ),
     "trusted places, below": ("footrule", {**BELOW, "input__max_length": 3}),
+    "precincts, elsewhere, districts": (
+        "precinct-table",
+        {
+            **ADDED,
+            "groups": {
+                "column": "region",
+                "values": ["north", "east"],
+                "others": "whole",
+                "districts": {"upper": ["north"], "lower": ["east"]},
+            },
+        },
+    ),
+    "precincts, laplace, of nobody": (
+        "precinct-table",
+        {
+            "privacy__noise": "laplace",
+            "privacy__delta": None,
+            "input__columns__user": None,
+            "input__max_length": 4,
+        },
+    ),
+    "rounds, added": (
+        "instant-runoff",
+        {**ADDED, **LAPLACE, "privacy__epsilon": 30.0, "input__max_length": 3},
+    ),
     "trusted scores, below": ("bradley-terry, user", {**BELOW, "input__overvotes": "exhaust"}),
     "responses, sparse graph, added": ("spectral, sparse", ADDED),
     "responses, graph by itself": ("spectral", {"spectral": {"graph": "auto"}}),

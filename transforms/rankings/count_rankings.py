@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from hushrank.estimation.rankings.instant_runoff import first_choices, n_sets
 from hushrank.estimation.rankings.pair_answer_counts import (
     PairAnswerCounts,
     count_answers,
@@ -19,6 +22,7 @@ from hushrank.estimation.rankings.ranking_counts import (
 )
 from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
 from hushrank.transforms.common.dense_sums import (
+    ArraySumFn,
     DenseFn,
     Integers,
     in_a_row,
@@ -59,6 +63,41 @@ class RankingCountsFn(DenseFn[RankingCounts]):
 
     def of_cells(self, cells: Integers) -> RankingCounts:
         return RankingCounts(**named_like(self.create_accumulator().arrays(), cells))
+
+
+class FirstPlacesFn(ArraySumFn):
+    """PCollection[Rankings] -> in how many rankings of each group each item is first."""
+
+    def __init__(self, n_groups: int, n_items: int) -> None:
+        self._shape = (n_groups, n_items)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def add_input(self, total: Integers, rows: Rankings) -> Integers:
+        if rows.tied is not None or rows.profile is None:
+            raise ValueError("rankings whose first places are counted have a group and no ties")
+        first = rows.items[np.cumsum(rows.lengths) - rows.lengths]
+        cells = np.bincount(rows.profile * self._shape[1] + first, minlength=total.size)
+        return np.asarray(total + cells.reshape(self._shape))
+
+
+class FirstChoicesFn(ArraySumFn):
+    """PCollection[Rankings] -> which item comes right after which set of others, as counts."""
+
+    def __init__(self, n_items: int, longest: int) -> None:
+        self._n_items = n_items
+        self._longest = longest
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return n_sets(self._n_items, self._longest), self._n_items
+
+    def add_input(self, total: Integers, rows: Rankings) -> Integers:
+        if rows.tied is not None:
+            raise ValueError("ties must be broken before rankings are counted")
+        return total + first_choices(rows.items, rows.lengths, self._n_items, self._longest)
 
 
 class PairAnswersFn(DenseFn[PairAnswerCounts]):

@@ -31,8 +31,8 @@ class Match:
 
     Attributes:
         path, size, version: together they identify the content.
-        table: its part of a table; None: a file that is its own.
-        md5: of the bytes of an object, where the store states it.
+        table: name of its part of a table; None: a file that is its own.
+        md5: digest of the bytes of an object, if the store states it.
     """
 
     path: str
@@ -149,7 +149,7 @@ def _local_matches(path: str, is_input: IsInput) -> Iterator[tuple[str, int, str
                     raise InputError(
                         f"{file}: is not a regular file; name a file. Nothing was read."
                     )
-                yield str(file), status.st_size, str(status.st_mtime_ns)
+                yield file.as_posix(), status.st_size, str(status.st_mtime_ns)
     except PermissionError as error:
         raise InputError(f"{error.filename}: no permission to read it.") from None
     except FileNotFoundError as error:

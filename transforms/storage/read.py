@@ -66,7 +66,6 @@ from hushrank.transforms.storage.text_files import cut_into_spans, read_csv, rea
 from hushrank.transforms.storage.text_lines import HEADER_BYTES
 from hushrank.transforms.storage.window import misses_night
 from hushrank.transforms.tables.asking import in_order
-from hushrank.transforms.tables.bigquery import night_condition, read_stream, streams_of
 from hushrank.transforms.tables.parts import DataFile, ServedTable
 
 MOST_TEXT_BYTES = 4096
@@ -75,7 +74,7 @@ NOT_A_NAME = "a user or an event is a number that is not whole, or too large to 
 TOO_LONG = f"a text is longer than {MOST_TEXT_BYTES} bytes"
 
 _FINE, _LONG, _BROKEN, _NAMELESS = 0, 1, 2, 3
-_VIEWS = (  # of which Arrow finds no lengths; texts are not checked as they are converted
+_VIEWS = (  # types of which Arrow finds no lengths; texts are not checked as they are converted
     (pa.types.is_string_view, pa.large_string()),
     (pa.types.is_binary_view, pa.large_binary()),
 )
@@ -88,7 +87,7 @@ _WELL_FORMED = (
 
 Flaws = NDArray[np.int8]
 USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
-CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
+CSV_BYTES_PER_ROW = 24  # bytes of a short row; they only decide how work is split
 TIMELESS = "no time in the column of the window"
 
 
@@ -278,9 +277,9 @@ def plan_files(
     """Plan the splits of all `files`, from footers and headers only.
 
     Args:
-        files: to cut.
-        columns: to read.
-        heads: of the files, by `read_heads` for the same columns; None: they are read here.
+        files: files to cut.
+        columns: columns to read.
+        heads: heads of the files, by `read_heads` for the same columns; None: they are read here.
 
     Raises:
         InputError: a column is missing or has another type, or a footer cannot be read.
@@ -288,7 +287,8 @@ def plan_files(
     if heads is None:
         heads = read_heads(files, columns)
     known = list(zip(files, heads, strict=True))
-    # What misses the night holds no row without a time either: leaving it out changes nothing.
+    # A file that misses the night holds no row without a time either: leaving it out changes
+    # nothing.
     of_night = [each for each in known if not _misses_night(each[0])] or known[:1]
     return [
         split
@@ -347,9 +347,9 @@ def plan_splits(
 
     Args:
         file: the file to cut.
-        schema: all of its columns.
+        schema: schema with all of its columns.
         columns: the columns to read.
-        groups: of a file that is cut; None: its footer is read here.
+        groups: row groups of a file that is cut; None: its footer is read here.
 
     Raises:
         InputError: a Parquet footer cannot be read.
@@ -516,6 +516,8 @@ def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 def _cut_into_streams(whole: Split) -> list[Split]:
     """List the streams of a table whose rows a service sends; it sends only rows of the window."""
+    from hushrank.transforms.tables.bigquery import night_condition, streams_of
+
     table, window = _served(whole), whole.file.window
     condition = ""
     if window is not None:
@@ -529,6 +531,8 @@ def _cut_into_streams(whole: Split) -> list[Split]:
 def _read_served(_: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     if not split.stream:  # the table has no rows
         return
+    from hushrank.transforms.tables.bigquery import read_stream
+
     for rows in read_stream(_served(split), split.stream):
         table = pa.Table.from_batches([rows]).select(split.to_read.names)
         yield batch_of(with_codes(table, split.items), ())

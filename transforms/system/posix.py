@@ -28,6 +28,8 @@ _READ_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _OWNER_ONLY_FOLDER, _READ_ONLY, _NOT_FOR_OTHERS = 0o700, 0o444, 0o077
 _MEMORY_KINDS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
+_LONGEST_PATH = 4096 if sys.platform == "linux" else 1024  # PATH_MAX
+TO_OPEN_LONGER = ""  # what an administrator can do about it
 _PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
 
 
@@ -92,6 +94,16 @@ def memory_file(name: str) -> BinaryIO | None:
 def longest_name(folder: LocalName) -> int:
     """Most bytes of a file's name in a folder."""
     return os.pathconf(folder, "PC_NAME_MAX")
+
+
+def longest_path() -> int:
+    """Most characters of a path that can be opened."""
+    return _LONGEST_PATH
+
+
+def unfit_name(_: str) -> str | None:
+    """Why no file can have a path; every name without a slash is a file's here."""
+    return None
 
 
 def lock_at_once(descriptor: int) -> None:

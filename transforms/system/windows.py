@@ -14,14 +14,17 @@ import ctypes
 import errno
 import msvcrt
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
+import winreg
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PureWindowsPath
 from typing import Any, BinaryIO
 
 import ntsecuritycon
@@ -40,6 +43,11 @@ _FAR = 1 << 40  # where a lock is: behind the content, so that others can read t
 _PATIENCE = 5.0  # seconds for which a file may be open elsewhere, as virus scanners do
 _PAUSE = 0.02  # seconds
 _LONGEST_NAME = 255  # NTFS counts UTF-16 units, of which UTF-8 needs at least as many bytes
+_LONGEST_PATH, _USUAL_LONGEST_PATH = 32_760, 259  # UTF-16 units
+_FILE_SYSTEM, _LONG_PATHS = r"SYSTEM\CurrentControlSet\Control\FileSystem", "LongPathsEnabled"
+TO_OPEN_LONGER = ", or have the administrator set LongPathsEnabled"
+# With whatever extension; a blank before the dot changes nothing.
+_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9¹²³]) *([.:].*)?")
 _CRASHED = 0xC0000000  # from here on, an exit code names an error that Windows ended a process by
 _CLOSED = 0xC000013A  # Ctrl-Break, or the console was closed
 _KILLED = 0xFFFFFFFF  # as by Stop-Process
@@ -133,6 +141,25 @@ def memory_file(_: str) -> BinaryIO | None:
 def longest_name(_: LocalName) -> int:
     """Most bytes of a file's name in a folder."""
     return _LONGEST_NAME
+
+
+@cache
+def longest_path() -> int:
+    """Most characters of a path that can be opened; the administrator can allow longer ones."""
+    with suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _FILE_SYSTEM) as key:
+        if winreg.QueryValueEx(key, _LONG_PATHS)[0] == 1:
+            return _LONGEST_PATH
+    return _USUAL_LONGEST_PATH
+
+
+def unfit_name(path: str) -> str | None:
+    """Why no file can have a path: Windows keeps a name for a device, or would change it."""
+    for part in PureWindowsPath(path).parts:
+        if _DEVICE.fullmatch(part):
+            return f"Windows keeps the name {part} for a device"
+        if part.endswith((".", " ")) and part not in (".", ".."):
+            return f"Windows leaves out the dot or blank at the end of {part!r}"
+    return None
 
 
 def lock_at_once(descriptor: int) -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
+from hushrank.transforms.common.local_files import slashed
+
 MAGIC = re.compile(r"[*?\[]")
 _TOKEN = re.compile(
     r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|\[(?P<set>[^\]]+)\]"
@@ -24,13 +26,13 @@ ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
 OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
 CLOUD = "gs://"
 BEAM = "beam://"  # no path of a file: the configuration writes it where it has `input.version`
-ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # what an input path may start with
+ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # possible starts of an input path
 _ICEBERG = re.compile(
     r"iceberg://(?P<catalog>[\w.-]+)/(?P<table>[^/?\s]+\.[^/?\s]+)"
     r"(\?(snapshot=(?P<snapshot>\d{1,19})|ref=(?P<ref>[^\s&?]+)))?"
 )
 _DELTA = re.compile(
-    r"delta:(?P<folder>((s3|gs|abfss?)://)?[^?:]+)(\?version=(?P<version>\d{1,18}))?"
+    r"delta:(?P<folder>(((s3|gs|abfss?)://)|[A-Za-z]:(?=[/\\]))?[^?:]+)(\?version=(?P<version>\d{1,18}))?"
 )
 _BIGQUERY = re.compile(
     r"bigquery://(?P<project>[\w:.-]+)\.(?P<dataset>\w+)\.(?P<table>[^./?\s`]+)"
@@ -111,7 +113,7 @@ def table_name(url: str) -> TableName:
     """Parse the name of a table.
 
     Raises:
-        ValueError: it does not have the form of its kind; the text says which form that is.
+        ValueError: the URL does not have the form of its kind; the text says which form that is.
     """
     if url.startswith(ICEBERG):
         return _iceberg_name(url)
@@ -168,7 +170,7 @@ def absolute(url: str, folder: str) -> str:
     if not url.startswith(DELTA) or "://" in url:
         return url
     path = os.path.expanduser(url.removeprefix(DELTA))
-    return f"{DELTA}{os.path.normpath(os.path.join(folder, path))}"
+    return f"{DELTA}{slashed(os.path.normpath(os.path.join(folder, path)))}"
 
 
 def local_path(location: str) -> str | None:

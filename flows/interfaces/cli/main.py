@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
+from typer.models import CommandInfo
 
 from hushrank.flows.errors import (
     ConfigError,
@@ -33,9 +35,6 @@ from hushrank.flows.interfaces.cli.arguments import (
     ConfigPath,
     ThroughPrefect,
 )
-from hushrank.flows.interfaces.cli.attack_command import attack, audit
-from hushrank.flows.interfaces.cli.backup_commands import backup, restore
-from hushrank.flows.interfaces.cli.clean_command import clean
 from hushrank.flows.interfaces.cli.endings import (
     AFTER_FAILURE,
     after_failure,
@@ -44,25 +43,7 @@ from hushrank.flows.interfaces.cli.endings import (
     stop,
     stop_usage,
 )
-from hushrank.flows.interfaces.cli.estimate_command import estimate, rank_for
-from hushrank.flows.interfaces.cli.history_commands import export, history, verify_release
-from hushrank.flows.interfaces.cli.inspect_command import inspect
-from hushrank.flows.interfaces.cli.ledger_commands import (
-    cancel,
-    forecast,
-    key,
-    recover,
-    show,
-    verify,
-)
-from hushrank.flows.interfaces.cli.night_commands import backfill, catch_up, execution, resume
-from hushrank.flows.interfaces.cli.plan_command import plan
-from hushrank.flows.interfaces.cli.privatize_command import privatize
-from hushrank.flows.interfaces.cli.reproduce_command import reproduce
-from hushrank.flows.interfaces.cli.schedule_commands import deploy, serve
-from hushrank.flows.interfaces.cli.score_command import score
-from hushrank.flows.interfaces.cli.simulate_command import simulate
-from hushrank.flows.interfaces.cli.survey_command import build, collect, demo, tokens
+from hushrank.flows.interfaces.cli.night_commands import execution
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
 from hushrank.transforms.common.plain_text import short
@@ -71,6 +52,7 @@ if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
+ROOM = "hushrank.flows.interfaces.cli"
 # new objects between two garbage collections; Python's default is 2,000 or less
 NEW_OBJECTS = 200_000
 Command = Callable[..., None]
@@ -290,41 +272,69 @@ NIGHTS = "A release every night"
 COLLECTING = "Private answers from a page"
 KEPT = "Releases and their budget"
 TOOLS = "Tools"
-COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the help
-    FIRST: {"init": init, "validate": validate, "plan": plan, "run": run, "inspect": inspect},
-    NIGHTS: {"backfill": backfill, "catch-up": catch_up, "serve": serve, "deploy": deploy},
-    COLLECTING: {"collect": collect},
+COMMANDS: dict[str, dict[str, Command | str]] = {  # by panel, in the order of the help
+    FIRST: {
+        "init": init,
+        "validate": validate,
+        "plan": "plan_command.plan",
+        "run": run,
+        "inspect": "inspect_command.inspect",
+    },
+    NIGHTS: {
+        "backfill": "night_commands.backfill",
+        "catch-up": "night_commands.catch_up",
+        "serve": "schedule_commands.serve",
+        "deploy": "schedule_commands.deploy",
+    },
+    COLLECTING: {"collect": "survey_command.collect"},
     KEPT: {
-        "history": history,
-        "export": export,
-        "verify": verify_release,
-        "estimate": estimate,
-        "rank-for": rank_for,
-        "resume": resume,
-        "clean": clean,
-        "backup": backup,
-        "restore": restore,
+        "history": "history_commands.history",
+        "export": "history_commands.export",
+        "verify": "history_commands.verify_release",
+        "estimate": "estimate_command.estimate",
+        "pool": "estimate_command.pool",
+        "rank-for": "estimate_command.rank_for",
+        "resume": "night_commands.resume",
+        "clean": "clean_command.clean",
+        "backup": "backup_commands.backup",
+        "restore": "backup_commands.restore",
         "support": support,
     },
     TOOLS: {
-        "simulate": simulate,
-        "privatize": privatize,
-        "score": score,
-        "attack": attack,
-        "audit": audit,
-        "reproduce": reproduce,
+        "simulate": "simulate_command.simulate",
+        "privatize": "privatize_command.privatize",
+        "score": "score_command.score",
+        "attack": "attack_command.attack",
+        "audit": "attack_command.audit",
+        "reproduce": "reproduce_command.reproduce",
         "reference": reference,
     },
 }
-LEDGER_COMMANDS: dict[str, Command] = {
-    "show": show,
-    "forecast": forecast,
-    "verify": verify,
-    "key": key,
-    "cancel": cancel,
-    "recover": recover,
+LEDGER_COMMANDS: dict[str, Command | str] = {
+    name: f"ledger_commands.{name}"
+    for name in ("show", "forecast", "verify", "key", "cancel", "recover")
 }
-SURVEY_COMMANDS: dict[str, Command] = {"build": build, "tokens": tokens, "demo": demo}
+SURVEY_COMMANDS: dict[str, Command | str] = {
+    name: f"survey_command.{name}" for name in ("build", "tokens", "demo")
+}
+
+
+class Late(CommandInfo):
+    """A command that is imported when it is built: because it is called, or for the help."""
+
+    def __init__(self, name: str, command: Command | str, panel: str | None = None) -> None:
+        super().__init__(name, rich_help_panel=panel)
+        self.command = command
+        del self.callback  # so that whoever asks for it comes to `__getattr__`
+
+    def __getattr__(self, name: str) -> Command:
+        if name != "callback":
+            raise AttributeError(name)
+        if callable(self.command):
+            return self.command
+        module, _, function = self.command.partition(".")
+        found: Command = getattr(import_module(f"{ROOM}.{module}"), function)
+        return found
 
 
 class InOrder(TyperGroup):
@@ -360,13 +370,13 @@ ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_
 app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)
 survey_app = typer.Typer(help="Ask people on a page that privatises answers.", no_args_is_help=True)
 app.add_typer(survey_app, name="survey", rich_help_panel=COLLECTING)
-for _panel, _commands in COMMANDS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_panel)(_command)
-for _name, _command in LEDGER_COMMANDS.items():
-    ledger_app.command(_name)(_command)
-for _name, _command in SURVEY_COMMANDS.items():
-    survey_app.command(_name)(_command)
+app.registered_commands += [
+    Late(name, command, panel)
+    for panel, commands in COMMANDS.items()
+    for name, command in commands.items()
+]
+ledger_app.registered_commands += [Late(*each) for each in LEDGER_COMMANDS.items()]
+survey_app.registered_commands += [Late(*each) for each in SURVEY_COMMANDS.items()]
 
 
 def _show_version(wanted: bool) -> None:
@@ -445,8 +455,10 @@ def _start_soon(words: Sequence[str]) -> None:
     every command.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    if named := [each for each in app.registered_commands if [each.name] == words[:1]]:
-        app.registered_commands, app.registered_groups = named, []
+    commands = [each for each in app.registered_commands if each.name in words[:1]]
+    groups = [each for each in app.registered_groups if each.name in words[:1]]
+    if commands or groups:
+        app.registered_commands, app.registered_groups = commands, groups
 
 
 if __name__ == "__main__":

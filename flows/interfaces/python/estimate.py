@@ -16,6 +16,7 @@ def estimate(
     *,
     link: str | None = None,
     ridge: float | None = None,
+    estimator: str | None = None,
     tie_model: str | None = None,
     exposures: PathLike | None = None,
     elo: bool = False,
@@ -28,6 +29,8 @@ def estimate(
             are counted, ties.
         link: logistic (the default), probit or laplace.
         ridge: weight c of c |scores|^2, finite and > 0; by default as much as suits the noise.
+        estimator: likelihood (the default) or spectral, Rank Centrality, of a matrix of wins whose
+            job states a design of chance.
         tie_model: davidson or rao-kupper, of counts with ties.
         exposures: a CSV file of public numbers of comparisons, of each item (item, exposure) or
             pair (left, right, comparisons); never counted in the answers.
@@ -40,6 +43,7 @@ def estimate(
         Path(matrices),
         link=link,
         ridge=ridge,
+        estimator=estimator,
         tie_model=tie_model,
         exposures=None if exposures is None else Path(exposures),
         elo=elo,

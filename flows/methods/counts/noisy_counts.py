@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
+import numpy as np
 from pydantic import Field
 
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import WinCounts, integers_of
 from hushrank.estimation.common.pooling import EvidenceAt
+from hushrank.estimation.common.robustness import LeadBy
 from hushrank.estimation.comparisons.noisy_counts import (
     evidence_of_win_counts,
     rank_by_win_counts,
@@ -40,6 +42,7 @@ from hushrank.flows.methods.reductions import problems_of_unbalanced
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
     Figure,
+    Leads,
     Released,
     ReleasedRecord,
     in_comparisons,
@@ -100,6 +103,16 @@ class ReleasedCounts(ReleasedRecord):
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included; None where the release has no such."""
         return in_comparisons(self.wins, self.row_weight)
+
+    def leads(self) -> Leads:
+        """By wins."""
+        return Leads(
+            by=LeadBy.WINS,
+            items=[*self.wins],
+            numbers=np.array([*self.wins.values()], np.float64),
+            draws=1,
+            step=1 / self.row_weight,
+        )
 
 
 class NoisyCounts(GroupedMethod):

@@ -29,10 +29,11 @@ from hushrank.estimation.common.matrices import (
     pair_counts_of,
 )
 from hushrank.estimation.common.pooling import EvidenceAt
+from hushrank.estimation.common.robustness import LeadBy
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.config.method import MethodFacts, Problems, Sections
+from hushrank.flows.config.method import MethodFacts, PairEstimator, Problems, Sections
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -58,6 +59,7 @@ from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
     Figure,
+    Leads,
     Released,
     ReleasedRecord,
     Rows,
@@ -92,6 +94,11 @@ MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by p
 NOT_CONVEX = (
     "The fit ended where the likelihood is no maximum: with this much noise and this link several"
     " sets of scores fit almost equally well. Link logistic has one only."
+)
+
+RANK_CENTRALITY = (
+    "Scores are those of Rank Centrality (model.estimator: spectral). Where noise is large it draws"
+    " scores together, because no rate of its chain may be negative. Intervals do not rest on that."
 )
 
 OF_PAIRS = Restated(
@@ -160,6 +167,17 @@ class ReleasedPairs(ReleasedRecord):
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Noisy wins of some items over each other, in comparisons."""
         return among_items(self.wins, self.items, items) / self.row_weight
+
+    def leads(self) -> Leads:
+        """By majorities, of two noisy entries each."""
+        wins = np.array(self.wins, np.float64)
+        return Leads(
+            by=LeadBy.MAJORITIES,
+            items=self.items,
+            numbers=wins - wins.T,
+            draws=2,
+            step=1 / self.row_weight,
+        )
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item: the sums of the rows, noise included."""
@@ -251,7 +269,11 @@ class ReleasedOutcomes(ReleasedRecord):
         return dict(zip(self.items, counted.tolist(), strict=True))
 
 
-CHOSEN: dict[bool, dict[str, Parameter]] = {True: {"link_chosen_by_likelihood": True}, False: {}}
+def _chosen(config: SurveyConfig) -> dict[str, Parameter]:
+    """Parameters of ways to scores that a job chooses; none of the usual way."""
+    if config.model.link == "auto":
+        return {"link_chosen_by_likelihood": True}
+    return {"estimator": PairEstimator.SPECTRAL.value} if _is_spectral(config) else {}
 
 
 def _link_of(
@@ -266,15 +288,37 @@ def _link_of(
 
 
 def _problems(config: Sections) -> Problems:
-    if config.model.link != "auto":
-        return
-    for key, given in (
-        ("groups", config.groups is not None),
-        ("privacy.public_graph", config.privacy.public_graph),
-        ("schedule.stream", config.schedule.stream is not None),
-    ):
-        if given:
+    rows, spectral = config.comparisons, _is_spectral(config)
+    apart = [
+        key
+        for key, given in (
+            ("groups", config.groups is not None),
+            ("privacy.public_graph", config.privacy.public_graph),
+            ("schedule.stream", config.schedule.stream is not None),
+        )
+        if given
+    ]
+    if config.model.link == "auto":
+        for key in apart:
             yield "model.link", f"auto does not go with {key}; name a link, such as logistic"
+    if not spectral:
+        return
+    apart += ["input.pairs"] if rows.pairs is not None else []
+    apart += ["input.ties: model"] if rows.ties is Ties.MODEL else []
+    for key in apart:
+        yield "model.estimator", f"spectral does not go with {key}; remove one of the two"
+    if config.model.link != "logistic":
+        yield "model.estimator", "spectral needs model.link: logistic; change one of the two"
+    if rows.design is Design.ANY:
+        yield (
+            "model.estimator",
+            "spectral needs a design in which chance decided which items met; write input.design:"
+            " random or balanced if that is true, or remove this line",
+        )
+
+
+def _is_spectral(config: Sections) -> bool:
+    return config.model.estimator is PairEstimator.SPECTRAL
 
 
 class NoisyPairs(GroupedMethod):
@@ -285,7 +329,15 @@ class NoisyPairs(GroupedMethod):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS, TIE_MODEL, ASKED),
+        reads=(
+            "model.link",
+            "model.estimator",
+            "privacy.public_graph",
+            GROUPS,
+            *WEIGHT_KEYS,
+            TIE_MODEL,
+            ASKED,
+        ),
         streams=True,
         chooses_link=True,
         rules=_problems,
@@ -374,6 +426,7 @@ class NoisyPairs(GroupedMethod):
             link,
             asked,
             chance=config.comparisons.design is not Design.ANY,
+            spectral=_is_spectral(config),
         )
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
@@ -382,7 +435,7 @@ class NoisyPairs(GroupedMethod):
             "design_of_chance_fits": ranked.by_chance,
             "pairs_left_out_of_the_fit": ranked.n_left_out,
             **weight_parameters(drawn, mechanism, ranked_by),
-            **CHOSEN[config.model.link == "auto"],
+            **_chosen(config),
         }
         if ranked.as_one > 1:
             of_weights = float(parameters.get("design_effect", 1.0))
@@ -501,6 +554,8 @@ def _warnings(ranked: RankedPairs, informative: bool, private: bool) -> Iterator
         )
     if not ranked.is_minimum:
         yield NOT_CONVEX
+    if ranked.spectral and informative:
+        yield RANK_CENTRALITY
 
 
 def _check_size(n_items: int, *, public: bool) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
+import numpy as np
 from pydantic import Field
 
 from hushrank.estimation.common.central_noise import calibrate_win_loss, release_win_loss
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, WinLossCounts, pair_counts_of
 from hushrank.estimation.common.pooling import EvidenceAt
+from hushrank.estimation.common.robustness import LeadBy
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
 from hushrank.estimation.comparisons.win_loss import (
     evidence_of_win_loss,
@@ -34,6 +36,7 @@ from hushrank.flows.methods.formulas import EXPOSED, ROWS, TURNED, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
 from hushrank.flows.release.released import (
     Figure,
+    Leads,
     Released,
     ReleasedRecord,
     in_comparisons,
@@ -102,6 +105,16 @@ class ReleasedWinLoss(ReleasedRecord):
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included."""
         return in_comparisons(self.wins, self.row_weight)
+
+    def leads(self) -> Leads:
+        """By wins less losses, each of which has noise."""
+        return Leads(
+            by=LeadBy.NET_WINS,
+            items=[*self.wins],
+            numbers=np.array([won - self.losses[item] for item, won in self.wins.items()], float),
+            draws=2,
+            step=1 / self.row_weight,
+        )
 
 
 class WinLoss(GroupedMethod):

@@ -10,24 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LINKS, Floats, link_named
 from hushrank.estimation.common.matrices import WinCounts
-from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import mean_pair_weight, predicted_error
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins
-from hushrank.estimation.fit.pair_fit import (
-    AnswerVariance,
-    DebiasedFit,
-    estimate_from,
-    fit_scores,
-    win_totals,
-)
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import (
     UNITS,
@@ -77,6 +69,9 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.common.randomisation import LocalLaw, Randomisation, law_of_answers
 from hushrank.transforms.storage.files import InputFile
+
+if TYPE_CHECKING:
+    from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit
 
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers
 NOT_INFORMATIVE = (
@@ -228,6 +223,8 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
     def _estimate(
         self, pairs: WeightedPairs, mechanism: AnswerMechanism, config: SurveyConfig
     ) -> tuple[Estimate, Scale, dict[str, Parameter], tuple[str, ...]]:
+        from hushrank.estimation.fit.pair_fit import estimate_from, win_totals
+
         if self.by_counts:
             wins = np.rint(win_totals(pairs)).astype(np.int64)
             estimate = rank_by_win_counts(WinCounts(wins, confidential=False), NO_NOISE)
@@ -301,6 +298,8 @@ def _bins(pairs: WeightedPairs, config: SurveyConfig) -> EpsilonBins | None:
 
 def _variance(mechanism: AnswerMechanism) -> AnswerVariance:
     """What the public bounds say of the variance of the sums."""
+    from hushrank.estimation.fit.pair_fit import AnswerVariance
+
     if mechanism.randomisation is Randomisation.LAPLACE:
         widest = mechanism.law.numbers[0] / GRID
         return AnswerVariance(least_weight=1.0, extra=2 * widest**2)
@@ -328,6 +327,9 @@ def _fit(
     pairs: WeightedPairs, config: SurveyConfig, variance: AnswerVariance
 ) -> tuple[DebiasedFit, tuple[str, ...]]:
     """The fit with the link that was asked for; with the logistic one if that has no minimum."""
+    from hushrank.estimation.comparisons.model_selection import select_link
+    from hushrank.estimation.fit.pair_fit import fit_scores
+
     ridge, name = config.model.ridge, config.model.link
     try:
         if name == "auto":

@@ -8,15 +8,14 @@ import numpy as np
 
 from hushrank.estimation.rankings.election_rules import Margins, Result, positional_results
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
-from hushrank.flows.config.rankings import MOST_CANDIDATES, ElectionRule, approval_rules
-from hushrank.flows.release.election import CHANCE_STEPS, ElectionRecord, RuleResult
+from hushrank.flows.config.rankings import MOST_CANDIDATES, USUAL_RULES, approval_rules
+from hushrank.flows.release.election import CHANCE_STEPS, ElectionRecord, RoundRecord, RuleResult
 from hushrank.privacy.ranking_sensitivity import Part
 
-_OF_PAIRS = tuple(rule for rule in ElectionRule if rule is not ElectionRule.PLURALITY)
 OF_PARTS = {
-    Part.ABOVE: _OF_PAIRS,
-    Part.MARGINS: _OF_PAIRS,
-    Part.PLACES: (ElectionRule.PLURALITY,),
+    Part.ABOVE: USUAL_RULES["pairs"],
+    Part.MARGINS: USUAL_RULES["pairs"],
+    Part.PLACES: USUAL_RULES["places"],
 }
 
 
@@ -30,6 +29,8 @@ def election_record(
         items: names of the catalogue.
         asked: which rules; None: all usual ones that the counts allow.
     """
+    if Part.ROUNDS in counts.weights:
+        return _of_rounds(counts, items, asked)
     usual = next((rules for part, rules in OF_PARTS.items() if part in counts.weights), ())
     rules = [str(rule) for rule in usual if asked is None or rule in asked]
     if Part.PLACES in counts.weights and asked is not None:
@@ -38,7 +39,7 @@ def election_record(
         return None
     if Part.PLACES in counts.weights:
         found = positional_results(counts, rules)
-        return ElectionRecord(rules=tuple(_record(each, items) for each in found))
+        return ElectionRecord(rules=tuple(rule_record(each, items) for each in found))
     margins = Margins.of(counts)
     most = CHANCE_STEPS - 1 if margins.deviation else CHANCE_STEPS  # noise leaves none certain
     chances = np.minimum(np.floor(margins.chances() * CHANCE_STEPS), most) / CHANCE_STEPS
@@ -46,11 +47,34 @@ def election_record(
         margin_deviation=margins.deviation,
         sure_from=margins.sure_from,
         chances=dict(zip(items, chances.tolist(), strict=True)),
-        rules=tuple(_record(margins.result(rule), items) for rule in rules),
+        rules=tuple(rule_record(margins.result(rule), items) for rule in rules),
     )
 
 
-def _record(found: Result, items: Sequence[str]) -> RuleResult:
+def _of_rounds(
+    counts: NoisyRankings, items: Sequence[str], asked: Collection[str] | None
+) -> ElectionRecord:
+    """The winner of an instant runoff, and what each round shows."""
+    from hushrank.estimation.rankings.instant_runoff import RULE, Rounds
+
+    found = Rounds.of(counts.parts[Part.ROUNDS], counts.law)
+    outs = found.order[:0:-1].tolist()
+    records = (
+        RoundRecord(
+            out=items[out],
+            possible=tuple(items[i] for i in np.flatnonzero(may_leave).tolist()),
+            reached=reached,
+        )
+        for out, may_leave, reached in zip(
+            outs, found.possible, found.reached[:-1].tolist(), strict=True
+        )
+    )
+    rules = (rule_record(found.result(), items),) if asked is None or RULE in asked else ()
+    return ElectionRecord(rules=rules, rounds=tuple(records))
+
+
+def rule_record(found: Result, items: Sequence[str]) -> RuleResult:
+    """The winners by one rule, by name."""
     winners, possible = (
         tuple(items[i] for i in np.flatnonzero(who).tolist())
         for who in (found.winners, found.possible)

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from hushrank.estimation.common.robustness import LeadBy
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
-from hushrank.flows.release.released import Figure, ReleasedRecord, Rows
+from hushrank.flows.release.released import Figure, Leads, ReleasedRecord, Rows
+from hushrank.flows.release.rounds import ReleasedRounds
 from hushrank.privacy.ranking_sensitivity import Part
 
 
@@ -50,6 +52,15 @@ class _RankingCounts(ReleasedRecord):
         # As `release_rankings` made them: a million entries are not checked again.
         return cls.model_construct(None, items=tuple(items), weights=weights, **parts)
 
+    def _leads(self, by: LeadBy, numbers: ArrayLike, part: Part, draws: int = 1) -> Leads:
+        return Leads(
+            by=by,
+            items=self.items,
+            numbers=np.asarray(numbers, np.float64),
+            draws=draws,
+            step=1 / self.weights[part],
+        )
+
 
 class ReleasedAbove(_RankingCounts):
     """In how many rankings one item is above another, with noise.
@@ -65,6 +76,7 @@ class ReleasedAbove(_RankingCounts):
         Figure.SCORES,
         Figure.ABOVE,
     )
+    orders = True
     kind: Literal["above-counts"] = "above-counts"
     above: Rows
     squares: tuple[int, ...] | None = None
@@ -76,6 +88,11 @@ class ReleasedAbove(_RankingCounts):
         places = [position[name] for name in items]
         cells = [[self.above[row][column] for column in places] for row in places]
         return np.array(cells, np.float64) / self.weights[Part.ABOVE]
+
+    def leads(self) -> Leads:
+        """By majorities, of two noisy entries each."""
+        above = np.array(self.above, np.float64)
+        return self._leads(LeadBy.MAJORITIES, above - above.T, Part.ABOVE, draws=2)
 
 
 class ReleasedMargins(_RankingCounts):
@@ -91,6 +108,7 @@ class ReleasedMargins(_RankingCounts):
         Figure.SCORES,
         Figure.ABOVE,
     )
+    orders = True
     kind: Literal["margin-counts"] = "margin-counts"
     margins: Rows
     rankings: int
@@ -104,6 +122,10 @@ class ReleasedMargins(_RankingCounts):
         above = (rankings + cells / self.weights[Part.MARGINS]) / 2
         np.fill_diagonal(above, 0.0)
         return np.asarray(above)
+
+    def leads(self) -> Leads:
+        """By majorities."""
+        return self._leads(LeadBy.MAJORITIES, self.margins, Part.MARGINS)
 
 
 class ReleasedNets(_RankingCounts):
@@ -120,6 +142,10 @@ class ReleasedNets(_RankingCounts):
     squares: tuple[int, ...]
     rankings: int
 
+    def leads(self) -> Leads:
+        """By nets, which go up by 2 where a Borda sum goes up by 1."""
+        return self._leads(LeadBy.BORDA, self.nets, Part.NETS)
+
 
 class ReleasedPlaces(_RankingCounts):
     """In how many rankings an item is at a place, with noise.
@@ -129,11 +155,18 @@ class ReleasedPlaces(_RankingCounts):
     """
 
     shows = (Figure.SCORES,)
+    orders = True
     kind: Literal["place-counts"] = "place-counts"
     places: Rows
 
+    def leads(self) -> Leads:
+        """By first places."""
+        return self._leads(LeadBy.FIRST_PLACES, [row[0] for row in self.places], Part.PLACES)
 
-ReleasedRankingCounts = ReleasedAbove | ReleasedMargins | ReleasedNets | ReleasedPlaces
+
+ReleasedRankingCounts = (
+    ReleasedAbove | ReleasedMargins | ReleasedNets | ReleasedPlaces | ReleasedRounds
+)
 
 
 def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRankingCounts:
@@ -142,6 +175,8 @@ def released_rankings(counts: NoisyRankings, items: Sequence[str]) -> ReleasedRa
     Raises:
         ValueError: they are of another number of items.
     """
+    if Part.ROUNDS in counts.weights:
+        return ReleasedRounds.of(counts.parts[Part.ROUNDS].tolist(), items)
     if Part.ABOVE in counts.weights:
         return ReleasedAbove.of(counts, items)
     if Part.MARGINS in counts.weights:

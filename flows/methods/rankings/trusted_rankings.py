@@ -78,7 +78,13 @@ from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.ranking_sensitivity import Part, Weights, margin_weights, spread_weights
+from hushrank.privacy.ranking_sensitivity import (
+    LEVELS,
+    Part,
+    Weights,
+    margin_weights,
+    spread_weights,
+)
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
@@ -137,8 +143,19 @@ RESTATED_MARGINS = Restated(
 )
 
 
+RESTATED_ROUNDS = Restated(
+    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
+    what="counts of the rounds of an instant runoff",
+    lines=(
+        "l1 = sides * L * rounds * (n - 1)",
+        "l2_squared = sides * (L * rounds) ** 2 * (n - 1)",
+    ),
+)
+OF_THEIR_OWN = (Part.MARGINS, Part.ROUNDS, *LEVELS)  # parts whose formulas no other part is in
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ranked:
+class Ranked:
     """What a method makes of the noisy counts."""
 
     estimate: Estimate
@@ -167,7 +184,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
     plan_order: int | None
     weights: Callable[[PrivacyParams, int, int | None], dict[Part, int]]
     words: CountWords
-    rank: Callable[[NoisyRankings, SurveyConfig], _Ranked]
+    rank: Callable[[NoisyRankings, SurveyConfig], Ranked]
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
     steepness: Callable[[PlannedSurvey, int], float]
     most_items: int | None = None
@@ -178,7 +195,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         """Noise for every entry of what is released."""
         refuse_too_many_items(config, self.facts, self.most_items)
         params = config.privacy.params()
-        longest, below = _longest(config), _below(config)
+        longest, below = longest_of(config), _below(config)
         weights = self.weights(params, longest, below)
         try:
             calibration = calibrate_rankings(params, longest, weights, below=below)
@@ -200,22 +217,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         folder: str,
     ) -> CountRankings:
         """Count, within the bounds of the mechanism."""
-        rankings = config.rankings
-        return CountRankings(
-            files=files,
-            columns=rankings.ranking_columns(config.items.catalogue().names),
-            catalogue=config.items.catalogue(),
-            contest=rankings.contest,
-            max_length=mechanism.longest,
-            max_rankings=mechanism.params.max_contributions,
-            break_ties=rankings.ties is RankingTies.RANDOM,
-            below=mechanism.below,
-            reading=rankings.reading,
-            key=key,
-            confidential=folder,
-            fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
-            people_vote=mechanism.params.look > 0,
-        )
+        return counting_job(config, mechanism, files, key, folder)
 
     def draw(self, exact: Arrays, mechanism: RankingCountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry."""
@@ -248,7 +250,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Places above the middle, or scores in log odds."""
-        return self.truth(survey, truth, _longest(config))
+        return self.truth(survey, truth, longest_of(config))
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: RankingCountMechanism
@@ -268,7 +270,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Counts of rankings of a simulated survey."""
-        longest = _longest(config)
+        longest = longest_of(config)
         orders = survey.orders(replicate, longest)
         lengths = np.full(len(orders), longest)
         counts = count_rankings(
@@ -297,6 +299,33 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         return (count_noise(f"{RESTATED.what}: {parts}", None, formula, mechanism.calibration),)
 
 
+def counting_job(
+    config: SurveyConfig,
+    mechanism: RankingCountMechanism,
+    files: tuple[InputFile, ...],
+    key: SecretKey,
+    folder: str,
+) -> CountRankings:
+    """The job that counts true rankings within the bounds of a mechanism."""
+    rankings = config.rankings
+    return CountRankings(
+        files=files,
+        columns=config.whole_ranking_columns(),
+        catalogue=config.items.catalogue(),
+        contest=rankings.contest,
+        max_length=mechanism.longest,
+        max_rankings=mechanism.params.max_contributions,
+        break_ties=rankings.ties is RankingTies.RANDOM,
+        below=mechanism.below,
+        rounds=Part.ROUNDS in mechanism.weights,
+        reading=rankings.reading,
+        key=key,
+        confidential=folder,
+        fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+        people_vote=mechanism.params.look > 0,
+    )
+
+
 def rankings_formula(
     params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
 ) -> Formula:
@@ -305,10 +334,12 @@ def rankings_formula(
         "L": params.max_contributions,
         "sides": sides_of(params),
         "longest": longest,
-        **{str(part): weights.get(part, 0) for part in Part if part is not Part.MARGINS},
+        **{str(part): weights.get(part, 0) for part in Part if part not in OF_THEIR_OWN},
     }
     if below is None:
         return RESTATED.formula(inputs)
+    if Part.ROUNDS in weights:
+        return RESTATED_ROUNDS.formula({"n": below, **inputs, "rounds": weights[Part.ROUNDS]})
     if Part.MARGINS in weights:
         return RESTATED_MARGINS.formula({"n": below, **inputs, "margins": weights[Part.MARGINS]})
     return RESTATED_BELOW.formula({"n": below, **inputs})
@@ -329,7 +360,8 @@ def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
     return length * (length - 1) / (survey.n_items - 1) * _slope(survey)
 
 
-def _longest(config: SurveyConfig) -> int:
+def longest_of(config: SurveyConfig) -> int:
+    """Most items of a ranking that counts."""
     n_items = len(config.items.catalogue())
     return min(config.rankings.max_length or n_items, n_items)
 
@@ -339,7 +371,7 @@ def _below(config: SurveyConfig) -> int | None:
     return len(config.items.catalogue()) if config.rankings.unlisted is Unlisted.BELOW else None
 
 
-def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     estimate, consensus = kemeny_estimate(NoisyPairs.of(counts))
     against = "contradicted_margins" if Part.MARGINS in counts.weights else "disagreements"
     parameters: dict[str, Parameter] = {
@@ -347,7 +379,7 @@ def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
         f"fewest_possible_{against}": consensus.lower_bound,
         "proven_best": consensus.optimal,
     }
-    return _Ranked(
+    return Ranked(
         estimate=estimate,
         scale=Scale.ABOVE_MIDDLE,
         parameters=parameters,
@@ -355,13 +387,13 @@ def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
     )
 
 
-def _footrule(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _footrule(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     estimate, found = footrule_estimate(NoisyPlaces.of(counts))
     parameters: dict[str, Parameter] = {"sum_of_footrules": found.distance}
-    return _Ranked(estimate=estimate, scale=Scale.ABOVE_MIDDLE, parameters=parameters)
+    return Ranked(estimate=estimate, scale=Scale.ABOVE_MIDDLE, parameters=parameters)
 
 
-def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _borda(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     evidence = NoisyNets.of(counts)
     found = borda_estimate(evidence)
     parameters: dict[str, Parameter] = {
@@ -369,7 +401,7 @@ def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
         "drawn_to_zero_by": found.factor,
     }
     warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
-    return _Ranked(
+    return Ranked(
         estimate=found.estimate,
         scale=Scale.ABOVE_MIDDLE,
         parameters=parameters,
@@ -377,7 +409,7 @@ def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
     )
 
 
-def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     evidence = NoisyNets.of(counts)
     found = bradley_terry_estimate(evidence, config.model.ridge)
     parameters: dict[str, Parameter] = {
@@ -385,7 +417,7 @@ def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
         "ridge": found.ridge,
     }
     drawn = found.factor < HARDLY_DRAWN
-    return _Ranked(
+    return Ranked(
         estimate=found.estimate,
         scale=Scale.LOG_ODDS,
         parameters=parameters,
@@ -408,12 +440,13 @@ def _places(params: PrivacyParams, longest: int, below: int | None) -> dict[Part
     return {Part.PLACES: 1}
 
 
-def _facts(name: str, summary: str, **more: Any) -> MethodFacts:
+def trusted_facts(name: str, summary: str, **more: Any) -> MethodFacts:
+    """Facts of a method on counts of true rankings."""
     return MethodFacts(name=name, summary=summary, kind="rankings", units=(Unit.USER,), **more)
 
 
 KEMENY = TrustedRankings(
-    facts=_facts("kemeny", "the order that contradicts rankings least", elections="pairs"),
+    facts=trusted_facts("kemeny", "the order that contradicts rankings least", elections="pairs"),
     plan_order=0,
     weights=_pairs,
     words=ABOVE_COUNTS,
@@ -423,7 +456,7 @@ KEMENY = TrustedRankings(
     most_items=MOST_KEMENY_ITEMS,
 )
 BORDA = TrustedRankings(
-    facts=_facts("borda", "places above the middle, on average of rankings"),
+    facts=trusted_facts("borda", "places above the middle, on average of rankings"),
     plan_order=1,
     weights=lambda params, longest, below: spread_weights(params, Part.NETS, longest, below=below),
     words=NET_SUMS,
@@ -432,7 +465,7 @@ BORDA = TrustedRankings(
     steepness=_of_mean_places,
 )
 BRADLEY_TERRY = TrustedRankings(
-    facts=_facts(
+    facts=trusted_facts(
         "bradley-terry",
         "scores by maximum likelihood, from rankings",
         logistic=True,
@@ -446,7 +479,7 @@ BRADLEY_TERRY = TrustedRankings(
     steepness=lambda survey, length: 1.0,
 )
 FOOTRULE = TrustedRankings(
-    facts=_facts(
+    facts=trusted_facts(
         "footrule",
         "the order nearest to rankings, by how many places items are apart",
         elections="places",

@@ -21,6 +21,8 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.run.confidential_folder import Exact, load_arrays
+from hushrank.flows.statement.mechanism import Mechanism
+from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.flows.trust.audit.fits import FitDraws, draws_of
 from hushrank.flows.trust.audit.people import (
     NOBODY,
@@ -36,13 +38,14 @@ from hushrank.flows.trust.audit.small_job import GROUP, ROWS, small_job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.ranking_sensitivity import Part as RankingPart
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 
 LOOK = "the look at the rows"
 FEW_TIMES = 5
 MOST_TIMES = 100_000
-TIMES_RIDGE = 500  # so much more than the ridge a fit hears of the items that always lose
+TIMES_RIDGE = 500  # losses of an item that always loses, as a multiple of the ridge
 
 
 def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Part]:
@@ -50,7 +53,7 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
 
     Args:
         config: the whole job.
-        folder: for synthetic files and their counts.
+        folder: folder for synthetic files and their counts.
         reduce: executes a reduction.
     """
     small = small_job(config, items_of(config), folder)
@@ -88,7 +91,7 @@ def _of_release(small: SurveyConfig, calibrated: Calibrated, exact: tuple[Arrays
         centres = tuple(still.outputs(side, 1)[0] for side in range(len(exact)))
     return Part(
         what="the release",
-        source=draws_of(small, mechanism, exact),
+        source=_source(small, mechanism, exact),
         sides=(),
         pairs=(),
         epsilon=attacked.epsilon,
@@ -96,6 +99,15 @@ def _of_release(small: SurveyConfig, calibrated: Calibrated, exact: tuple[Arrays
         law=attacked.law,
         centres=centres,
     )
+
+
+def _source(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]) -> Draws:
+    """What draws the release, as one that knows its likelihood wherever that is possible."""
+    if isinstance(mechanism, RankingCountMechanism) and RankingPart.ROUNDS in mechanism.weights:
+        from hushrank.flows.trust.audit.rounds import RoundDraws
+
+        return RoundDraws(small, mechanism, exact)
+    return draws_of(small, mechanism, exact)
 
 
 def items_of(config: SurveyConfig) -> int:
@@ -143,7 +155,7 @@ def _counted(
 
 
 def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Columns:
-    """All rows of a log in which person 0 is this one."""
+    """Return all rows of a log in which person 0 is this one."""
     others = _others(small, calibrated)
     if person.does == NOBODY:
         return others
@@ -151,7 +163,7 @@ def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Co
     joined: Callable[[str], Any] = lambda name: np.concatenate([others[name], own[name]])  # noqa: E731
     if "ranking" in own:
         rankings = [*others["ranking"], *own["ranking"].tolist()]
-        return {"user": joined("user"), "ranking": rankings}
+        return {name: rankings if name == "ranking" else joined(name) for name in others}
     return {name: joined(name) for name in others}
 
 
@@ -160,7 +172,8 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
     if isinstance(small.input, InputConfig):
         return comparisons_by_others(small, _times(small, calibrated))
     if isinstance(small.input, RankingsConfig):
-        return {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
+        rows = {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
+        return rows if small.groups is None else {**rows, GROUP: [small.groups.values[0]] * 2}
     missing = small.responses.missing or Missing.UNSEEN
     items = np.arange(min(2, n_items) if missing is Missing.UNSEEN else n_items)
     rows = {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}
@@ -170,7 +183,7 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
 
 
 def _times(small: SurveyConfig, calibrated: Calibrated) -> int:
-    """How often an item loses: often where a fit hears of it and a row may come or go."""
+    """Return how often an item loses: often where a fit hears of it and a row may come or go."""
     ridge = calibrated.method.attacked(calibrated.mechanism).ridge
     flips = small.privacy.public_graph or (
         small.privacy.unit is Unit.COMPARISON

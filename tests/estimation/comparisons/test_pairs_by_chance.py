@@ -30,6 +30,7 @@ from tests.estimation.comparisons.test_unbalanced import (
     by_person,
     held,
 )
+from tests.estimation.scores_alone import scores_alone
 
 BALANCED = Arena(12, 4_000, zipf=0.0)
 SKEWED = Arena(30, 20_000, zipf=1.0, late=5)
@@ -120,6 +121,7 @@ def test_unequal_pairs_are_left_to_chance_unless_they_go_together(epsilon, group
     assert error < (0.5 * errors[1] if groups else 1.05 * min(errors))
 
 
+@scores_alone()
 def test_real_battles_of_models_beat_the_naive_way_with_intervals_that_hold(
     real_data: Path,
 ) -> None:
@@ -189,6 +191,7 @@ def far_apart(generator: np.random.Generator) -> tuple[Floats, PairCounts]:
         (far_apart, 0.5),
     ],
 )
+@scores_alone()
 def test_where_few_pairs_meet_they_are_better_than_the_naive_way_and_intervals_hold(
     log: Callable[[np.random.Generator], tuple[Floats, PairCounts]], epsilon: float
 ) -> None:

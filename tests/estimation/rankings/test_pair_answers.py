@@ -38,6 +38,7 @@ from hushrank.privacy.random_pairs import (
     n_pairs,
 )
 from hushrank.privacy.randomness import seeded_bits
+from tests.estimation.scores_alone import scores_alone
 
 Lists = tuple[np.ndarray, np.ndarray]
 
@@ -159,7 +160,8 @@ def test_intervals_hold_the_truth(m, people, epsilon, d, spread, longest, hide) 
     held, ranked = [], []
     for seed in range(130):
         counts = counts_of(lists_of(m, people, spread, seed, longest), m, law, seed)
-        borda = borda_estimate(answered_nets(AnswerSums.of([(counts, law)]))).estimate
+        with scores_alone():
+            borda = borda_estimate(answered_nets(AnswerSums.of([(counts, law)]))).estimate
         held.append((borda.low <= truth) & (truth <= borda.high))
         kemeny, _ = kemeny_estimate(answered_pairs(AnswerSums.of([(counts, law)])))
         ranked.append((kemeny.rank_low <= rank) & (rank <= kemeny.rank_high))
@@ -174,6 +176,7 @@ def test_intervals_hold_the_truth(m, people, epsilon, d, spread, longest, hide) 
     ("m", "people", "epsilon", "spread", "longest"),
     [(4, 1000, 2.0, 1.8, None), (5, 400, 6.0, 0.6, None), (6, 1500, 4.0, 1.2, 5)],
 )
+@scores_alone()
 def test_intervals_of_a_likelihood_hold_the_truth(m, people, epsilon, spread, longest) -> None:
     """50 repetitions: 1.5 points is the standard error for all items, 3 for one.
 

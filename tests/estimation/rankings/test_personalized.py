@@ -24,6 +24,7 @@ from hushrank.privacy.random_pairs import (
     law_of_epsilon,
 )
 from hushrank.privacy.randomness import seeded_bits
+from tests.estimation.scores_alone import scores_alone
 
 ITEMS = 5
 PEOPLE = np.array([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
@@ -84,6 +85,7 @@ def test_loss_slope_and_squared_slopes_are_those_of_single_answers(prices):
     assert np.abs(loss.slope(at) + ridge * at).max() < 1e-6
 
 
+@scores_alone()
 def test_intervals_hold_and_those_of_answers_that_were_not_undone_do_not():
     """Deterministic, by seeds. Of 30 fits with 15 coefficients each 95 % of intervals hold."""
     law = law_of_epsilon(4.0, 3, Hide.ORDER)

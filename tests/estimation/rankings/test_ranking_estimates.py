@@ -14,6 +14,7 @@ from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemen
 from hushrank.estimation.rankings.ranking_evidence import RankingEvidence, plain_evidence
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
+from tests.estimation.scores_alone import scores_alone
 
 REPEATS, FITTED = 300, 150  # a fit of Bradley and Terry takes 20 times as long
 
@@ -72,6 +73,7 @@ def test_borda_scores_are_mean_places_above_the_middle():
     assert estimate.rank.tolist() == [1, 2, 3]
 
 
+@scores_alone()
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """Of Borda and Bradley-Terry scores of rankings around one order: about 95 % do.
 
@@ -151,6 +153,7 @@ def mean_places(truth: np.ndarray) -> np.ndarray:
     return expit(truth[:, None] - truth).sum(axis=1) - len(truth) / 2
 
 
+@scores_alone()
 def test_borda_scores_of_ten_items_are_undone_and_intervals_hold_each_of_them():
     """10 items, 1 000 people, epsilon 2: plain scores are five times as far off.
 
@@ -172,6 +175,7 @@ def test_borda_scores_of_ten_items_are_undone_and_intervals_hold_each_of_them():
     assert own < 0.27 < 5 * own < plain_error
 
 
+@scores_alone()
 def test_bradley_terry_scores_stay_finite_where_noise_exceeds_what_scores_explain():
     """5 items, 300 people, epsilon 1: without a ridge for the noise errors were above 6.
 

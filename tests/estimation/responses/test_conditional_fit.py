@@ -35,6 +35,7 @@ from hushrank.estimation.responses.totals_estimate import (
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 
 GAUSSIAN, LAPLACE = NoiseKind.GAUSSIAN, NoiseKind.LAPLACE
 ADDED, REPLACED = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
@@ -262,6 +263,7 @@ SPREAD = 0.05  # standard error of the errors in the design, as a share
     ("items", "people", "kind", "epsilon", "error", "adjacency"),
     [*((*each, REPLACED) for each in CELLS), *((*each, ADDED) for each in OF_ADDED)],
 )
+@scores_alone()
 def test_errors_and_coverage_are_those_of_the_design(
     items, people, kind, epsilon, error, adjacency
 ):
@@ -285,6 +287,7 @@ def test_errors_and_coverage_are_those_of_the_design(
     assert abs(planned / error - 1) < (0.15 if items >= 20 else 0.25)  # from public facts alone
 
 
+@scores_alone()
 def test_half_the_noise_would_be_seen():
     """The power of the test above: intervals that know of half of the noise cover too little."""
     difficulty, right = rasch(28, 2922, np.random.default_rng(9))
@@ -298,6 +301,7 @@ def test_half_the_noise_would_be_seen():
 
 
 @pytest.mark.parametrize("shape", ["skew", "two humps"])
+@scores_alone()
 def test_no_law_of_abilities_is_assumed(shape):
     errors, covered = [], []
     for replicate in range(20):

@@ -28,6 +28,7 @@ from hushrank.estimation.responses.score_table import score_table
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 
 MIXED = (2, 1, 3, 2)
 
@@ -116,6 +117,7 @@ def test_abilities_move_with_steps_as_the_table_says():
         (Adjacency.ADD_REMOVE, NoiseKind.GAUSSIAN),
     ],
 )
+@scores_alone()
 def test_intervals_cover_steps_whatever_the_abilities_are(adjacency, noise):
     """Seeded, so it fails never or always: 5 tests of 10 items with 1 to 3 points, 2,000 people."""
     covered, reliable = [], []

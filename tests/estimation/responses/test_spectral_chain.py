@@ -12,22 +12,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from hushrank.estimation.responses import spectral_chain
+from hushrank.estimation.fit import stationary
+from hushrank.estimation.fit.stationary import PANEL, stationary_distribution
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
 from hushrank.estimation.responses.measurements import (
     DifferentialMeasurements,
     measurements_of_answers,
 )
-from hushrank.estimation.responses.spectral_chain import (
-    PANEL,
-    chain_difficulties,
-    jump_rates,
-    stationary_distribution,
-)
+from hushrank.estimation.responses.spectral_chain import chain_difficulties, jump_rates
 from hushrank.estimation.responses.spectral_estimate import estimate_difficulties
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import NoiseKind
+from tests.estimation.scores_alone import scores_alone
 
 
 def fitted(
@@ -159,7 +156,7 @@ def test_every_entry_is_right_to_nearly_all_digits(n: int, seed: int, spread: in
 def test_panels_change_nothing(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rates = np.random.default_rng(n).exponential(size=(n, n))
     in_panels = stationary_distribution(rates)
-    monkeypatch.setattr(spectral_chain, "PANEL", 1)
+    monkeypatch.setattr(stationary, "PANEL", 1)
     assert in_panels == pytest.approx(stationary_distribution(rates), rel=1e-13)
     np.fill_diagonal(rates, 0)
     assert residual(rates, in_panels) < 1e-12
@@ -205,6 +202,7 @@ def test_rates_out_of_range_are_refused(bad: float) -> None:
         stationary_distribution(rates)
 
 
+@scores_alone()
 def test_intervals_around_the_chain_hold_and_its_difficulties_are_the_papers() -> None:
     """Deterministic, by seeds; with noise that makes counts negative, and with hardly any."""
     for noise, people in ((40.0, 1000), (1.0, 800)):

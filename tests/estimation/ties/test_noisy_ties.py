@@ -23,6 +23,7 @@ from hushrank.pipelines.simulate.planned_survey import tied
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.estimation.scores_alone import scores_alone
 
 N_ITEMS, ROWS, L = 10, 50_000, 10
 PAIRS = np.triu_indices(N_ITEMS, 1)
@@ -73,6 +74,7 @@ GRID = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "design", "epsilon", "equals"), GRID)
+@scores_alone()
 def test_intervals_hold_scores_and_ties(
     model: TieModel, design: str, epsilon: float, equals: float
 ) -> None:

@@ -70,6 +70,18 @@ def test_every_place_of_the_yaml_file_has_a_use():
     assert keys_of_places(SurveyConfig) == USES.keys()
 
 
+@pytest.fixture
+def links(tmp_path: Path) -> None:
+    """Symbolic links, for which Windows wants a privilege and which Wine does not show."""
+    try:
+        (tmp_path / "link").symlink_to(tmp_path)
+    except OSError:
+        pytest.skip("this account may make no symbolic links")
+    if os.path.realpath(tmp_path / "link") != os.path.realpath(tmp_path):
+        pytest.skip("this system does not follow symbolic links")
+    (tmp_path / "link").unlink()
+
+
 def one_place_by_two_names(folder: Path) -> Iterator[tuple[Path | CloudPath, Path | CloudPath]]:
     """A place by itself, by links, through a folder that is a link, and in a bucket."""
     first = folder / "real" / "a.csv"
@@ -85,7 +97,7 @@ def one_place_by_two_names(folder: Path) -> Iterator[tuple[Path | CloudPath, Pat
     yield (CloudPath.parse("gs://survey/a.csv"),) * 2
 
 
-def test_no_pair_of_places_is_one(tmp_path):
+def test_no_pair_of_places_is_one(tmp_path, links):
     for first, second in one_place_by_two_names(tmp_path):
         for one, other in (*PAIRS, *((other, one) for one, other in PAIRS)):
             said = found(named(one, first), named(other, second))
@@ -129,7 +141,7 @@ def test_nothing_lies_in_a_folder_of_hushrank(tmp_path, outer, inner):
     ],
 )
 def test_input_reads_nothing_that_is_written(tmp_path, paths, key, place, read):
-    asked = str(tmp_path / paths)
+    asked = (tmp_path / paths).as_posix()  # as the configuration writes it
     said = found(NamedPlace("input.paths", Use.INPUT, asked), named(key, tmp_path / place))
     assert (key in said and "input.paths" in said) == read
 
@@ -152,7 +164,7 @@ def test_input_in_a_bucket_is_compared_as_text():
         assert found(NamedPlace("input.paths", Use.INPUT, paths), log) == ""
 
 
-def test_files_of_the_input_are_told_by_what_they_are(tmp_path):
+def test_files_of_the_input_are_told_by_what_they_are(tmp_path, links):
     log, own = tmp_path / "log", tmp_path / "out"
     log.write_text("")
     own.mkdir()
@@ -224,6 +236,31 @@ def test_a_survey_names_both_settings_and_touches_nothing(folder):
             assert one in str(refused.value)
         assert other in str(refused.value) or one in ("ledger.path", "ledger.signing_key")
         assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"output": "Out", "confidential": "out"}, "confidential"),
+        ({"output": "out", "confidential": "OUT/work"}, "confidential"),
+        ({"ledger.path": "OUT/ledger.jsonl"}, "ledger.path"),
+        ({"observability": {"log": "Ä.jsonl", "metrics": "a\u0308.jsonl"}}, "metrics"),
+        ({"observability": {"log": "SURVEY.yaml"}}, "observability.log"),
+        ({"observability": {"log": "Ledger.JSONL"}}, "observability.log"),
+        ({"input.paths": ["OUT/*.csv"]}, "input.paths"),
+    ],
+)
+def test_places_that_differ_in_case_alone_are_one_on_every_system(folder, changes, key):
+    """The folder may be shared with Windows or macOS, where they are one file."""
+    settings = changed(BASE, changes)
+    write(folder / "survey.yaml", yaml_text(settings).encode())
+    with pytest.raises(ConfigError) as refused:
+        load_config(folder / "survey.yaml")
+    assert key in str(refused.value)
+    is_the_same_here = (folder / "SURVEY.YAML").exists()
+    assert is_the_same_here or "case do not tell files apart" in str(refused.value)
+    write(folder / "survey.yaml", yaml_text(changed(BASE, {"output": "Outer"})).encode())
+    load_config(folder / "survey.yaml")
 
 
 @pytest.mark.parametrize("place", ["survey.yaml", "answers.csv"])

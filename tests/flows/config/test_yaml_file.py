@@ -92,6 +92,12 @@ MISTAKES = [
         " close the quotation mark",
     ),
     (
+        'input: {paths: ["C:\\Users\\Ann Lee\\votes.csv"]}\n',
+        "line 1, column 22: not valid YAML (expected escape sequence of 8 hexadecimal numbers, but"
+        " found 's'); write a text with a backslash, such as a path of Windows, in single quotes:"
+        " 'C:\\a'",
+    ),
+    (
         "input: {paths: [a, b\nitems: 3\n",
         "line 2, column 6: not valid YAML (expected ',' or ']', but got ':');"
         " close the bracket, and put a comma between entries",

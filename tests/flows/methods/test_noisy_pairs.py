@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import hushrank as hr
 from hushrank.estimation.common.links import LINKS
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.model_selection import link_of_counts
@@ -154,3 +155,31 @@ def test_the_link_is_chosen_by_what_is_released_and_the_release_says_so(pairs, c
     code, printed = command("validate", pairs.config)
     assert code == 2
     assert "model.link: auto does not go with groups" in " ".join(printed.split())
+
+
+def test_rank_centrality_is_named_and_anybody_gets_it_from_the_counts(pairs, command):
+    pq.write_table(answers(1000), pairs.folder / "answers.parquet")
+    design = {"input__design": "balanced"}
+    assert command("run", pairs.set(**design).config, "--direct")[0] == 0
+    refitted = hr.estimate(pairs.output, estimator="spectral")
+    assert refitted.model == {"estimator": "spectral"}
+    wins = published(pairs)["released"]["wins"]
+    pairs.set(model={"estimator": "spectral"}, output="spectral")
+    assert command("run", pairs.config, "--direct")[0] == 0
+    release = json.loads((pairs.folder / "spectral" / "release.json").read_text())
+    assert release["privacy"]["parameters"]["estimator"] == "spectral"
+    assert any("those of Rank Centrality" in each for each in release["warnings"])
+    assert command("verify", pairs.folder / "spectral")[0] == 0
+    fitted, noise = hr.estimate(pairs.folder / "spectral", estimator="spectral"), 6.0
+    scores = {line["item"]: line["score"] for line in release["ranking"]}
+    assert {line.item: line.score for line in fitted.ranking} == pytest.approx(scores, abs=1e-12)
+    assert np.abs(np.array(wins) - release["released"]["wins"]).max() < 12 * 30 * noise
+    for change, said in (
+        ({"input__design": "any"}, "spectral needs a design in which chance decided"),
+        ({"model": {"estimator": "spectral", "link": "probit"}}, "needs model.link: logistic"),
+        ({"groups": {"column": "team", "values": ["a", "b"]}}, "does not go with groups"),
+        ({"method": "win-loss"}, "model.estimator: is not used by method: win-loss"),
+    ):
+        code, printed = command("validate", pairs.set(**design).set(**change).config)
+        assert code == 2
+        assert said in " ".join(printed.split())

@@ -19,6 +19,7 @@ from hushrank.flows.methods.counts.streams import NIGHT, SHOWN
 from hushrank.flows.methods.registry import calibrate, load_config
 from tests.estimation.comparisons.test_stream_scores import LEAST, MOST, NIGHTS, World, covered
 from tests.estimation.comparisons.test_stream_scores import Shown as Night
+from tests.estimation.scores_alone import scores_alone
 from tests.flows.config.test_stream import job
 
 SHARES = np.array([0.6, 0.3, 0.1])
@@ -96,6 +97,7 @@ def check(held: list, lowest: float) -> None:
 @pytest.mark.parametrize(
     ("method", "rho", "streams"), [("noisy-counts", 0.3, 60), ("noisy-pairs", 3.0, 7)]
 )
+@scores_alone()
 def test_intervals_of_groups_cover(method, rho, streams):
     groups, held = Groups(method, rho), []
     for seed in range(streams):
@@ -107,6 +109,7 @@ def test_intervals_of_groups_cover(method, rho, streams):
     check(held, LEAST - 0.07 if streams >= 60 else 0.6)
 
 
+@scores_alone()
 def test_intervals_and_changes_of_the_whole_cover():
     """Its counts are sums over groups, whose noise adds up."""
     groups, scores, changes = Groups("noisy-counts", 0.3), [], []

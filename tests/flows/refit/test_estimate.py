@@ -67,6 +67,20 @@ def test_exposures_turn_counts_of_wins_into_scores(survey):
     assert all(line.low_all <= truth[line.item] <= line.high_all for line in scores.ranking)
     with pytest.raises(ConfigError, match="add exposures"):
         hr.estimate(survey.output, link="probit")
+    table = exposures.read_text()
+    for content, message in (
+        (table.replace("600", "600,7", 1), r"line 2: has more cells than the header names columns"),
+        (table.replace(",600", "", 1), r"line 2: has fewer cells than the header"),
+        (table.replace("exposure", "exposure,exposure", 1), "column 'exposure' stands twice"),
+        (f"{table}emus,600\n", f"line {len(ITEMS) + 2}: item 'emus' is not in the catalogue"),
+        (table.replace(f"{ITEMS[0]},600\n", ""), f"item {ITEMS[0]!r} is missing"),
+        ("left,right\n", "needs rows, under the header item,exposure or left,right,comparisons"),
+        (",".join(f"c{number}" for number in range(20_000)), "needs rows, under the header"),
+    ):
+        exposures.write_text(content)
+        with pytest.raises(ConfigError, match=f"exposures: .*{message}") as refused:
+            hr.estimate(survey.output, exposures=exposures)
+        assert len(str(refused.value)) < 400
 
 
 def answers_score(place: int) -> float:

@@ -118,6 +118,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     _tripled(monkeypatch, point_totals, "point_totals_sensitivity")
     _tripled(monkeypatch, pilot_query, "votes_sensitivity")
     _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
+    _tripled(monkeypatch, noisy_rankings, "ranking_below_sensitivity")
     _tripled(monkeypatch, one_shot, "one_shot_sensitivity")
 
     def louder(calibrate):

@@ -409,7 +409,7 @@ def test_a_fit_that_is_no_minimum_is_said(local, monkeypatch):
     def saddle(*arguments) -> DebiasedFit:
         return dataclasses.replace(fit_scores(*arguments), smallest_curvature=-0.5)
 
-    monkeypatch.setattr("hushrank.flows.methods.local_answers.local_responses.fit_scores", saddle)
+    monkeypatch.setattr("hushrank.estimation.fit.pair_fit.fit_scores", saddle)
     conclusion = concluded(far_outside(), config)
     assert conclusion.privacy.parameters["is_minimum"] is False
     assert "is no minimum (smallest curvature -0.5)" in " ".join(conclusion.warnings)

@@ -5,6 +5,7 @@ Under Wine the same command ran on Windows' own Python (docs/installing.md); the
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.release.archive import archived
-from tests.flows.conftest import answers
+from tests.flows.conftest import Survey, answers
 from tests.foreign_system import foreign_system
 
 TABLE = """
@@ -31,6 +32,32 @@ if __name__ == "__main__":
     )
     print(release.ranking.num_rows)
 """
+
+
+PATHS = """
+import sys
+from pathlib import Path
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
+from hushrank.flows.run.job import check_places
+
+for name in sys.argv[1:]:
+    try:
+        check_places(load_config(Path(name)))
+        print("taken")
+    except ConfigError as error:
+        print(" ".join(str(error).split()))
+"""
+UNFIT = [
+    ({"input__paths": ["con.csv"]}, "Windows keeps the name con.csv for a device; rename it"),
+    ({"output": "reports/Aux"}, "Windows keeps the name Aux for a device"),
+    ({"confidential": "COM¹ .work"}, "Windows keeps the name COM¹ .work for a device"),
+    ({"output": "out."}, "Windows leaves out the dot or blank at the end of 'out.'"),
+    ({"ledger__path": "led /ledger.jsonl"}, "the dot or blank at the end of 'led '"),
+    ({"output": "o" * 90 + "/" + "p" * 90}, "this system opens at most 259, 120 of them for files"),
+    ({"input__paths": ["a" * 150 + "/" + "b" * 120]}, "shorter path, or have the administrator"),
+    ({"output": "console", "confidential": "com0"}, "taken"),
+]
 
 
 def python(survey, system: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -81,6 +108,19 @@ def test_a_table_in_memory_leaves_no_rows_on_windows(survey):
     assert modes(survey.folder / "of the ledger") <= {"600", "700"}
     assert modes(private) <= {"600", "700"}
     assert not list((private / "tables").iterdir())
+
+
+def test_names_that_windows_cannot_have_are_refused_there(survey):
+    texts = []
+    for number, (changes, _) in enumerate(UNFIT):
+        own = Survey(survey.folder, copy.deepcopy(survey.settings)).set(**changes)
+        own.config.rename(survey.folder / f"{number}.yaml")
+        texts.append(f"{number}.yaml")
+    done = python(survey, "windows", "-c", PATHS, *texts)
+    assert done.returncode == 0, done.stderr
+    for line, (_, said) in zip(done.stdout.splitlines(), UNFIT, strict=True):
+        assert said in line
+        assert line == "taken" or not survey.ledger.exists()
 
 
 def test_a_folder_that_others_can_open_is_refused_with_the_command_of_windows(survey):

@@ -46,7 +46,8 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
-    *("footrule", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
+    *("footrule", "instant-runoff", "stream", "debiased-rr", "laplace-rr", "spectral-rr"),
+    *("mallows", "precincts"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
 )
@@ -56,7 +57,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -71,8 +72,10 @@ FAULTS = (
     "thresholds of twice the epsilon, random-pairs, hidden items",
     *("half the noise, objective, where it is drawn", "half the noise, objective"),
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
+    "each round pays nothing for the others",
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
     *("half the noise, points", "scores of points for free"),
+    *("a voter in two precincts", "levels at the cost of one"),
     *("right answers alone", "right answers alone, by group"),
     *("sheets by score for free", "how many sheets count is told"),
 )
