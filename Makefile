@@ -26,7 +26,7 @@ ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help setup gcs-server demo demo-survey test test-quick mutants soak lint types wheel-test js docs pages infra lock bench frontier clean
+.PHONY: help setup gcs-server demo demo-survey test test-quick test-wine mutants soak lint types wheel-test js docs pages infra lock bench frontier clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
@@ -84,6 +84,9 @@ test-quick: setup  ## Run what tells most within a minute, and list the files of
 	@echo "Left out are tests that are marked slow or engine, and these numbers of files of tests (make test runs all):"
 	@find tests -name 'test_*.py' | grep -vE '$(subst $(subst ,, ),|,$(strip $(QUICK)))' | xargs -n 1 dirname | sort | uniq -c
 	$(BIN)/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist=worksteal -m "not slow and not engine" $(QUICK) $(ARGS)
+
+test-wine: setup  ## Run the command and tests of paths on Windows' own Python, under Wine (Debian, root; 3 GB once)
+	.ci/wine $(ARGS)
 
 mutants: setup  ## Plant every privacy bug of tests/mutants and run what must catch it (ARGS="-k ledger": some)
 	$(BIN)/python -m tests.mutants --workers $(WORKERS) $(ARGS)

@@ -1,1 +1,1 @@
-"""What a person touches: configuration, budget ledger, nightly flow, report, command line."""
+"""Parts that a person touches: configuration, budget ledger, nightly flow, report, command line."""

@@ -63,7 +63,7 @@ def run_job(
     """Run `job`, and tell its destinations of it; see `run_release`.
 
     Args:
-        job: what to do.
+        job: the job to run.
         reducer: the running child process that will read the rows.
         perform, tell: see `services_of`.
         wait: see `run_release`.
@@ -127,7 +127,7 @@ def check_ledger(
         config: configuration of the job.
         ledger: the job's ledger.
         inputs: names of the job's input under the present key.
-        spend: what the job costs; None: nothing.
+        spend: cost of the job; None: nothing.
 
     Raises:
         BudgetRefused: the ledger does not hold `spend`.

@@ -1,4 +1,4 @@
-"""What a person sees at the terminal. Public facts only: never a count of rows or people."""
+"""Texts for the terminal. Public facts only: never a count of rows or people."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def alert_text(balance: Balance, fraction: float) -> str:
 
 
 def expected_error(release: Release) -> str:
-    """What privatised answers say, before scores are fitted to them; empty where none were."""
+    """Say how exact privatised answers are, before scores are fitted; empty if there are none."""
     known = release.privacy.parameters
     if "predicted_largest_error" not in known:
         return ""
@@ -177,7 +177,7 @@ def show_delta(console: Console, delta: float, unit: Unit) -> None:
 
 
 def check_notes(job: Job) -> tuple[str, ...]:
-    """What could not be checked of `job` before it runs, and what speaks against running it."""
+    """Say what could not be checked of `job` before it runs, and what speaks against running it."""
     from hushrank.flows.ledger.forecast import yearly_text
 
     notes = []
@@ -208,7 +208,7 @@ def show_balance(console: Console, balance: Balance) -> None:
 
 
 def balance_text(balance: Balance, today: date) -> str:
-    """What is left of a population's budget, and what all its periods cost together."""
+    """Say what is left of a population's budget, and what all its periods cost together."""
     until = "" if balance.renews_on is None else f" until {day_text(balance.renews_on, today)}"
     left, total = left_text(balance.remaining_epsilon), left_text(balance.total)
     for_good = f" Since the first release: {ever}." if (ever := since_first_text(balance)) else ""
@@ -271,7 +271,7 @@ def _cells(release: Release, line: RankedItem, decimals: int) -> tuple[str, ...]
 
 
 def reading_notes(release: Release) -> Iterator[str]:
-    """What intervals, places and probabilities mean; nothing of a release that does not say."""
+    """Yield what intervals, places and probabilities mean; nothing if a release has none."""
     if release.look is not None and not release.look.warnings:
         yield release.look.sentence
     if release.ties is not None and release.informative:

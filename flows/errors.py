@@ -1,4 +1,4 @@
-"""What a flow refuses or fails with.
+"""Errors with which a flow refuses or fails.
 
 Every text says what, where, which rule and how to fix it, and never a private value.
 """
@@ -25,11 +25,11 @@ class Problem:
     """A rule that is broken.
 
     Attributes:
-        place: where, such as `survey.yaml: privacy.epsilon`, a file, a ledger or an option; empty:
-            the rule says it.
-        rule: what is wrong.
-        fix: how to put it right; empty: the rule says it.
-        line: of the file that `place` names, from 1; None: not known.
+        place: place of the problem, such as `survey.yaml: privacy.epsilon`, a file, a ledger or an
+            option; empty: the rule says it.
+        rule: sentence on what is wrong.
+        fix: sentence on how to put it right; empty: the rule says it.
+        line: line of the file that `place` names, from 1; None: not known.
     """
 
     place: str = ""
@@ -53,9 +53,9 @@ class HushrankError(Exception):
     it holds (`transforms.common.plain_text.short_message`).
 
     Attributes:
-        exit_code: what the process ends with.
+        exit_code: exit code of the process.
         problems: the rules that are broken, at least one.
-        spent: what it cost, in words; `NOTHING`; None: not known.
+        spent: cost, in words; `NOTHING`; None: not known.
     """
 
     exit_code: ClassVar[int] = 1
@@ -91,7 +91,7 @@ class HushrankError(Exception):
 
     @property
     def fields(self) -> dict[str, object]:
-        """What a program reads: the first problem, what was spent, and all problems."""
+        """Fields that a program reads: the first problem, what was spent, and all problems."""
         problems = [
             {
                 "place": short_message(each.place) or None,
@@ -104,7 +104,7 @@ class HushrankError(Exception):
         return {**problems[0], "spent": self.spent, "problems": problems}
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: IPython asks for it."""
+        """Lines that a notebook shows: IPython asks for them."""
         return [f"{type(self).__name__}: {text_of(self)}"]
 
 
@@ -145,7 +145,7 @@ def require(extra: str, where: str) -> None:
         where: the command, option or key that needs it.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the extra is not installed.
     """
     from hushrank.transforms.common.extras import is_installed, remedy  # loads Arrow
 
@@ -198,13 +198,13 @@ class PredictableBits(HushrankError):  # noqa: N818 - what they are is the fault
 
 
 class AuditStopped(HushrankError):  # noqa: N818 - what it found is the fault
-    """What a release draws is not what its audit examines. Nothing was read or spent."""
+    """Error if a release draws what its audit does not examine. Nothing was read or spent."""
 
     spent = NOTHING
 
 
 class DrawError(HushrankError):
-    """What was drawn failed or is lost, and the ledger counts it. A fresh draw pays again."""
+    """Error if a draw failed or is lost, and the ledger counts it. A fresh draw pays again."""
 
 
 class LookStopped(HushrankError):  # noqa: N818 - that it stopped is a right outcome
@@ -214,7 +214,7 @@ class LookStopped(HushrankError):  # noqa: N818 - that it stopped is a right out
 
 
 class EstimateError(HushrankError):
-    """What was drawn cannot be ranked. It is paid for and kept, and nothing was published."""
+    """Error if a draw cannot be ranked. It is paid for and kept, and nothing was published."""
 
 
 class PublishError(HushrankError):

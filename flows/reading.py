@@ -71,9 +71,9 @@ class Reader:
 
         Args:
             work: a function of a module; the child imports it by its name.
-            arguments: of it.
+            arguments: arguments of the function.
             memory: bytes that its reading may take, such as `memory_limit`; None: any number.
-            cells: of the matrices that it makes, which `memory` does not bound.
+            cells: number of cells of the matrices that it makes, which `memory` does not bound.
 
         Raises:
             ConfigError: a file breaks a rule, broke its parser, or takes too much memory.
@@ -134,7 +134,7 @@ class _Files:
         self._open[name] += 1 if begins else -1
 
     def __str__(self) -> str:
-        """Their names, of many only some; empty if none is open."""
+        """Return the names of open files, of many only some; empty if none is open."""
         names = sorted(name for name, times in self._open.items() if times > 0)
         more = f" or {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         return " or ".join(names[:MOST_NAMED]) + more
@@ -254,7 +254,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
 def _answer(
     send: Callable[..., None], work: Callable[..., object], arguments: tuple[object, ...]
 ) -> None:
-    """Do it and send what came of it, while the files that failed are still known as open."""
+    """Call the function and send its result, while files that failed are still known as open."""
     from hushrank.transforms.common.schema import InputError
 
     try:

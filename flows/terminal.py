@@ -29,7 +29,7 @@ class Console(rich.console.Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As in rich, which alone may move the cursor and choose colours."""
+        """Render as in rich, which alone may move the cursor and choose colours."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else shown(text, lines=True), style, control)
 
@@ -80,7 +80,7 @@ def _measured(console: Console, cell: Text) -> Measurement:
 
 
 def _widths(columns: list[list[Measurement]], console: Console) -> list[int] | None:
-    """How wide each column is: at least its longest word; what is left goes to the longest lines.
+    """Choose each column's width: at least its longest word; the rest goes to the longest lines.
 
     Returns:
         None: not even the longest words fit beside each other.

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import go_cloud_storage
+from tests.systems import left_out
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -69,6 +70,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--real-draws", action="store_true", help="see tests/draws.py")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """What macOS or Windows leaves out: see `tests.systems`."""
+    if not collection_path.is_relative_to(ROOT):
+        return None
+    return collection_path.relative_to(ROOT).as_posix() in left_out(sys.platform) or None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first: at the end several workers have something left to share."""
     if not config.getoption("--soak"):
@@ -96,6 +104,10 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Nothing is left out in silence."""
+    if elsewhere := left_out():
+        terminalreporter.section(f"left out on {sys.platform}")
+        for name, reason in elsewhere.items():
+            terminalreporter.line(f"{name}: {reason}")
     if names := config.stash.get(LEFT_OUT, []):
         terminalreporter.section("left to make soak, because they take long")
         for name in names:

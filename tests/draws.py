@@ -6,9 +6,10 @@ places where randomness enters: the bytes of `system_bits()`, and OpenDP's sampl
 the same, and so is all above them: what is calibrated, drawn, recorded and refused. The seed
 follows from the test's name alone, not from tests before it.
 
-Draws stay real in tests of `privacy`, which show that they have their laws, in child processes, and
-everywhere with `--real-draws`, as `make soak` has it. What fails there and not in `make test` was
-luck; where it fails more often than once in 100 000 runs, it asserts too much.
+Draws stay real in tests of `privacy`, which show that they have their laws, in child processes that
+are given no name, and everywhere with `--real-draws`, as `make soak` has it. What fails there and
+not in `make test` was luck; where it fails more often than once in 100 000 runs, it asserts too
+much.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from hushrank.privacy import noise, randomness
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
+NAMES: list[str] = []  # from which the draws of this moment follow, the last one; none: real ones
 WIDE = 1000.0  # scale from which on a rounded normal is discrete Gaussian, for what tests see
 
 Sampler = Callable[[NDArray[np.int64]], NDArray[np.int64]]
@@ -40,7 +42,11 @@ def same_draws(name: str) -> Iterator[None]:
         patch.setattr(randomness._SystemBits, "_drawn", lambda _, n_bytes: random.bytes(n_bytes))
         patch.setattr(noise, "_sampler", lambda law: _sampler(law, random))
         patch.setattr(noise, "THREAD", sys.maxsize)  # two threads would race for the draws
-        yield
+        NAMES.append(name)
+        try:
+            yield
+        finally:
+            NAMES.pop()
 
 
 def _sampler(law: NoiseLaw, random: np.random.Generator) -> Sampler:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Any
 import httpx
 from filelock import FileLock
 
+from hushrank.transforms import system
 from tests.ports import free_port
 
 PATIENCE = 800.0  # seconds; a server starts in 10, but in minutes on a very busy machine
@@ -101,7 +101,7 @@ def shared_server(folder: Path, empty_home: Path) -> Iterator[PrefectServer]:
             found["users"] -= 1
             state.write_text(json.dumps(found))
             if not found["users"]:
-                os.killpg(found["process"], signal.SIGKILL)
+                system.end_group(found["process"], force=True)
 
 
 def _start(folder: Path, empty_home: Path) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _start(folder: Path, empty_home: Path) -> dict[str, Any]:
             stdout=log,
             stderr=log,
             env=own | settings,
-            start_new_session=True,
+            **system.OWN_GROUP,
         )
     wait_for("Prefect server", lambda: _answers(url))
     return {"url": url, "home": str(home), "process": process.pid, "users": 0}

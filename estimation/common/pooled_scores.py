@@ -40,7 +40,7 @@ class NotLinked(Exception):  # noqa: N818 - it says what is so
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartScores:
-    """What one release says.
+    """Scores of one release.
 
     Attributes:
         items: places of its items in the whole catalogue, shape (m,).
@@ -59,9 +59,9 @@ class PooledScores:
 
     Attributes:
         estimate: scores, which have the mean of all releases' means, ranks and intervals.
-        shares: how much each release decides, shape (k,); they add up to 1.
-        chance: of differences between the releases as large as theirs, if all had the same scores;
-            1 if no item is in two of them.
+        shares: weight of each release, shape (k,); they add up to 1.
+        chance: probability of differences between the releases as large as theirs, if all had the
+            same scores; 1 if no item is in two of them.
     """
 
     estimate: Estimate

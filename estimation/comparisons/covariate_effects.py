@@ -322,7 +322,7 @@ def _drawn_together(
     """Noisy values drawn to multiples of `expected` as far as noise explains how they differ.
 
     Returns:
-        Shape (n,); the variance of the error that each has still.
+        Shape (n,); the variance of the error that is left in each.
     """
     n, centre = len(values), expected * (values.sum() / expected.sum())
     kept = _kept(float(((values - centre) ** 2).sum()) / (n - 1), variance, n - 1, doubt)

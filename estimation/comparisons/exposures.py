@@ -81,7 +81,7 @@ class Exposures:
         return np.asarray(factors)
 
     def design(self) -> Floats:
-        """Comparisons of each pair to expect, shape (n, n): symmetric, zero on the diagonal."""
+        """Expected comparisons of each pair, shape (n, n): symmetric, zero on the diagonal."""
         factors = self.factors()
         design = np.outer(factors, factors)
         np.fill_diagonal(design, 0.0)

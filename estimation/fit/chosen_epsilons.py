@@ -1,4 +1,4 @@
-"""Which epsilons people chose for their answers, and what each choice is worth.
+"""Epsilons that people chose for their answers, and the worth of each choice.
 
 Randomised response hides what was answered, not with which epsilon. So this may be counted and
 shown wherever the answers are.
@@ -55,11 +55,11 @@ class EpsilonBins:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """By how much privatised answers count, and whether their epsilons are counted.
+    """Rule for how much privatised answers count, and whether their epsilons are counted.
 
     Attributes:
         cap: see `weighted_pairs.weighted_terms`.
-        bins: of epsilons; None: they are not counted.
+        bins: bins of epsilons; None: they are not counted.
     """
 
     cap: float | None = None
@@ -86,8 +86,8 @@ def weight_of_lies(chosen: Chosen, bins: EpsilonBins) -> float:
     A is 1 / t where all answers have one epsilon, and so never below 1.
 
     Args:
-        chosen: as `EpsilonBins.count` has it; there are answers.
-        bins: whose counts they are.
+        chosen: counts from `EpsilonBins.count`; there are answers.
+        bins: bins of the counts.
     """
     a, _ = pulls(np.array([bins.high]), bins.cap)
     answers, information = (int(part.sum()) for part in chosen)

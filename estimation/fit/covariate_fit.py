@@ -24,7 +24,7 @@ from hushrank.estimation.fit.many_fits import Likelihood
 
 BLOCK = 1 << 10  # cells added one after the other; their sums are added pairwise
 EXACT_BLOCK = 1 << 13  # cells worked on at a time, as integers of any size
-MOST_STEPS = 100  # of a fit in float64
+MOST_STEPS = 100  # steps of a fit in float64
 MOST_HALVINGS = 40
 SUFFICIENT_DECREASE = 1e-4
 LEAST_BITS = 64
@@ -134,10 +134,10 @@ class CountedCovariates:
     """The function f of integer counts, in units of 2^-bits; see `exact_fit.CountedObjective`.
 
     Attributes:
-        counts: of comparisons, and how many of these one comparison counts.
+        counts: counts of comparisons, and the count of one comparison.
         ridges: shape (n + q,).
         linear: shape (n + q,), in units.
-        bits: of the units.
+        bits: fractional bits of the units.
         most: units by which the l2 norm of the exact gradient may exceed 0.
     """
 
@@ -196,7 +196,7 @@ class CountedCovariates:
         return gradient // row_weight + held + self.linear, hessian
 
     def centred(self, theta: Integers) -> Integers:
-        """As it is: scores and effects are free, and the ridges hold them."""
+        """Return theta unchanged: scores and effects are free, and the ridges hold them."""
         return theta
 
     def solved(self, gradient: Integers) -> bool:
@@ -228,7 +228,7 @@ def fit_covariates(
 ) -> Floats | FixedPoint:
     """A point at which the exact gradient of f has the tolerance's l2 norm at most.
 
-    For any counts there is one: what float64 cannot certify is solved in integers.
+    Any counts have a minimiser: what float64 cannot certify is solved in integers.
 
     Args:
         counts: confidential.

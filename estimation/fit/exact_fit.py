@@ -60,7 +60,7 @@ Nodes = NDArray[np.int64]
 ELIMINATED = 600  # nodes up to which elimination is faster than iterations
 PATIENCE = 200  # iterations by the diagonal, which few graphs exceed, before the tree
 MOST_ITERATIONS = 20_000
-REDUCTION = 1e-10  # of energy, as the tree tells it
+REDUCTION = 1e-10  # reduction of the energy, as measured on the tree
 CAUTION = 1e-10  # times that, as the diagonal tells it
 
 Preconditioner = Callable[[Floats], Floats]
@@ -141,7 +141,7 @@ class GroundedGraph:
         return solve
 
     def _heaviest_tree(self) -> tuple[Nodes, Nodes, Floats]:
-        """Its nodes, each after its parent; their parents, n for the ground; the edges' weights."""
+        """Return the nodes, each after its parent; their parents, n for the ground; the weights."""
         n = self.n_nodes
         one, other = np.append(self.left, np.arange(n)), np.append(self.right, np.full(n, n))
         weights = np.append(self.weights, np.full(n, self.ridge))
@@ -160,7 +160,7 @@ class GroundedGraph:
 
 
 def _eliminated(weights: Floats, ridge: float, right_side: Floats) -> Floats:
-    """By elimination; `weights` is overwritten, and its diagonal means nothing."""
+    """Solve by elimination; `weights` is overwritten, and its diagonal means nothing."""
     n = len(right_side)
     excess, value = np.full(n, ridge), right_side.astype(np.float64)
     pivots, shares = np.empty(n), []
@@ -185,7 +185,7 @@ def _conjugate_gradients(
     most: int,
     share: float,
 ) -> Floats:
-    """From x on, until the energy of what is left is that share of the whole.
+    """Improve x until the energy of what is left is that share of the whole.
 
     The tree is less than the matrix, so by the tree the energy of an error is not less than it is:
     what the diagonal takes for a solution is seen through, and costs one more iteration if it is.
@@ -207,10 +207,10 @@ def _conjugate_gradients(
     return x
 
 
-Integers = NDArray[np.object_]  # of Python's integers
+Integers = NDArray[np.object_]  # integers of Python
 
 GUARD = 32  # bits carried beyond those asked for
-HALVINGS = 16  # of the argument of exp, before its series
+HALVINGS = 16  # halvings of the argument of exp, before its series
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class FixedPoint:
 
     Attributes:
         units: shape (n,), Python's integers.
-        bits: at least 0.
+        bits: number of fractional bits, at least 0.
     """
 
     units: Integers
@@ -273,7 +273,7 @@ def exp_of_minus(x: Integers, bits: int) -> Integers:
 
 
 def _terms(log_argument: float, bits: int) -> int:
-    """How many terms the series of exp needs until the next is below 2^-bits."""
+    """Count the terms of the series of exp until the next is below 2^-bits."""
     j, log_term = 0, 0.0
     while log_term > -bits:
         j += 1
@@ -312,12 +312,12 @@ class CountedObjective:
     Attributes:
         left, right: shape (k,), items of each pair that met.
         up, down: shape (k,), how often the left item beat the right one, and the other way round.
-        row_weight: how many of these one comparison counts.
+        row_weight: count of one comparison.
         n_items: n.
         link: logistic or Laplace.
         ridge: gamma, > 0.
         linear: shape (n,), in units, with sum zero but for less than n units.
-        bits: of the units.
+        bits: fractional bits of the units.
         most: units by which the l2 norm of the exact gradient may exceed 0.
     """
 
@@ -388,7 +388,7 @@ class CountedObjective:
             yield part, theta[self.left[part]] - theta[self.right[part]]
 
     def centred(self, theta: Integers) -> Integers:
-        """With sum zero, but for less than n units: the likelihood depends on differences."""
+        """Return theta with sum zero, to less than n units: only differences matter."""
         return np.asarray(theta - int(theta.sum()) // len(theta))
 
     def solved(self, gradient: Integers) -> bool:
@@ -422,7 +422,7 @@ class ExactObjective(Protocol):
 
     @property
     def bits(self) -> int:
-        """Of the units."""
+        """Fractional bits of the units."""
         ...
 
     def derivatives(self, theta: Integers) -> tuple[Integers, Solvable]:
@@ -476,7 +476,7 @@ def exact_fit(objective: ExactObjective, start: Floats) -> FixedPoint:
 
 
 def _newton_step(objective: ExactObjective, gradient: Integers, matrix: Solvable) -> Integers:
-    """In units. The gradient is solved for as numbers up to 1, since it may be tiny or huge."""
+    """Solve in units. The gradient is scaled to numbers up to 1, since it may be tiny or huge."""
     largest = int(np.abs(gradient).max()) or 1
     scaled = matrix.solve(np.array([-unit / largest for unit in gradient], np.float64))
     ratios = (value.as_integer_ratio() for value in scaled.tolist())
@@ -514,11 +514,12 @@ def _between(low: tuple[int, int], high: tuple[int, int], tries: int) -> int:
 
 
 def covered(minimiser: Floats | FixedPoint, cover: OutputCover | None, bits: RandomBits) -> Floats:
-    """What leaves of a minimiser: with the noise that covers how it was found.
+    """Return the released part of a minimiser: with the noise that covers how it was found.
 
     Args:
-        minimiser: in float64, or in integers where float64 cannot certify it; confidential.
-        cover: None: nothing is protected, and the minimiser is as it was found.
+        minimiser: minimiser in float64, or in integers where float64 cannot certify it;
+            confidential.
+        cover: noise of the cover; None: nothing is protected, and the minimiser is as it was found.
         bits: `system_bits()` in a release.
     """
     if cover is None:

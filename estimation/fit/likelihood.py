@@ -26,7 +26,7 @@ from hushrank.estimation.common.links import Floats, Link
 Weights = Floats | scipy.sparse.csr_array
 
 BLOCK = 1 << 15  # differences worked on at a time, so that they stay in the processor's cache
-SPARSE_BLOCK = 1 << 19  # of these each has a cost of its own
+SPARSE_BLOCK = 1 << 19  # entries of a block; each block has a cost of its own
 UNIT_ROUNDOFF = 2.0**-53
 
 
@@ -141,7 +141,7 @@ def centred(vector: Floats) -> Floats:
 
 
 def norm(vector: Floats) -> float:
-    """Its l2 norm; of few numbers `np.linalg.norm` takes four times as long."""
+    """Return the l2 norm; for few numbers `np.linalg.norm` takes four times as long."""
     return math.sqrt(vector @ vector)
 
 
@@ -203,18 +203,18 @@ class _SparseParts:
         return int(max(in_row.max(), in_column.max(initial=0))) + n_blocks
 
     def differences(self, theta: Floats) -> Iterator[tuple[slice, Floats]]:
-        """As `_DenseParts.differences`."""
+        """Yield differences like `_DenseParts.differences`."""
         for start in range(0, len(self.rows), SPARSE_BLOCK):
             part = slice(start, start + SPARSE_BLOCK)
             yield part, theta[self.rows[part]] - theta[self.matrix.indices[part]]
 
     def add_sums(self, part: slice, entries: Floats, rows: Floats, columns: Floats) -> None:
-        """As `_DenseParts.add_sums`."""
+        """Add sums like `_DenseParts.add_sums`."""
         rows += np.bincount(self.rows[part], entries, len(rows))
         columns += np.bincount(self.matrix.indices[part], entries, len(columns))
 
     def with_entries(self, entries: Floats) -> scipy.sparse.csr_array:
-        """As `_DenseParts.with_entries`."""
+        """Fill in entries like `_DenseParts.with_entries`."""
         places = (entries, self.matrix.indices, self.matrix.indptr)
         return scipy.sparse.csr_array(places, shape=self.matrix.shape)
 

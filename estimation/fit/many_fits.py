@@ -22,7 +22,7 @@ from hushrank.privacy.exact_minimiser import OutputCover
 from hushrank.privacy.randomness import RandomBits
 
 MOST_STEPS = 40
-LENGTHS = (1.0, 0.5, 0.125)  # of a Newton step, until one makes the gradient smaller
+LENGTHS = (1.0, 0.5, 0.125)  # lengths of a Newton step, until one makes the gradient smaller
 BLOCK = 5_000  # linear terms worked on at a time
 
 
@@ -75,7 +75,7 @@ def many_fits(
     """Minimisers for each of many linear terms, and which of them are certain.
 
     Args:
-        likelihood: of few coordinates: second derivatives are factorised.
+        likelihood: a likelihood of few coordinates: second derivatives are factorised.
         linear: shape (runs, d).
         tolerance: l2 norm of the exact gradient, at most.
 
@@ -98,7 +98,7 @@ def covered_fits(
     tolerance: float,
     bits: RandomBits,
 ) -> Floats:
-    """What leaves of each minimiser, shape (runs, d): see `exact_fit.covered`.
+    """Return the released part of each minimiser, shape (runs, d): see `exact_fit.covered`.
 
     One is found as a release finds it; of several, those that are certain are found together.
 

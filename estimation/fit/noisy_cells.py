@@ -1,4 +1,4 @@
-"""What a noisy count says of the number that was to be expected: likelihood, score, information.
+"""Likelihood, score and information of an expected number, given its noisy count.
 
 A count x is N + noise, where N has mean and variance m (Poisson) and the noise has a public law. Of
 small counts under little noise the law of x is summed up exactly. Else N is taken as normal:
@@ -29,10 +29,10 @@ from hushrank.privacy.units import NoiseKind
 
 EXACT_MEAN = 15.0  # a larger count is taken as normal
 EXACT_SCALE = 2.0  # and so is any, under noise of a larger scale
-CLOSED_SCALE = 0.3  # from which on the closed form for Laplace noise stays in range
+CLOSED_SCALE = 0.3  # scale from which on the closed form for Laplace noise stays in range
 LEAST_VARIANCE = 1e-3
-RATIOS = np.geomspace(1e-3, 1e3, 121)  # of s to b, in the table of informations
-REACH, POINTS = 14.0, 6001  # of the sum for one entry of it: standard deviations, abscissas
+RATIOS = np.geomspace(1e-3, 1e3, 121)  # ratios of s to b, in the table of informations
+REACH, POINTS = 14.0, 6001  # standard deviations and abscissas of the sum for one table entry
 MEANS = np.geomspace(1e-3, EXACT_MEAN, 40)  # in the table of informations of exact laws
 FAR = 30.0  # scales from where noise is left out there
 SMALLEST = 1e-290
@@ -130,7 +130,7 @@ def _noise_probabilities(noise: NoiseLaw) -> Floats:
 
 
 def _poisson(counts: Floats, means: Floats, noise: NoiseLaw) -> tuple[Floats, Floats]:
-    """Of N + noise, N Poisson: the slope of p(x) in the mean is p(x - 1) - p(x)."""
+    """Law of N + noise, N Poisson: the slope of p(x) in the mean is p(x - 1) - p(x)."""
     if noise.kind is NoiseKind.LAPLACE and noise.scale >= CLOSED_SCALE:
         return _poisson_laplace(np.rint(counts), means, noise.scale)
     return _poisson_summed(counts, means, noise)

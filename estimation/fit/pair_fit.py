@@ -72,9 +72,9 @@ from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 
 DRAWS = 100
-SEED = 0  # of the coins
-TOLERANCE = 1e-6  # of a residual, relative to z
-MOST_STEPS = 20_000  # of conjugate gradients
+SEED = 0  # seed of the coins
+TOLERANCE = 1e-6  # tolerance of a residual, relative to z
+MOST_STEPS = 20_000  # steps of conjugate gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class SimulatedVariances:
     draws: int
 
     def reach(self, tail: float) -> Floats:
-        """What each error exceeds with chance `tail`, shape (n,)."""
+        """Value that each error exceeds with chance `tail`, shape (n,)."""
         return np.asarray(-stdtrit(self.draws, tail) * np.sqrt(self.of_scores))
 
 
@@ -150,7 +150,7 @@ class EdgeSystem:
 
     @classmethod
     def of(cls, edges: Edges, weights: Floats, ridge: float) -> EdgeSystem:
-        """Of weights of shape (m,), at least 0, and a ridge > 0."""
+        """Build the system of weights of shape (m,), at least 0, and a ridge > 0."""
         return cls(edges, edges.laplacian(weights, ridge))
 
     def solve(self, z: Floats) -> Floats:
@@ -197,9 +197,9 @@ def _signs(count: int, bits: RandomBits) -> Floats:
     return np.asarray(2.0 * coins.astype(np.float64) - 1.0)
 
 
-QuantileAt = Callable[[float], float]  # of a tail chance: an error's quantile, in standard errors
+QuantileAt = Callable[[float], float]  # tail chance to an error's quantile, in standard errors
 RIDGE = 1.0  # c
-KEPT = 0.1  # of the ridge, in `unshrunk`
+KEPT = 0.1  # part of the ridge that stays in `unshrunk`
 LEAST_KNOWN = 2.0  # times the ridge's curvature: below it, a score is mostly the ridge's
 UNKNOWN = 1e6  # variance of a score, a square of log odds, that stands for no knowledge at all
 
@@ -232,7 +232,7 @@ class DebiasedFit(ShrunkScores):
     Attributes:
         link: name of F.
         loss: minus the weighted log-likelihood at the scores, without the ridge.
-        gradient_norm: of the objective at the scores.
+        gradient_norm: norm of the objective's gradient at the scores.
         smallest_curvature: smallest eigenvalue of the objective's Hessian at the scores, on the
             scores that sum to zero; the fit is a minimum only where it is above zero. Of many items
             whose objective is convex, the ridge's 2c, below which it cannot be.
@@ -250,7 +250,7 @@ class DebiasedFit(ShrunkScores):
 
 
 class SumsVariance(Protocol):
-    """What is known of the variance of the sums S."""
+    """Variance of the sums S."""
 
     def of_sums(self, weights: Floats, win_chance: Floats) -> Floats:
         """Variance of each S, in the shape of its weight W and its chance F."""
@@ -267,7 +267,7 @@ class AnswerVariance:
     Attributes:
         least_weight: a public lower bound on every answer's t^2. 0 is always right; with one
             epsilon for all, tanh(epsilon / 2)^2 makes the variance exact; 1 for counts.
-        extra: of noise that was added to each answer: 2 / epsilon^2 for `laplace-rr`.
+        extra: variance of noise that was added to each answer: 2 / epsilon^2 for `laplace-rr`.
     """
 
     least_weight: float = 0.0
@@ -293,7 +293,7 @@ def fit_scores(
     Args:
         pairs: sums over at least 2 items.
         link: F.
-        variance: what is known of the variance of the sums.
+        variance: variance of the sums.
         ridge: c, finite and > 0: it also carries items that nobody compared.
 
     Returns:
@@ -310,13 +310,13 @@ def fit_scores(
 def fit_sums(
     s: Weights, w: Weights, link: Link, variance: SumsVariance, ridge: float
 ) -> DebiasedFit:
-    """The same from S and W as real numbers.
+    """Fit scores to S and W as real numbers.
 
     Args:
         s, w: shape (n, n), strictly upper triangle, both dense, or both CSR with the same places; w
             is at least 0.
         link: F.
-        variance: of the entries of s.
+        variance: variance of the entries of s.
         ridge: c, finite and > 0.
 
     Raises:
@@ -398,7 +398,7 @@ def unknown_covariance(curvature: Floats, ridge: float) -> Floats:
 
 
 def _taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
-    """What the ridge 2c draws scores by, but for a tenth of it; shape (n,)."""
+    """Shift of the scores by the ridge 2c, but for a tenth of it; shape (n,)."""
     stiff = curvature + KEPT * ridge * np.eye(len(scores))
     found = (1 - KEPT) * ridge * scipy.linalg.solve(stiff, scores, assume_a="pos")
     return np.asarray(found - found.mean())
@@ -466,7 +466,7 @@ def require_fittable(n_items: int, ridge: float) -> None:
 
 
 def normal_quantile(tail: float) -> float:
-    """What a normal error exceeds with chance `tail`, in standard errors."""
+    """Value that a normal error exceeds with chance `tail`, in standard errors."""
     return -float(ndtri(tail))
 
 
@@ -509,7 +509,7 @@ def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) 
 
 
 def _reach(covariance: Floats | SimulatedVariances, tail: float, quantile_at: QuantileAt) -> Floats:
-    """What each score's error exceeds with chance `tail`, shape (n,)."""
+    """Value that each score's error exceeds with chance `tail`, shape (n,)."""
     if isinstance(covariance, SimulatedVariances):
         return covariance.reach(tail)
     return np.asarray(quantile_at(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
@@ -518,7 +518,7 @@ def _reach(covariance: Floats | SimulatedVariances, tail: float, quantile_at: Qu
 def _separation(
     fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt, quantile_at: QuantileAt
 ) -> RankSeparation:
-    """From differences of scores, or of many items from intervals that lie apart."""
+    """Separate ranks by differences of scores, or for many items by intervals that lie apart."""
     covariance = fit.covariance
     if isinstance(covariance, SimulatedVariances):
         return separate_intervals(fit.scores, ends_at)
@@ -556,7 +556,7 @@ def _objective(s: Weights, w: Weights, link: Link, ridge: float) -> Objective:
 def _moments(
     weights: Floats, d: Floats, link: Link, variance: SumsVariance
 ) -> tuple[Floats, Floats]:
-    """Of each pair: its weight in A, the expected Hessian, and in B, the gradient's covariance.
+    """Moments of each pair: weight in A, the expected Hessian, and in B, the gradient's covariance.
 
     S_ij moves the gradient by -(slope(d) + slope(-d)) along e_i - e_j, so B is the Laplacian of
     those squares times Var S_ij. In expectation S = W F, and the curvature of a pair is W times

@@ -1,4 +1,4 @@
-"""How often each pair met, from noisy totals: what to expect given them, and how sure that is.
+"""Number of meetings of each pair, from noisy totals: its expectation, and how sure that is.
 
 A pair meets s z times on average, s from what goes together in the totals, z of a law of its own.
 
@@ -30,10 +30,10 @@ from hushrank.estimation.common.links import Floats, Link, laplacian, score_diff
 from hushrank.privacy.units import NoiseKind
 
 FACTORS = np.concatenate([[0.003], np.geomspace(0.03, 30.0, 24)])  # z
-PARTS = 8  # of the law of g, equally likely
+PARTS = 8  # parts of the law of g, equally likely
 MOST_FITTED = 20_000  # pairs that the law of z is estimated from
 BLOCK = 20_000  # pairs worked on at a time
-STEPS = 60  # of EM
+STEPS = 60  # steps of EM
 PRIOR = 0.5  # pairs that each z is taken to have beforehand
 PASSES = 3  # in which the semicircle and what is outside are found again
 OUTSIDE = 1.05  # times the radius of the semicircle
@@ -58,7 +58,7 @@ class PairMeetings:
 
     Attributes:
         mean: comparisons that each pair made, to expect.
-        variance: of them.
+        variance: variance of the meetings.
         spread: standard deviation of a total in the design of chance.
         along: shape (n, k), unit vectors in which s was fitted: errors go together in them. The
             first is that of the design, the others are those of groups.
@@ -80,7 +80,7 @@ class PairMeetings:
 
         Args:
             weights: k = U / (U + noise_variance), with U the mean.
-            noise_variance: of a total.
+            noise_variance: variance of the noise in a total.
         """
         squares = np.square(self.along)
         own = squares.sum(axis=1)
@@ -100,7 +100,7 @@ class PairMeetings:
 
         Args:
             weights: k, shape (n, n).
-            variance: of the noise in one count.
+            variance: variance of the noise in one count.
             scores: shape (n,).
             link: F.
         """
@@ -134,12 +134,12 @@ def _moved_together(along: Floats, moved: Floats) -> Floats:
 def pair_meetings(
     totals: Floats, design: Floats, noise_variance: float, kind: NoiseKind
 ) -> PairMeetings:
-    """What noisy totals say of how often each pair met.
+    """Estimate how often each pair met, from noisy totals.
 
     Args:
         totals: shape (n, n), symmetric; each has the noise of two entries.
-        design: of chance, likewise, > 0 off the diagonal.
-        noise_variance: of a total, > 0.
+        design: expected meetings by chance, in the same form, > 0 off the diagonal.
+        noise_variance: variance of the noise in a total, > 0.
         kind: law of the noise.
     """
     upper = np.triu_indices(len(totals), 1)
@@ -193,7 +193,7 @@ def _parts(kind: NoiseKind) -> Floats:
 
 
 def _likelihood(seen: Floats, smooth: Floats, noise: Floats) -> Floats:
-    """Of each z, but for a factor of each total; shape (pairs, z)."""
+    """Likelihood of each z, but for a factor of each total; shape (pairs, z)."""
     mean = np.multiply.outer(smooth, FACTORS)
     off = np.square(seen[:, np.newaxis] - mean)
     logs = np.stack([-off / (mean + v) / 2 - np.log(mean + v) / 2 for v in noise])
@@ -220,7 +220,7 @@ def shows_schedule(totals: Floats, noise_variance: float) -> bool:
 
     Args:
         totals: shape (n, n), symmetric; each has the noise of two entries.
-        noise_variance: of a total, > 0.
+        noise_variance: variance of the noise in a total, > 0.
     """
     n_pairs = len(totals) * (len(totals) - 1) // 2
     clear = totals[np.triu_indices(len(totals), 1)]
@@ -280,7 +280,7 @@ def _unequal(totals: Floats, meetings: Floats, noise: float, kurtosis: float) ->
         totals: noisy, in comparisons, shape (n, n).
         meetings: the design, shape (n, n).
         noise: its variance in a total.
-        kurtosis: of that noise.
+        kurtosis: kurtosis of that noise.
     """
     upper = np.triu_indices(len(totals), 1)
     design = meetings[upper]
@@ -303,7 +303,7 @@ def confirms_chance(totals: Floats, design: Floats, noise: float, kurtosis: floa
         totals: noisy, in comparisons, shape (n, n).
         design: comparisons to expect of each pair if partners meet by chance, shape (n, n).
         noise: variance of the noise in a total, > 0.
-        kurtosis: of that noise.
+        kurtosis: kurtosis of that noise.
     """
     upper = np.triu_indices(len(totals), 1)
     seen, expected = totals[upper], design[upper]

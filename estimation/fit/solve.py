@@ -46,10 +46,10 @@ class DisconnectedGraphError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ComparisonGraph:
-    """What the positions of positive entries in a win matrix say; arrays of shape (n,).
+    """Graph of the positive entries in a win matrix; arrays of shape (n,).
 
     Attributes:
-        opponents: how many other items each item met.
+        opponents: number of other items that each item met.
         component: number, from 0, of the set of items that meet each other directly or through
             others; scores in different sets share no scale.
         class_of: number, from 0, of the set of items that reach each other through wins in both
@@ -158,19 +158,19 @@ PATIENCE = 100  # conjugate-gradient steps before that
 MOST_CONJUGATE_STEPS = 5_000
 SUFFICIENT_DECREASE = 1e-4
 MOST_HALVINGS = 40
-LIKELY_SHARES = (0.05, 0.95)  # of wins, to start from
+LIKELY_SHARES = (0.05, 0.95)  # shares of wins to start from
 LARGEST_SCORE = 1e9  # no minimum of use lies beyond, and rounding would soon hide any gradient
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Where a fit ended.
+    """Point where a fit ended.
 
     Attributes:
         theta: the minimiser, shape (n,), sum zero.
         gradient_norm: l2 norm of the computed gradient at `theta`.
-        gradient_error: how far rounding can have put it from the exact gradient, whose norm is
-            therefore at most the sum of the two.
+        gradient_error: distance by which rounding can have moved it from the exact gradient, whose
+            norm is therefore at most the sum of the two.
         steps: Newton steps taken.
     """
 
@@ -279,7 +279,7 @@ def _factorised(hessian: Hessian, gradient: Floats) -> Floats | None:
     """The direction by Cholesky; None where the matrix is not positive definite on the subspace."""
     matrix, n = hessian.dense(), len(gradient)
     matrix += hessian.diagonal.sum() / n / n  # moves only the eigenvalue of the ones vector
-    # Of a symmetric matrix the transpose is LAPACK's own order of it, so nothing is copied. SciPy's
+    # The transpose of a symmetric matrix is LAPACK's own order of it, so nothing is copied. SciPy's
     # two functions for this take longer than it does where there are a few items.
     _, direction, flaw = scipy.linalg.lapack.dposv(matrix.T, gradient, lower=True, overwrite_a=True)
     return None if flaw else centred(-direction)
@@ -323,10 +323,10 @@ LARGEST_TRIED_SCORE = (
 
 
 def minimise_nonconvex(objective: Objective, tolerance: float = 1e-9) -> Solution:
-    """From equal scores to a point whose gradient has l2 norm `tolerance`, through any terrain.
+    """Go from equal scores to a point whose gradient has l2 norm `tolerance`, through any terrain.
 
     Args:
-        objective: its weights may be of any sign.
+        objective: an objective whose weights may be of any sign.
         tolerance: see `solve.minimise`.
 
     Returns:
@@ -372,7 +372,7 @@ def _near(objective: Objective, tolerance: float) -> Floats:
 
 def _products(objective: Objective) -> Callable[[Floats, Floats], Floats]:
     """The Hessian at some scores times a vector."""
-    held: dict[bytes, Hessian] = {}  # that of the last point: its products are asked for many times
+    held: dict[bytes, Hessian] = {}  # Hessian of the last point: its products are used many times
 
     def product(scores: Floats, vector: Floats) -> Floats:
         point = scores.tobytes()
@@ -399,7 +399,7 @@ def smallest_curvature(objective: Objective, theta: Floats) -> float:
     Above zero a stationary point is a minimum.
 
     Raises:
-        ConvergenceError: of a sparse Hessian it was not found.
+        ConvergenceError: the smallest curvature of a sparse Hessian was not found.
     """
     hessian = objective.derivatives(theta)[1]
     if isinstance(hessian.curvatures, scipy.sparse.csr_array):

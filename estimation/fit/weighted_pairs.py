@@ -45,7 +45,7 @@ from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 
 UNITS = 1 << 30  # units in 1
-LARGEST_ANSWER = GRID << 21  # with Laplace noise, in units of 1 / GRID
+LARGEST_ANSWER = GRID << 21  # limit with Laplace noise, in units of 1 / GRID
 ROWS_AT_ONCE = 1 << 22  # times 2^30 units a row: sums in float64 stay exact integers
 
 PairSums = NDArray[np.int64]  # shape (2, n, n): S and W in units of 2^-30
@@ -54,13 +54,14 @@ Chosen = NDArray[np.int64]  # shape (2, bins): answers, and their information in
 
 @dataclass(frozen=True, slots=True)
 class WeightedPairs:
-    """What randomised answers say about each pair; already private, so anyone may keep it.
+    """Sums of randomised answers about each pair; already private, so anyone may keep them.
 
     Attributes:
         s: shape (n, n), int64, strictly upper triangle, units of 2^-30; may lie outside [0, w].
-        w: as `s`, at least 0. Of many items both are CSR and store the same pairs, all that met.
+        w: weights in the form of `s`, at least 0. Of many items both are CSR and store the same
+            pairs, all that met.
         g: sum of t^2 over the people (not the answers), in units of 2^-30; 0 where not known.
-        chosen: which epsilons the answers have, as `chosen_epsilons.ChosenFn` sums them; empty
+        chosen: counts of the answers' epsilons, as `chosen_epsilons.ChosenFn` sums them; empty
             where that was not asked for.
 
     Raises:
@@ -108,7 +109,7 @@ class WeightedPairs:
         return _real(self.s), _real(self.w)
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
-        """As arrays by name; `weighted_pairs_of` reads them."""
+        """Return arrays by name; `weighted_pairs_of` reads them."""
         rest = {"g": np.array(self.g, np.int64)}
         if self.chosen.size:
             rest["chosen"] = self.chosen
@@ -120,7 +121,7 @@ class WeightedPairs:
 
 
 def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
-    """What `WeightedPairs.arrays` made of it.
+    """Rebuild the pairs from the arrays of `WeightedPairs.arrays`.
 
     Raises:
         ValueError: these are no such sums.
@@ -164,11 +165,11 @@ def _same_places(
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What each of m answers adds to its pair's sums, real numbers without a fraction.
+    """Amounts that each of m answers adds to its pair's sums, real numbers without a fraction.
 
     Attributes:
         s, w: shape (m,), below 2^53, in multiples of `unit`.
-        unit: of these numbers, in units of 2^-30.
+        unit: unit of these numbers, in units of 2^-30.
     """
 
     s: Floats
@@ -183,7 +184,7 @@ def weighted_terms(
 
     Args:
         noisy: shape (m,), 1 where the randomised answer says that i won.
-        epsilon: with which it was randomised; one for all rows, or shape (m,).
+        epsilon: epsilon with which it was randomised; one for all rows, or shape (m,).
         cap: an answer of a larger epsilon pulls no harder than one of this epsilon; None: no cap.
 
     Raises:
@@ -224,7 +225,7 @@ def dense_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> PairSums
 
     Args:
         cells: shape (m,), i * n_items + j of each answer's pair, i < j.
-        terms: of the answers.
+        terms: terms of the answers.
         n_items: n, size of the public catalogue.
 
     Raises:
@@ -244,7 +245,7 @@ def dense_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> PairSums
 
 
 def cell_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> CellSums:
-    """The same for many items, of the pairs that met alone; arguments as `dense_sums`."""
+    """Sum for many items, only the pairs that met; arguments as `dense_sums`."""
     _require_cells(cells, n_items)
     whole = np.stack([terms.s, terms.w]).astype(np.int64)
     return CellSums.of(cells, terms.unit * whole)
@@ -294,7 +295,7 @@ def information_units(epsilon_of_people: NDArray[np.float64]) -> int:
 
 
 def pulls(epsilon: Floats, cap: float | None) -> tuple[Floats, Floats]:
-    """By how much answers pull, a, and t = tanh(epsilon / 2); both in the shape of `epsilon`."""
+    """Return the pull of answers, a, and t = tanh(epsilon / 2); both in the shape of `epsilon`."""
     t = attenuation(flip_thresholds(epsilon))
     if cap is None:
         return t, t
@@ -323,11 +324,11 @@ FALSE_ALARM = 1e-6  # chance that honest answers raise it, whatever the truth
 
 @dataclass(frozen=True, slots=True)
 class ImpossibleShares:
-    """What was found.
+    """Impossible shares that were found.
 
     Attributes:
         items: numbers of the items whose wins, or losses, are too many.
-        pairs: how many pairs have such shares.
+        pairs: number of pairs that have such shares.
     """
 
     items: tuple[int, ...]

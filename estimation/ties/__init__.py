@@ -1,4 +1,4 @@
-"""What is computed from comparisons whose ties are outcomes of their own.
+"""Estimates from comparisons whose ties are outcomes of their own.
 
 In: noisy counts of three outcomes a pair. Out: scores, how often equals tie, and intervals of both.
 """

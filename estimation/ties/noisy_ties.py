@@ -38,7 +38,7 @@ from hushrank.estimation.ties.ties_by_pairs import TiesByPairs, by_pairs, known_
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
-LAPLACE_KURTOSIS = 4.0  # of a sum of three draws
+LAPLACE_KURTOSIS = 4.0  # kurtosis of a sum of three draws
 LEAST_EQUALS = 1e-6  # share of ties, between which and 1 less that t is taken
 
 
@@ -48,7 +48,7 @@ class RankedTies:
 
     Attributes:
         estimate: scores, intervals, ranks.
-        tie: how often equals tie.
+        tie: share of ties between equals.
         by_chance: whether the counts fit a design in which partners meet by chance.
         n_pairs: pairs of items.
         n_left_out: pairs that the fit did not use, since their totals are too near their noise.
@@ -72,7 +72,7 @@ def rank_noisy_ties(
     Args:
         counts: noisy counts of at least 2 items.
         law: law of the noise in one of them.
-        model: of ties.
+        model: model of ties.
         chance: whether the operator states that chance decided which items met; otherwise the
             counts must show that, or which pairs met, or every interval is open.
 
@@ -111,16 +111,16 @@ def _kurtosis(law: NoiseLaw) -> float:
 def evidence_of_ties(
     counts: TieCounts, law: NoiseLaw, model: TieModel, *, by_chance: bool, equals: float
 ) -> EvidenceAt:
-    """What noisy counts of one group say near any scores, in the way that the whole was ranked.
+    """Return noisy counts' evidence of one group near any scores, as the whole was ranked.
 
     Where pairs met by chance, the group's ties are its own; else they are the whole's.
 
     Args:
         counts: noisy counts of the group.
         law: law of the noise in one of them.
-        model: of ties.
+        model: model of ties.
         by_chance: whether pairs met by chance.
-        equals: how often equals tie in the whole.
+        equals: share of ties between equals in the whole.
     """
     cells = counts.of_pairs()
     if by_chance:
@@ -135,7 +135,7 @@ def evidence_of_ties(
 
 
 def _by_chance(cells: Floats, law: NoiseLaw, model: TieModel, n_items: int) -> RankedTies | None:
-    """By the likelihood of a design of chance; None where there is another one, or no noise."""
+    """Rank by the likelihood of a design of chance; None for another design or without noise."""
     if law.scale == 0:
         return None
     try:

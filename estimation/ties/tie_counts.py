@@ -60,7 +60,7 @@ class TieCounts:
 
 
 def counted_cells(n_items: int) -> NDArray[np.bool_]:
-    """Which entries of the array count something: three a pair."""
+    """Mark the entries of the array that count something: three a pair."""
     unequal = ~np.eye(n_items, dtype=bool)
     return np.stack([unequal, np.triu(unequal)])
 
@@ -74,12 +74,12 @@ def calibrate_tie_counts(params: PrivacyParams, n_items: int, n_groups: int = 1)
 def release_tie_counts(counts: TieCounts, calibration: Calibration, bits: RandomBits) -> TieCounts:
     """Add noise to all three counts of every pair, zeros too.
 
-    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    Guarantee: the one of `calibration`, for counts of a log whose bounds were
     enforced, if `bits.safe`.
 
     Args:
         counts: confidential.
-        calibration: of `calibrate_tie_counts`, for these items.
+        calibration: noise from `calibrate_tie_counts`, for these items.
         bits: `system_bits()` in a release.
 
     Returns:

@@ -35,7 +35,7 @@ from scipy.special import expit, ndtri
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL
 
-TIE_CENTRE, TIE_SPREAD = -1.0, 3.0  # of t: r of 27 %, and from 0.1 to 99 %
+TIE_CENTRE, TIE_SPREAD = -1.0, 3.0  # law of t: r of 27 %, and from 0.1 to 99 %
 LEFT, RIGHT, TIE = 0, 1, 2  # outcomes, as they are numbered in all arrays here
 SMALLEST = 1e-12  # chance of a tie, below which it is not told from none
 
@@ -46,7 +46,7 @@ class TieStrength:
 
     Attributes:
         chance: r.
-        low, high: its 95 % interval, from 0 to 1 where nothing is known.
+        low, high: 95 % interval, from 0 to 1 where nothing is known.
     """
 
     chance: float
@@ -55,12 +55,12 @@ class TieStrength:
 
 
 def strength_of(tie: float, net_wins: float, variance: float) -> TieStrength:
-    """By a fit.
+    """Return the strength of ties from a fit.
 
     Args:
         tie: t.
         pull: slope of the log-likelihood there, without the penalty.
-        variance: of t without the penalty; infinite where the counts say nothing of it.
+        variance: variance of t without the penalty; infinite where the counts say nothing of it.
     """
     chance = float(expit(tie))
     slope = chance * (1 - chance)
@@ -73,7 +73,7 @@ def strength_of(tie: float, net_wins: float, variance: float) -> TieStrength:
 
 
 class TieModel(StrEnum):
-    """How ties follow from scores."""
+    """Rule by which ties follow from scores."""
 
     DAVIDSON = "davidson"
     RAO_KUPPER = "rao-kupper"
@@ -94,7 +94,7 @@ class Outcomes:
     """The three outcomes of some pairs; arrays of shape (3, pairs).
 
     Attributes:
-        probabilities: of each outcome.
+        probabilities: probabilities of each outcome.
         by_gap: slope of the log of each chance in d.
         by_tie: slope of it in t.
     """
@@ -108,7 +108,7 @@ def outcomes_of(model: TieModel, gap: Floats, tie: float) -> Outcomes:
     """Probabilities and slopes at some differences of scores.
 
     Args:
-        model: of ties.
+        model: model of ties.
         gap: d, shape (pairs,).
         tie: t.
     """
@@ -127,7 +127,7 @@ def _davidson(gap: Floats, tie: float) -> Outcomes:
 
 def _rao_kupper(gap: Floats, tie: float) -> Outcomes:
     threshold = math.log1p(2 * math.exp(tie))  # log theta
-    slope = -math.expm1(-threshold)  # of log theta in t: 1 - 1 / theta
+    slope = -math.expm1(-threshold)  # slope of log theta in t: 1 - 1 / theta
     left, right = expit(gap - threshold), expit(-gap - threshold)
     # (theta^2 - 1) times the product: the same as what is left, without a difference of ones.
     tied = math.expm1(2 * threshold) * left * right

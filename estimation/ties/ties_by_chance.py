@@ -34,13 +34,13 @@ from hushrank.estimation.ties.tie_models import (
 )
 from hushrank.estimation.ties.ties_by_pairs import Pairs, known_of
 
-ROUNDS = 6  # in which s and the weights are found again
+ROUNDS = 6  # rounds in which s and the weights are found again
 EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over
 MOST_STEPS, MOST_HALVINGS = 300, 30
 LONGEST_STEP = 1.0
 FEW = 1.75  # 1.76 at 9 cells, 1.74 at 99: exact variances of the median of Laplace variables
-ROUNDING = 1e-14  # of the loss: what a step promises below it cannot be seen
-SUFFICIENT = 0.25  # of the decrease that the slope promises
+ROUNDING = 1e-14  # share of the loss: a smaller promise of a step cannot be seen
+SUFFICIENT = 0.25  # share of the decrease that the slope promises
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Point:
 
     Attributes:
         values: scores, log x and t, shape (2 n + 1,).
-        outcomes: of each pair.
+        outcomes: outcomes of each pair.
         means: m, shape (3, pairs).
     """
 
@@ -78,10 +78,10 @@ class ChanceOfTies:
     """The penalised likelihood of noisy counts, with its weights held.
 
     Attributes:
-        pairs: of items.
+        pairs: pairs of items.
         counts: noisy, shape (3, pairs).
-        law: of each.
-        model: of ties.
+        law: law of each cell.
+        model: model of ties.
         spread: s.
         weights_at: the point of the weights.
         hold: scores are given, not fitted.
@@ -96,7 +96,7 @@ class ChanceOfTies:
     hold: bool = False
 
     def point(self, values: Floats) -> Point:
-        """What some parameters lead to expect."""
+        """Compute what some parameters lead to expect."""
         n = self.pairs.n_items
         outcomes = outcomes_of(self.model, self.pairs.gaps(values[:n]), float(values[-1]))
         met = np.exp(self.pairs.sums(values[n : 2 * n]))
@@ -152,7 +152,7 @@ class ChanceOfTies:
         return replace(at, means=at.means * np.exp(-variance))
 
     def few_cells(self, at: Point) -> Floats:
-        """By how much the variances of scores and t exceed the inverse information, shape (n + 1,).
+        """Excess of the variances of scores and t over the inverse information, shape (n + 1,).
 
         Under Laplace noise a score is found like a median: of N cells its variance is about
         1 + FEW / sqrt(N) times what it is in the limit. That counts as far as noise, not chance,
@@ -186,7 +186,7 @@ class ChanceOfTies:
         """The penalised maximum likelihood near a point.
 
         Raises:
-            ConvergenceError: it was not reached.
+            ConvergenceError: the minimum was not reached.
         """
         loss, gradient = self.loss_and_gradient(at)
         for _ in range(MOST_STEPS):
@@ -201,7 +201,7 @@ class ChanceOfTies:
                     break
                 length /= 2
             else:
-                return at  # what is left is rounding
+                return at  # the rest is rounding
             at, loss, gradient = there, loss_there, gradient_there
         raise ConvergenceError(f"the fit of the noisy counts took more than {MOST_STEPS} steps")
 
@@ -210,9 +210,9 @@ def start_of(counts: Floats, law: CellLaw, model: TieModel, n_items: int) -> Cha
     """The likelihood of noisy counts, with the weights of equal scores and exposures as seen.
 
     Args:
-        counts: in comparisons, shape (3, pairs).
-        law: of each; of a scale > 0.
-        model: of ties.
+        counts: counts in comparisons, shape (3, pairs).
+        law: law of each cell; of a scale > 0.
+        model: model of ties.
         n_items: n.
     """
     pairs = Pairs.of(n_items)
@@ -244,12 +244,12 @@ def fit_by_chance(
 
 @dataclass
 class ChanceEvidence:
-    """What noisy counts say near any scores, exposures and ties being fitted at them.
+    """Evidence of noisy counts near any scores, with exposures and ties fitted at them.
 
     A call starts where the one before ended.
 
     Attributes:
-        problem: of `start_of`.
+        problem: from `start_of`.
     """
 
     problem: ChanceOfTies

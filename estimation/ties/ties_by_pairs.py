@@ -40,8 +40,8 @@ from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.ties.tie_models import TIE_CENTRE, TIE_SPREAD, TieModel, outcomes_of
 
 MOST_STEPS, MOST_HALVINGS = 300, 40
-TOLERANCE = 1e-7  # of a step
-ROUNDING = 1e-14  # of the loss: what a step promises below it cannot be seen
+TOLERANCE = 1e-7  # tolerance of a step
+ROUNDING = 1e-14  # share of the loss: a smaller promise of a step cannot be seen
 LONGEST_STEP = 1.0
 SUFFICIENT = 1e-4
 
@@ -104,7 +104,8 @@ class Pairs:
 
         Args:
             weight: shape (3, pairs), as the slopes are.
-            by_gap, by_tie: in d and in t; that in the log of how often the pair met is 1.
+            by_gap, by_tie: derivatives in d and in t; the one in the log of how often the pair met
+                is 1.
         """
         return np.block(
             [
@@ -138,7 +139,7 @@ def known_of(information: Floats, wanted: slice) -> Floats:
 
     Args:
         information: about all, symmetric; that about the others has an inverse.
-        wanted: which.
+        wanted: parameters that are wanted.
     """
     others = np.ones(len(information), bool)
     others[wanted] = False
@@ -150,7 +151,7 @@ def known_of(information: Floats, wanted: slice) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What enters of the noisy counts.
+    """Parts of the noisy counts that are used.
 
     Attributes:
         kept: k, shape (pairs,).
@@ -171,11 +172,11 @@ class TiesByPairs:
     """The objective, and moments of its gradient.
 
     Attributes:
-        pairs: of items.
+        pairs: pairs of items.
         totals: N, shape (pairs,).
-        used: what enters.
+        used: parts of the counts that are used.
         variance: v.
-        model: of ties.
+        model: model of ties.
         ridge: c.
     """
 
@@ -232,10 +233,10 @@ class TiesByPairs:
         return float(weight @ (chance + noise) @ weight) / known**2 if known > 0 else math.inf
 
     def solve(self) -> Floats:
-        """Where the objective's gradient vanishes: scores and t, shape (n + 1,).
+        """Find where the objective's gradient vanishes: scores and t, shape (n + 1,).
 
         Raises:
-            ConvergenceError: that was not reached.
+            ConvergenceError: no such point was reached.
         """
         at = np.append(np.zeros(self.pairs.n_items), TIE_CENTRE)
         loss, gradient = self.loss_and_gradient(at)
@@ -252,12 +253,12 @@ class TiesByPairs:
                 if loss_there <= loss - SUFFICIENT * float(uphill @ step) / 2**halvings:
                     break
             else:
-                return at  # what is left is rounding
+                return at  # the rest is rounding
             at, loss, gradient = there, loss_there, gradient_there
         raise ConvergenceError(f"the fit of the noisy counts took more than {MOST_STEPS} steps")
 
     def evidence(self, scores: Floats, tie: float) -> Evidence:
-        """What the counts say near some scores, with t held."""
+        """Return the counts' evidence near some scores, with t held."""
         values = np.append(scores, tie)
         curvature, chance, noise = self.of_scores(values)
         _, gradient = self.loss_and_gradient(values)
@@ -269,9 +270,9 @@ def by_pairs(counts: Floats, variance: float, model: TieModel, n_items: int) -> 
     """The objective of noisy counts, with the pairs and the ridge that promise the smaller errors.
 
     Args:
-        counts: in comparisons, shape (3, pairs).
+        counts: counts in comparisons, shape (3, pairs).
         variance: v.
-        model: of ties.
+        model: model of ties.
         n_items: n.
     """
     totals, pairs = np.asarray(counts.sum(axis=0)), Pairs.of(n_items)

@@ -36,10 +36,10 @@ class Made:
     """A backup that was made.
 
     Attributes:
-        folder: where.
-        manifest: what it is of.
-        releases: how many releases of the archive it holds.
-        streams: how many streams of nights it holds that go on.
+        folder: folder of the backup.
+        manifest: list of its contents.
+        releases: number of releases of the archive that it holds.
+        streams: number of unfinished streams of nights that it holds.
     """
 
     folder: Place
@@ -55,10 +55,10 @@ def back_up(
 
     Args:
         path: the YAML file.
-        config: its content.
+        config: content of the YAML file.
         place: the folder of backups, for its owner alone.
         now: the present moment, with a time zone.
-        wait: for how many seconds at most to wait for runs to end.
+        wait: most seconds to wait for runs to end.
 
     Raises:
         BackupError: there is nothing to copy yet, or a backup of this second exists.

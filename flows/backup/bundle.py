@@ -55,7 +55,7 @@ Files = Iterator[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class KeptBefore:
-    """What a ledger must hold that is read after it was seen.
+    """Facts that a ledger must hold if it is read after they were seen.
 
     Attributes:
         releases: folders of the archive.
@@ -67,7 +67,7 @@ class KeptBefore:
 
     @classmethod
     def of(cls, config: SurveyConfig) -> KeptBefore:
-        """What there is now."""
+        """Return the facts that there are now."""
         found = dict(_existing(config.confidential, AREA, [CHECKPOINT_FILE]))
         return cls(archived(config.output), found.get(f"{AREA}/{CHECKPOINT_FILE}", b""))
 
@@ -83,10 +83,10 @@ def contents_of(
 
     Args:
         path: the YAML file.
-        config: its content.
-        before: what was seen before the ledger was read.
-        lines: of the ledger.
-        accounts: of all populations in it, of the same moment.
+        config: content of the YAML file.
+        before: facts that were seen before the ledger was read.
+        lines: lines of the ledger.
+        accounts: accounts of all populations in it, of the same moment.
 
     Raises:
         OSError: a file cannot be read.
@@ -114,7 +114,7 @@ def _of_area(area: Place, accounts: Sequence[Account]) -> Files:
 
 
 def _of_release(area: Place, attempt: Attempt, names: set[str]) -> Files:
-    """What was drawn for a release; under its temporary name, if a run died after the mark."""
+    """Return the noisy result of a release; its name is temporary if a run died after the mark."""
     work = area / attempt.release_id
     wanted = [name for name in (DRAWN_FILE, FAILED_FILE) if name in names]
     if attempt.result is not None and is_unfinished(work, attempt.result):
@@ -130,7 +130,7 @@ def _of_stream(area: Place, stream_id: str, drawn: int) -> Files:
 
 
 def _existing(folder: Place, name: str, names: Sequence[str]) -> Files:
-    """Those files of a folder that exist; `hushrank clean` may delete one meanwhile."""
+    """Yield the files of a folder that exist; `hushrank clean` may delete one meanwhile."""
     for each in names:
         with suppress(FileNotFoundError):
             yield f"{name}/{each}", read_whole(folder / each)
@@ -145,16 +145,16 @@ UNTOUCHED = "Nothing was put back."
 
 
 class Manifest(Record):
-    """What a backup is of.
+    """Contents of a backup.
 
     Attributes:
-        made: when, UTC.
+        made: time of the backup, UTC.
         code_version: version of hushrank that made it.
-        population: whose budget the ledger counts for this job.
+        population: population whose budget the ledger counts for this job.
         job: hash of the job's configuration (`SurveyConfig.job_hash`).
-        ledger: where the ledger was.
+        ledger: place where the ledger was.
         line, hash: number and hash of the ledger's last line.
-        anchor: what the ledger's anchor held; None: there was no anchor, or it held nothing.
+        anchor: content of the ledger's anchor; None: there was no anchor, or it held nothing.
         files: number of files, without this one.
     """
 
@@ -175,9 +175,9 @@ class Bundle:
     """A whole backup.
 
     Attributes:
-        folder: where it is.
+        folder: folder of the backup.
         digests: SHA-256 of each file, by name.
-        manifest: what it is of.
+        manifest: list of its contents.
     """
 
     folder: Place
@@ -192,7 +192,7 @@ class Bundle:
         """The content of a file.
 
         Raises:
-            BackupError: it is missing or not as it was written.
+            BackupError: the file is missing or not as it was written.
         """
         return _read(self.folder, name, self.digests[name])
 
@@ -201,7 +201,7 @@ def require_private(place: Path) -> None:
     """Refuse a local folder for backups that other users can open or replace.
 
     Raises:
-        ConfigError: it is a file, belongs to another user, or others can open it.
+        ConfigError: the place is a file, belongs to another user, or others can open it.
     """
     if not place.is_dir():
         raise ConfigError(f"PLACE: {place} is a file; name a folder.")
@@ -224,7 +224,7 @@ def write_bundle(place: Place, manifest: Manifest, files: Iterator[tuple[str, by
 
     Args:
         place: the folder of backups; it is made if it is missing.
-        manifest: what it is of; `files` is counted here.
+        manifest: list of contents; `files` is counted here.
         files: name and content of each; names are relative, with slashes.
 
     Returns:
@@ -233,7 +233,7 @@ def write_bundle(place: Place, manifest: Manifest, files: Iterator[tuple[str, by
     Raises:
         BackupError: a backup of this moment is there already.
         ConfigError: the place is open to others.
-        OSError: it cannot be written; nothing is left behind.
+        OSError: the backup cannot be written; nothing is left behind.
     """
     folder = place / f"{manifest.population}-{manifest.made.astimezone(UTC).strftime(_MOMENT)}"
     if (folder / SUMS).exists():
@@ -293,7 +293,7 @@ def find_bundle(place: Place, population: str) -> Bundle:
     """The backup at `place`, or the newest one of a population in it; every byte is checked.
 
     Raises:
-        BackupError: there is none, the newest is unfinished, or one of its files was changed.
+        BackupError: there is no backup, the newest is unfinished, or one of its files was changed.
     """
     folder = place
     if not any((place / name).exists() for name in (SUMS, MANIFEST)):

@@ -68,8 +68,8 @@ def restore(place: Place, config: SurveyConfig) -> Bundle:
         The backup.
 
     Raises:
-        BackupError: it is damaged, is of another job, or its places hold something else or more; or
-            all was put back, and the first run will be refused. The text says which.
+        BackupError: the backup is damaged, is of another job, or the places hold something else or
+            more; or all was put back, and the first run will be refused. The text says which.
         ConfigError, LedgerError: a place cannot be used, or the ledger there is damaged.
         RunInProgress: a night is being ranked there.
         OSError: something cannot be written; repeat the command.
@@ -94,7 +94,8 @@ def restore(place: Place, config: SurveyConfig) -> Bundle:
         _put_ledger(unguarded, lines)
         head = bundle.manifest.anchor
         if guards.anchor is not None and head is not None and guards.anchor.latest() is None:
-            guards.anchor.put(head, head.record(guards.signer))  # it goes on where the other was
+            # the anchor goes on where the other was
+            guards.anchor.put(head, head.record(guards.signer))
     _require_runnable(config)
     return bundle
 
@@ -120,8 +121,9 @@ def _check_target(bundle: Bundle, config: SurveyConfig, lines: bytes) -> None:
     """Refuse places that cannot be used, or that know more than the backup.
 
     Raises:
-        BackupError: they hold another ledger or key, or something that the backup does not know.
-        ConfigError, LedgerError: they cannot be used.
+        BackupError: the places hold another ledger or key, or something that the backup does not
+            know.
+        ConfigError, LedgerError: the places cannot be used.
     """
     check_places(config)
     check_output(config.output, *config.job_hashes())
@@ -265,7 +267,7 @@ def _require_runnable(config: SurveyConfig) -> None:
     """Say what the first run would be refused with.
 
     Raises:
-        BackupError: it would be refused.
+        BackupError: the first run would be refused.
     """
     try:
         check_ledger(config, ledger_of(config), inputs_of(config, make_key=False))

@@ -42,7 +42,7 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 from hushrank.transforms.storage.matches import stated_id
 from hushrank.transforms.storage.write import TEMPORARY_NAME, is_stale, parquet_bytes, write_once
 
-PlaceOfPart = Callable[[date, str], Place]  # of a night, and of the id of a journal
+PlaceOfPart = Callable[[date, str], Place]  # takes a night and the id of a journal
 _PART = re.compile(r"part-[0-9a-f]{16}\.parquet")
 
 
@@ -53,17 +53,17 @@ def write_part(place: Place, id_: str, rows: bytes, form: RowForm, bits: RandomB
     """Write the rows of a journal, shuffled, to `place`, unless that exists already.
 
     Args:
-        place: of the part.
-        id_: of the journal and its part, random.
+        place: place of the part.
+        id_: random id of the journal and its part.
         rows: records.
-        form: of the rows.
-        bits: for their order.
+        form: form of the rows.
+        bits: bits for their order.
 
     The order of the rows is a uniformly random one, up to the chance that two of 2^64 sorted words
     coincide, and has nothing to do with when they came. A part appears whole or not at all.
 
     Raises:
-        OSError: it cannot be written, or what is there is no whole part.
+        OSError: the part cannot be written, or what is there is no whole part.
         ValueError, IndexError, TypeError: the rows do not fit their form.
     """
     records = form.records(rows)
@@ -79,7 +79,7 @@ def _forget_half_written(place: Place) -> None:
     """Delete files that dead processes left: those of this part, and old ones of others.
 
     Raises:
-        OSError: one cannot be deleted.
+        OSError: a part cannot be deleted.
     """
     if isinstance(place, CloudPath):  # an object appears whole or not at all
         return
@@ -105,7 +105,7 @@ def hide_time(place: Place, night: date, zone: ZoneInfo) -> None:
 
 SCHEMA = 1
 LEAST_LIMIT = 4096  # bytes of a body
-_BYTES_A_LETTER = 12  # as JSON may write it: two escapes
+_BYTES_A_LETTER = 12  # most bytes of a letter in JSON: two escapes
 _BYTES_AN_ANSWER = 200  # beside its items
 _NOT_JSON = "the body must be JSON in UTF-8, an object of schema, survey, kind, submission, answers"
 
@@ -131,10 +131,10 @@ class BodyReader:
     ) -> None:
         """
         Args:
-            survey: its name.
-            kind: of its input.
+            survey: name of the survey.
+            kind: kind of the survey's input.
             content: the rules of its answers.
-            bits: for numbers that hold answers together.
+            bits: bits for numbers that hold answers together.
             mark_of_token: checks a token and says by which mark its use is remembered; None: the
                 survey takes none.
         """
@@ -149,7 +149,7 @@ class BodyReader:
         """Read the batch in `body`.
 
         Raises:
-            Refused: it breaks a rule.
+            Refused: the body breaks a rule.
         """
         try:
             said: Any = self._model.model_validate_json(body)

@@ -37,7 +37,7 @@ class Batch:
 
     Attributes:
         rows: records.
-        answers: how many.
+        answers: number of answers.
         submission: mark of the submission.
         token: mark of its token; None: the survey has none.
     """
@@ -68,7 +68,7 @@ class Committer:
         """
         Args:
             append: keeps a group, or raises OSError.
-            thread: where that is done, one at a time.
+            thread: thread where batches are kept, one at a time.
             recent: submissions that are kept.
             used: tokens that are; this adds to both.
         """
@@ -91,7 +91,7 @@ class Committer:
         """Return once the batch is on disk; False: it was stored before, and is ignored.
 
         Raises:
-            Busy, TokenUsed, NotKept: it is not kept.
+            Busy, TokenUsed, NotKept: the batch is not kept.
         """
         mark = batch.submission
         if mark in self._recent:
@@ -142,7 +142,7 @@ class Committer:
             if batch.token is not None:
                 self._used.discard(batch.token)
             waiting.set_exception(NotKept())
-            waiting.exception()  # its sender may be gone, and asyncio would report that
+            waiting.exception()  # the sender may be gone, and asyncio would report that
 
 
 def _group(batches: list[Batch]) -> Group:

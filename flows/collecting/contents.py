@@ -110,7 +110,7 @@ class Content(Protocol):
         """Build a tuple for each answer, in the order of the columns.
 
         Raises:
-            Refused: one of them breaks a rule.
+            Refused: an answer breaks a rule.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""One file to which groups of answers are appended; what was appended survives a killed process.
+"""Journal: a file to which groups of answers are appended; they survive a killed process.
 
 A journal is a head, which says the form of its rows, and one record for each group:
 
@@ -28,7 +28,7 @@ from hushrank.transforms.storage.write import flush_folder, write_flushed
 
 _MAGIC = b"hushrank journal 1\n"
 _LEAD = struct.Struct("<II")  # length of a content, and its CRC-32
-_COUNTS = struct.Struct("<II")  # of submissions, of tokens
+_COUNTS = struct.Struct("<II")  # numbers of submissions and of tokens
 MARK_BYTES = 8
 MOST_JOURNAL = 1 << 30  # bytes; a collector begins another journal long before
 _MOST_RECORD = 1 << 28  # bytes: above the head of the largest catalogue, and above every group
@@ -90,14 +90,14 @@ class Journal:
         """Create a journal without a group; its name survives a power failure.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the journal cannot be written.
         """
         text = json.dumps(form.content(), ensure_ascii=False).encode()
         content = _MAGIC + _LEAD.pack(len(text), zlib.crc32(text)) + text
         try:
             write_flushed(path, content)
         except OSError:
-            with suppress(OSError):  # it has no answers, so it does no harm
+            with suppress(OSError):  # a journal without answers does no harm
                 path.unlink(missing_ok=True)
             raise
         return cls(path, form, len(content))
@@ -132,9 +132,9 @@ class JournalContent:
     """Content of a journal.
 
     Attributes:
-        form: of its rows.
-        groups: those that are whole, in their order.
-        size: how many bytes of the file its head and whole groups are.
+        form: form of its rows.
+        groups: whole groups, in their order.
+        size: bytes of the file that its head and whole groups take.
         torn: whether bytes that are no group follow them, as a killed process may leave them.
         damaged: whether these bytes are such that no killed process leaves them.
     """
@@ -160,8 +160,8 @@ def read_journal(path: Path) -> JournalContent | None:
     """Read the journal at `path`; None: the process died before its head was complete.
 
     Raises:
-        ValueError: this is no journal, or its head is damaged.
-        OSError: it cannot be read.
+        ValueError: the file is no journal, or its head is damaged.
+        OSError: the file cannot be read.
     """
     try:
         content, start = memoryview(read_local(path, MOST_JOURNAL)), len(_MAGIC)
@@ -194,7 +194,7 @@ def cut(path: Path, size: int) -> None:
     """Cut a journal off after its first `size` bytes; this survives a power failure.
 
     Raises:
-        OSError: it may be cut off or not.
+        OSError: the file may be cut off or not.
     """
     with suppress(FileNotFoundError):  # then nothing of it can be counted
         descriptor = open_local(path, os.O_WRONLY)

@@ -66,8 +66,8 @@ def spool_folder(config: SurveyConfig, chosen: Path | None) -> Path:
     """Return the folder of the journals: the chosen one, or one in the confidential area.
 
     Raises:
-        ConfigError: none was chosen, and that area is not on this machine; or the folder that was
-            chosen is, or holds, another place of the survey.
+        ConfigError: no folder was chosen, and that area is not on this machine; or the folder that
+            was chosen is, or holds, another place of the survey.
     """
     if chosen is not None:
         others = (each for each in named_places(config) if each.key != "confidential")

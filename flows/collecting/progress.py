@@ -38,12 +38,12 @@ class Progress:
     """Information of the answers that are on disk, and how much the target needs.
 
     Attributes:
-        needed: at which the mean largest error of a score is the target.
-        target: that error.
+        needed: information at which the mean largest error of a score is the target.
+        target: that largest error.
         stop: whether answers are refused once the target is reached.
-        epsilon: of every answer; None: each has its own.
+        epsilon: epsilon of every answer; None: each has its own.
         cap: largest epsilon that an answer pulls by.
-        column: where an answer's own epsilon is.
+        column: column of an answer's own epsilon.
         reached: information so far.
     """
 

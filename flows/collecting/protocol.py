@@ -119,7 +119,7 @@ NO_OUTCOME = -128  # stands beside it
 class Role(StrEnum):
     """Role of a part's column, which decides its width in a record."""
 
-    ITEM = "item"  # its place in the catalogue
+    ITEM = "item"  # place of the item in the catalogue
     OUTCOME = "outcome"
     EPSILON = "epsilon"
     LENGTH = "length"
@@ -200,7 +200,7 @@ class RowForm:
         """Read the fields that `content` gave, after they were JSON.
 
         Raises:
-            KeyError, TypeError, ValueError: it is something else.
+            KeyError, TypeError, ValueError: the content is something else.
         """
         columns = tuple((str(name), Role(role)) for name, role in content["columns"])
         items, survey = tuple(map(str, content["items"])), str(content.get("survey", ""))

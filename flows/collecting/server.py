@@ -41,7 +41,7 @@ from hushrank.transforms import system
 
 TEND_SECONDS = 1.0  # between two looks at whether a night is over, or the disk works again
 RETRY_SECONDS = 30.0  # until a part that could not be written is tried again
-STOP_SECONDS = 10  # for requests that are under way when it stops
+STOP_SECONDS = 10  # seconds for requests that are under way when the server stops
 SPARE_FILES = 200  # descriptors beside connections
 
 
@@ -55,8 +55,8 @@ class Options:
     """Options of a collector.
 
     Attributes:
-        host, port: where it listens.
-        metrics_port: where its counts are, on 127.0.0.1; None: nowhere.
+        host, port: address where it listens.
+        metrics_port: port of its counts, on 127.0.0.1; None: they are nowhere.
         site: folder of the page, to be served too.
         headers: sent with the page.
     """
@@ -195,7 +195,7 @@ async def serve(collector: Collector, options: Options, origins: tuple[str, ...]
         ConfigError: a port cannot be listened to.
     """
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda loop, context: None)  # its text may quote what was sent
+    loop.set_exception_handler(lambda loop, context: None)  # texts may quote what was sent
     app = collector.service.app(origins, options.site, options.headers)
     servers = [(_server(app), _listening(options.host, options.port))]
     if options.metrics_port is not None:

@@ -46,10 +46,10 @@ class Service:
     """Parts of the service.
 
     Attributes:
-        path: where answers are sent to.
-        reader: of bodies.
+        path: path to which answers are sent.
+        reader: reader of bodies.
         committer: keeps batches.
-        bucket: how many answers a second are taken.
+        bucket: limit of answers a second.
         meters: counts.
         healthy: whether answers can be kept.
         is_full: whether the survey takes no more answers.

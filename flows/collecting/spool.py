@@ -66,7 +66,7 @@ class SpoolName:
     """Night and id of a journal, as the names of its files state them.
 
     Attributes:
-        check: of the content, in the name of a file of tokens; empty: the name states none.
+        check: check of the content, in the name of a file of tokens; empty: the name states none.
     """
 
     night: date
@@ -94,7 +94,7 @@ class SpoolFiles:
     def __init__(self, folder: Path, survey: str, tell: Tell) -> None:
         """
         Args:
-            folder: where they are.
+            folder: folder of the spools.
             survey: name of the survey whose answers they hold.
             tell: speaks to the operator.
         """
@@ -125,7 +125,7 @@ class SpoolFiles:
         """Yield the marks of the tokens in all files of used tokens.
 
         Raises:
-            ConfigError: one of the files is damaged.
+            ConfigError: a file is damaged.
         """
         for path, name in self.named(USED):
             yield from _used_in(path, name.check)
@@ -134,7 +134,7 @@ class SpoolFiles:
         """Yield the content of all readable journals.
 
         Raises:
-            ConfigError: one has answers of another survey.
+            ConfigError: a journal has answers of another survey.
         """
         for path, _ in (*self.named(SEALED), *self.named(OPEN)):
             if (content := self.journal(path)) is not None:
@@ -144,7 +144,7 @@ class SpoolFiles:
         """Read a journal; set a damaged one apart, and report that.
 
         Raises:
-            ConfigError: it has answers of another survey.
+            ConfigError: the journal has answers of another survey.
         """
         try:
             content = read_journal(path)
@@ -197,7 +197,7 @@ def _used_in(path: Path, check: str) -> tuple[bytes, ...]:
     """Read the marks in a file of used tokens.
 
     Raises:
-        ConfigError: it is not as it was written.
+        ConfigError: the file is not as it was written.
     """
     content = read_local(path, MostBytes.RECORDS)
     marks = marks_in(content)
@@ -211,8 +211,8 @@ def _used_in(path: Path, check: str) -> tuple[bytes, ...]:
 
 
 GRACE = timedelta(hours=1)
-MOST_BYTES = 64 << 20  # of a journal: three million comparisons
-MOST_PROCESSES = 64  # that share a folder of spools
+MOST_BYTES = 64 << 20  # bytes of a journal: three million comparisons
+MOST_PROCESSES = 64  # processes that share a folder of spools
 
 Clock = Callable[[], datetime]  # the present moment, with its time zone
 
@@ -222,11 +222,11 @@ class Terms:
     """Settings that all spools of a survey share.
 
     Attributes:
-        form: of the answers that come now.
-        place: where parts go.
-        zone: in which a night begins and ends.
+        form: form of the answers that come now.
+        place: function that says where parts go.
+        zone: time zone in which a night begins and ends.
         clock: the time.
-        bits: for the order of answers in a part.
+        bits: bits for the order of answers in a part.
         tell: speaks to the operator.
         most_bytes: a journal of this size is full.
     """
@@ -249,9 +249,9 @@ class Spool:
     """Journals of one process. One thread appends and tends; another may write parts.
 
     Attributes:
-        folder: where they are.
+        folder: folder of the spools.
         broken: whether the last group could not be kept.
-        parts: how many this process wrote.
+        parts: number of parts that this process wrote.
     """
 
     def __init__(self, folder: Path, terms: Terms) -> None:
@@ -259,7 +259,7 @@ class Spool:
 
         Raises:
             BlockingIOError: another process has it.
-            OSError: it cannot be used.
+            OSError: the folder cannot be used.
         """
         make_folder(folder)
         self.folder, self._terms, self.broken, self.parts = folder, terms, False, 0
@@ -291,7 +291,7 @@ class Spool:
         """Store a group; it is on disk when this returns.
 
         Raises:
-            OSError: it is not kept, and will not be counted; a later group may be kept.
+            OSError: the group is not kept, and will not be counted; a later group may be kept.
         """
         try:
             self._cut_refused()
@@ -315,7 +315,7 @@ class Spool:
             OSError: a journal cannot be sealed.
         """
         if self.broken:
-            with suppress(OSError):  # it is still broken, which was said
+            with suppress(OSError):  # the journal is still broken, which was said
                 self.append(Group(b""))
         self.turn()
 
@@ -323,7 +323,7 @@ class Spool:
         """Seal the journal if its night is over or it is full, and those that errors left open.
 
         Raises:
-            OSError: one cannot be renamed.
+            OSError: a journal cannot be renamed.
         """
         self._seal_left(self._let_go() if self._is_due() else None)
 
@@ -331,7 +331,7 @@ class Spool:
         """Seal all journals, even if their night is not over.
 
         Raises:
-            OSError: one cannot be renamed.
+            OSError: a journal cannot be renamed.
         """
         self._seal_left(self._let_go())
 
@@ -381,7 +381,7 @@ class Spool:
         """Yield the marks of the submissions in all journals.
 
         Raises:
-            ConfigError: one has answers of another survey.
+            ConfigError: a journal has answers of another survey.
         """
         for content in self._files.journals():
             for group in content.groups:
@@ -431,7 +431,8 @@ class Spool:
         """Cut off the bytes of a refused group.
 
         Raises:
-            OSError: it may be there still, so nothing may be kept: its sender would send it again.
+            OSError: the group may be there still, so nothing may be kept: its sender would send it
+                again.
         """
         if self._refused is not None:
             cut(*self._refused)
@@ -474,7 +475,7 @@ class Spool:
             if own.night == self._terms.night and self._journal is None:
                 content = self._files.journal(path)
                 if content is not None and content.form == self._terms.form:
-                    with suppress(OSError):  # it is sealed, and another one begins
+                    with suppress(OSError):  # the journal is sealed, and another one begins
                         self._journal = Journal(path, content.form, content.size)
 
     def _write_part(self, path: Path, name: SpoolName) -> bool:
@@ -484,7 +485,7 @@ class Spool:
             Whether the journal had answers.
 
         Raises:
-            OSError, ConfigError: it stays.
+            OSError, ConfigError: the part cannot be written, and the journal stays.
         """
         content = self._files.journal(path)
         if content is None:

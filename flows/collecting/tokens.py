@@ -1,4 +1,4 @@
-"""One-time tokens: whoever has one may send one batch of answers.
+"""One-time tokens: a holder of one may send one batch of answers.
 
 A token is 16 random bytes and the first 16 of their HMAC-SHA256 under the survey's key, so the
 collector knows its own without a list. Of a used token it keeps 8 bytes of another HMAC, which tell
@@ -25,7 +25,7 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import write_once
 
 KEY_BYTES = 32
-CHECK_BYTES = 4  # of a key's digest, kept behind it
+CHECK_BYTES = 4  # bytes of a key's digest, kept behind it
 HALF = 16  # bytes: of a token's random part, and of its check
 KEY_FILE = "tokens.key"
 NO_TOKEN = "this token is none of this survey's; open the page by the link that you were sent"
@@ -46,7 +46,7 @@ class TokenKey:
         """Read the key in the confidential folder; make one if there is none yet.
 
         Raises:
-            ConfigError: it cannot be read or written, or is damaged.
+            ConfigError: the key cannot be read or written, or is damaged.
         """
         place = confidential / KEY_FILE
         try:
@@ -77,7 +77,7 @@ class TokenKey:
         """Mark that is stored of a used token.
 
         Raises:
-            UnknownToken: it was not made with this key.
+            UnknownToken: the token was not made with this key.
         """
         try:
             content = base64.b64decode(token + "=", altchars=b"-_", validate=True)
@@ -103,7 +103,7 @@ def write_tokens(path: Path, key: TokenKey, count: int, bits: RandomBits, page: 
 
     Raises:
         FileExistsError: `path` exists already.
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     if path.exists():
         raise FileExistsError(path)

@@ -106,7 +106,7 @@ class NamedPlace:
 
     Attributes:
         key: the dotted key that names it.
-        use: what hushrank does with it.
+        use: use that hushrank makes of it.
         place: the place; of the input the text as configured.
     """
 
@@ -303,11 +303,11 @@ def check_files_apart(places: Sequence[NamedPlace], files: Iterable[str]) -> Non
     """Refuse input files that hushrank would write to, through whichever links they are found.
 
     Args:
-        places: those of the configuration.
+        places: places of the configuration.
         files: paths of the local input files that were found.
 
     Raises:
-        ConfigError: one is a file that is written, or lies in a folder of hushrank's own.
+        ConfigError: a file that is read is also written, or lies in a folder of hushrank's own.
     """
     numbers = {each.number: each.key for each in places if each.use is Use.WRITTEN}
     own = [each for each in places if each.use is Use.OWN_FOLDER]
@@ -328,7 +328,7 @@ def check_written_places(config: Sections) -> None:
     """Refuse a file of section `observability` if its place is taken by something else.
 
     Raises:
-        ConfigError: it is a folder, a FIFO, a device or a socket.
+        ConfigError: a place is a folder, a FIFO, a device or a socket.
     """
     for named in named_places(config):
         if named.use is Use.WRITTEN and named.key.startswith("observability."):

@@ -89,18 +89,18 @@ class CollectConfig(Section):
         url: where the page sends answers to: an https:// address, or a path beside the page.
         folder: where the collector writes the answers of each night, local or in gs://; what
             `input.paths` reads.
-        ask: of input kind `comparisons`: `pairs`, a respondent chooses one of two items, again and
+        ask: for input kind `comparisons`: `pairs`, a respondent chooses one of two items, again and
             again; `ranking`, they put items in order, and the private order of random pairs of them
             is sent, as under `mechanism: random-pairs`.
         questions: how many pairs, test items or answers out of a ranking there are of a respondent;
             None: 10, or all there are; for `ask: ranking` half of the items shown. Of private
             rankings `privacy.pairs` says it.
-        shown: of rankings: how many items a respondent puts in order; None: all, at most 30.
+        shown: for rankings: how many items a respondent puts in order; None: all, at most 30.
         start_epsilon: where the slider stands that chooses an epsilon; None: 1, or the end of
             `privacy.epsilon_range` that is nearest.
-        no_is_right: of test items: those whose right answer is no. The page shows them to whoever
+        no_is_right: for test items: those whose right answer is no. The page shows them to whoever
             looks into it.
-        languages: of the page; the first is for people who have none of them.
+        languages: languages of the page; the first is for people who have none of them.
         texts: a YAML file of texts, by language, instead of or beside those that come with
             hushrank.
         tokens: the page sends the one-time token with which it was opened (`#t=TOKEN`), and the
@@ -110,7 +110,7 @@ class CollectConfig(Section):
         target_error: largest error of a score that the survey aims at, in mean: the collector shows
             how much of the information for it the answers carry. Of methods with `debiased-rr`.
         stop_at_target: refuse answers once they carry that information.
-        rate: how many answers a second a collector takes at most, all respondents together.
+        rate: most answers a second that a collector takes, all respondents together.
     """
 
     url: Annotated[str, BeforeValidator(_url)] = Field(

@@ -74,20 +74,20 @@ class ColumnsConfig(ColumnRoles):
     """Column of the input for each role.
 
     Attributes:
-        user: whose answer it is, an integer or text. Not read where neither bounds, events nor
-            shares of epsilon need it.
+        user: column of who gave the answer, an integer or text. Not read where neither bounds,
+            events nor shares of epsilon need it.
         left: one of the two items compared, by name or by position in the catalogue.
         right: the other item.
         outcome: 1, left won; -1, right won; 0, a tie. The default where there is no `winner`.
         winner: the item that won, or the name of its column (`left`, `right`), or the word tie;
             instead of `outcome`.
-        winner_values: of the column `winner`: further words for the sides and for a tie. Short for
+        winner_values: further words of the column `winner` for the sides and for a tie. Short for
             `input.words`.
         loser: the item that lost, where each row names the winner and the loser; instead of `left`
             and `right`.
         event: identity of an answer. Rows of one user, pair and event count once; where they
             contradict each other, none counts.
-        epsilon: of unit `local`: the epsilon of this answer.
+        epsilon: for unit `local`: the epsilon of this answer.
         weight: how much an answer counts, as the weights of a survey's design; needs
             `privacy.max_weight`. A row whose weight is missing, negative or no number is set aside.
         first: the item that was shown first, or above; the column of `left` again where that is
@@ -168,7 +168,7 @@ class FeatureConfig(Section):
         left, right: hold the values of the two items, whose difference counts.
         scale: public: a difference of that size counts as 1, and larger ones count no more. The
             effect is the log odds that a difference of this size is worth.
-        name: of the effect in the release; by default the column.
+        name: name of the effect in the release; by default the column.
     """
 
     column: Text | None = Field(default=None, examples=["length_difference"])
@@ -204,9 +204,9 @@ class InputConfig(RowFiles):
     """The log of comparisons.
 
     Attributes:
-        kind: what the rows are: two items and which of them won.
+        kind: kind of the rows: two items and which of them won.
         columns: names of the columns.
-        design: which pairs were asked about, which the operator states and nobody checks in the
+        design: pairs that were asked about, which the operator states and nobody checks in the
             rows: `balanced`, every pair equally often; `random`, some items more often than others,
             but chance decided who met whom; `any`, none of these or unknown.
         pairs: the pairs that people were asked about, if these are not all: a CSV file with the
@@ -317,7 +317,7 @@ class InputConfig(RowFiles):
         """Meaning of the words of the result; None: signs, or winner and loser, decide.
 
         Args:
-            names: of the items, none of which is a word.
+            names: names of the items, none of which is a word.
         """
         columns = self.columns
         told = () if self.told is None or self.has_signs else self.told.words().meanings
@@ -408,9 +408,9 @@ class GroupsConfig(Section):
     """Groups of rows, such as languages: each is ranked, and all together, at one epsilon.
 
     Attributes:
-        column: which group a row is in, an integer or text.
+        column: column with the group of a row, an integer or text.
         values: the groups that are ranked. They are public: never made from the rows.
-        others: what becomes of a row whose group is missing or not listed. `set-aside`: it breaks a
+        others: rule for a row whose group is missing or not listed. `set-aside`: it breaks a
             rule, like a row with an unknown item; `whole`: it counts in the whole only.
         districts: for method `precinct-table`: a third level between the groups and the whole. Each
             district lists its groups, and each group is in one district.

@@ -23,8 +23,8 @@ class ItemFeatures:
     """Features of items.
 
     Attributes:
-        names: of the features, in alphabetical order.
-        values: of each item, one number for each feature; finite.
+        names: names of the features, in alphabetical order.
+        values: values of each item, one number for each feature; finite.
     """
 
     names: tuple[str, ...]
@@ -58,8 +58,8 @@ def read_item_features(path: Path) -> ItemFeatures:
     """Read the CSV file at `path`.
 
     Raises:
-        ValueError: it cannot be read, lacks a column, names an item twice, or a cell is no number;
-            the text gives the rule and the fix.
+        ValueError: the file cannot be read, lacks a column, names an item twice, or a cell is no
+            number; the text gives the rule and the fix.
     """
     header, rows = rows_of(path)
     names = tuple(sorted(header - {ITEM}))

@@ -62,7 +62,7 @@ class ItemsConfig(Section):
 
     Attributes:
         names: the items.
-        count: how many items there are; their names are 0 to count - 1.
+        count: number of items; their names are 0 to count - 1.
         file: a text file with one name a line, a CSV or Parquet file with a column `item` or
             `name`, or a PrefLib file, of which only the header is read. With both columns, `item`
             is what stands in the rows and `name` what people read in place of it.
@@ -128,7 +128,7 @@ class ItemsFile:
 
     Attributes:
         names: names of the items as in the rows, in the order of the file.
-        labels: what people read instead, for each item that has another text for people.
+        labels: text that people read instead, for each item that has one.
     """
 
     names: tuple[str, ...]

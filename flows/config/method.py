@@ -48,7 +48,7 @@ Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_na
 class Weights(StrEnum):
     """Rule for how much private rankings count whose people chose their own epsilon."""
 
-    PRECISION = "precision"  # by how much their epsilon says
+    PRECISION = "precision"  # rankings count as much as their epsilon says
     EQUAL = "equal"  # all alike
 
 
@@ -63,7 +63,7 @@ class ModelConfig(Section):
     """Settings of the methods that fit scores.
 
     Attributes:
-        link: how a difference of scores becomes a chance of winning.
+        link: function by which a difference of scores becomes a chance of winning.
         estimator: for `noisy-pairs`: `likelihood`, or `spectral`, Rank Centrality: the stationary
             distribution of a chain that moves from an item to those that beat it. It needs `link:
             logistic` and a design of chance. Both are computed from the same noisy counts.
@@ -88,10 +88,10 @@ class ModelConfig(Section):
             they stray by chance: a ranking with the better of two items in front is at least as
             common as the one with these two exchanged. Only then is the order of private rankings
             that of the true ones where the mechanism was not undone.
-        weights: of rankings with their own epsilon. `precision` lets those with a larger epsilon
+        weights: for rankings with their own epsilon. `precision` lets those with a larger epsilon
             count more, for the smallest error; if people who chose more privacy rank otherwise, the
             result leans to the others, and a release warns of that. `equal` counts all alike.
-        bands: of a test by method `totals`: count right less wrong answers apart in so many bands
+        bands: for a test by method `totals`: count right less wrong answers apart in so many bands
             of raw scores, 2 to 6, from which follows how well each item fits the model. The noise
             in a difficulty has `bands` times the variance.
         item_features: for method `personalized`: a CSV file of public features of items, with a
@@ -272,7 +272,7 @@ class ReportConfig(Section):
         scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on
             the scale of the method. Elo needs scores of a logistic link.
         audit: what `hushrank audit` has written of this job; its bounds go into the certificate.
-        about: what was asked, of whom and when, for the top of the page.
+        about: description of the survey, for the top of the page.
     """
 
     scale: Literal["method", "elo"] = Field(default="method", examples=["elo"])
@@ -342,8 +342,8 @@ class MethodFacts:
     """Facts about one method, for callers that do not run it.
 
     Attributes:
-        name: its name in the YAML file, and in releases.
-        summary: what it does, for the table of methods in the reference.
+        name: name of the method in the YAML file, and in releases.
+        summary: description of the method, for the table of methods in the reference.
         kind: the kind of input that it ranks.
         also: further kinds, of a method that chooses among others.
         units: the units that it protects.
@@ -380,7 +380,7 @@ class MethodFacts:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """All kinds of input that it ranks."""
+        """All kinds of input that the method ranks."""
         return (self.kind, *self.also)
 
     @property
@@ -398,7 +398,7 @@ class MethodFacts:
         return key in self.reads or key in self.requires
 
 
-Methods = Mapping[str, MethodFacts]  # by name, in the order of the pages
+Methods = Mapping[str, MethodFacts]  # methods by name, in the order of the pages
 
 
 def methods_of(info: ValidationInfo) -> Methods:

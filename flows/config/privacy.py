@@ -100,10 +100,11 @@ class LookConfig(Section):
     """The pilot query before a release; `look: 0.02` is short for `look: {share: 0.02}`.
 
     Attributes:
-        share: how much of `epsilon` it takes.
-        people: how many people were asked, a public number that must not come from the rows; for
-            unit `user`. Where it is near certain that the rows of fewer than half as many people
-            were seen, the run stops too. Without this key a run never stops because nobody is seen.
+        share: share of `epsilon` that the pilot query takes.
+        people: number of people who were asked, a public number that must not come from the rows;
+            for unit `user`. Where it is near certain that the rows of fewer than half as many
+            people were seen, the run stops too. Without this key a run never stops because nobody
+            is seen.
     """
 
     share: float = Field(gt=0, le=MOST_SHARE, examples=["0.02"])
@@ -119,7 +120,7 @@ class PrivacyConfig(Section):
     """The guarantee and the bounds that it rests on.
 
     Attributes:
-        unit: what is protected. `user`: a person with all their rows; `comparison`: one row;
+        unit: unit that is protected. `user`: a person with all their rows; `comparison`: one row;
             `local`: one answer or ranking, privatised before it is counted.
         adjacency: `replace-one` hides what a person answered; `add-remove` hides also whether they
             took part. Unit `local` is always `replace-one`.
@@ -134,10 +135,11 @@ class PrivacyConfig(Section):
         max_contributions: the most rows of one person that count (L; of test answers K; of rankings
             whole ones); required for unit `user`, refused for `comparison`; under `local` it bounds
             a person's total.
-        per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
+        per_item_cap: most of a person's rows in which the same item occurs; for unit `user`,
             at most `max_contributions`.
-        distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
-        bounding: what becomes of the rows of a person who has more than `max_contributions`.
+        distinct_pairs: whether at most one of a person's rows on each pair of items counts; for
+            unit `user`.
+        bounding: rule for the rows of a person who has more than `max_contributions`.
             `leave-out`: that many count, drawn at random. `weights`: all count, with a weight that
             falls with their number so that the noise stays the same; for unit `user`, `gaussian`
             noise and `distinct_pairs: true`.
@@ -152,24 +154,24 @@ class PrivacyConfig(Section):
             tells through noise how many people's rows (under unit `comparison`: how many rows) fit
             the columns, items and words of this file. Where it is near certain that fewer than half
             do, the run stops there and the rest is given back. Without this key there is none.
-        budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
+        budget: for unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
             divided by the number of the person's answers.
-        epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows
+        epsilon_range: for unit `local`: public bounds of epsilons that come with the answers; rows
             outside are set aside. Epsilons of rankings and of test answers are rounded down to 13
             public levels: the bounds, and steps of equal ratio between them.
-        epsilon_table: of unit `local`: a CSV or Parquet file with the columns user and epsilon.
-        already_private: of unit `local`: the answers were privatised at the source. Of test answers
-            every person divided `epsilon` by the number of theirs, which is at most
+        epsilon_table: for unit `local`: a CSV or Parquet file with the columns user and epsilon.
+        already_private: for unit `local`: the answers were privatised at the source. Of test
+            answers every person divided `epsilon` by the number of theirs, which is at most
             `max_contributions`.
-        mechanism: how rankings are privatised: `mallows` and the baseline `laplace-ranks` draw a
-            synthetic one, and epsilon is for one moved item; `random-pairs` answers a few pairs of
-            its items, and epsilon is for the whole ranking; `auto` takes the better of `mallows`
-            and `random-pairs` where a whole ranking loses epsilon, from public numbers.
+        mechanism: mechanism that privatises rankings: `mallows` and the baseline `laplace-ranks`
+            draw a synthetic one, and epsilon is for one moved item; `random-pairs` answers a few
+            pairs of its items, and epsilon is for the whole ranking; `auto` takes the better of
+            `mallows` and `random-pairs` where a whole ranking loses epsilon, from public numbers.
             `laplace-ranks` takes one epsilon for all. Required for input kind `rankings` under unit
             `local`.
-        pairs: of `random-pairs`: how many pairs a ranking answers, with epsilon divided among them;
-            None: as many as give the smallest error, at each level of epsilon.
-        hide: of `random-pairs`: `order`, which items somebody ranked is not hidden, as with
+        pairs: for `random-pairs`: how many pairs a ranking answers, with epsilon divided among
+            them; None: as many as give the smallest error, at each level of epsilon.
+        hide: for `random-pairs`: `order`, which items somebody ranked is not hidden, as with
             `mallows`; `items`, that is hidden too, by asking about any items of the catalogue.
     """
 
@@ -390,7 +392,7 @@ class LedgerConfig(Section):
         epsilon: the most that one unit may lose altogether in a period, at `delta`.
         delta: delta at which totals are stated; more than 0 if a release has a delta or a rho.
             Above 1e-5 a run is refused unless it has the option --anyway.
-        refresh: when the total renews; None: never.
+        refresh: period after which the total renews; None: never.
         alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
             more release does not fit.
         lifetime_epsilon: where the total renews, the most that one unit may lose over all periods,
@@ -494,7 +496,7 @@ def share_of_people(delta: float, one: str = "person", many: str = "people") -> 
 
     Args:
         delta: the probability, > 0.
-        one, many: whom it concerns, as a noun.
+        one, many: nouns for one and for many of those whom it concerns.
     """
     rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(delta)).normalize()
     _, digits, exponent = rounded.as_tuple()

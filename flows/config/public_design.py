@@ -34,9 +34,9 @@ class PublicDesign:
 
     Attributes:
         lines: line of each row in the file.
-        items: of each row one name, or the two of a pair.
+        items: names in each row: one name, or the two of a pair.
         numbers: comparisons, of each row; finite and >= 0.
-        factor: by which they are multiplied.
+        factor: factor by which the numbers are multiplied.
     """
 
     lines: tuple[int, ...]
@@ -138,8 +138,8 @@ def read_asked_pairs(path: Path) -> PublicDesign:
     Each pair has the number 1.
 
     Raises:
-        ValueError: it cannot be read, has other columns or no row; the text gives the rule and the
-            fix.
+        ValueError: the file cannot be read, has other columns or no row; the text gives the rule
+            and the fix.
     """
     header, rows = rows_of(path)
     if not {"left", "right"} <= header or not rows:
@@ -155,8 +155,8 @@ def read_public_design(path: Path) -> PublicDesign:
     """Read the rows of the file at `path`.
 
     Raises:
-        ValueError: it cannot be read, has other columns or no row, or a number is none; the text
-            gives the rule and the fix.
+        ValueError: the file cannot be read, has other columns or no row, or a number is none; the
+            text gives the rule and the fix.
     """
     header, rows = rows_of(path)
     columns = next((each for each in (ITEMS, PAIRS) if set(each) <= header), None)
@@ -177,7 +177,7 @@ def rows_of(path: Path) -> tuple[set[str], list[tuple[int, dict[str, str | None]
     """Read the columns of the CSV file, and each row with its line number.
 
     Raises:
-        ValueError: it cannot be read, names a column twice, or a row has other cells than the
+        ValueError: the file cannot be read, names a column twice, or a row has other cells than the
             header; the text gives the rule and the fix.
     """
     try:

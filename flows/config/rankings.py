@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from hushrank.flows.config.section import (
     CODES,
@@ -18,6 +18,7 @@ from hushrank.flows.config.section import (
     Text,
     WordList,
 )
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
@@ -66,7 +67,7 @@ class RankingTies(StrEnum):
 class Unlisted(StrEnum):
     """Meaning of a ranking for the items that it does not list."""
 
-    BELOW = "below"  # they are below those it lists
+    BELOW = "below"  # unlisted items are below those that the ranking lists
     UNKNOWN = "unknown"  # the ranking says nothing of them
 
 
@@ -105,7 +106,7 @@ class ElectionRule(StrEnum):
 
 
 _NOT_OF_PAIRS = (ElectionRule.PLURALITY, ElectionRule.INSTANT_RUNOFF)
-USUAL_RULES = {  # by what a method counts (`MethodFacts.elections`)
+USUAL_RULES = {  # usual rules, by what a method counts (`MethodFacts.elections`)
     "pairs": tuple(rule for rule in ElectionRule if rule not in _NOT_OF_PAIRS),
     "places": (ElectionRule.PLURALITY,),
     "rounds": (ElectionRule.INSTANT_RUNOFF,),
@@ -178,6 +179,15 @@ class RankingColumnsConfig(ColumnRoles):
     outcome: Text | None = Field(default=None, examples=["outcome"])
     length: Text | None = Field(default=None, examples=["length"])
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_weights(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("weight") is not None:
+            refuse(
+                ("weight", "is for input.kind: comparisons; each ranking counts once. Remove it")
+            )
+        return value
+
     def _problems(self) -> Iterable[tuple[str, str]]:
         for name, role in ((getattr(self, role), role) for role in ("user", "contest", "epsilon")):
             if self.items is not None and name in self.items:
@@ -199,7 +209,7 @@ class RankingsConfig(RowFiles):
     """The log of rankings.
 
     Attributes:
-        kind: what the rows are: whole or partial rankings.
+        kind: kind of the rows: whole or partial rankings.
         layout: `long`, a row is one ranked item; `list`, a row is a ranking; `wide`, a row is a
             ranking, and each item has a column that holds its rank, empty or NA if it is unranked;
             `places`, a row is a ranking, and each place has a column that names the item there;
@@ -417,7 +427,7 @@ class RankingsConfig(RowFiles):
             yield Reading(CODES.format(given.names[0]), by_default=self.layout != "pairs")
 
     def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
-        """Whose rankings are apart where nobody is named."""
+        """Yield who counts as another person if nobody is named."""
         if not self.names_people:
             yield "each ranking in the input is another person's", None
 

@@ -46,12 +46,12 @@ class KeyReference:
     """One key of the file.
 
     Attributes:
-        name: its name in the file, without its section.
+        name: name of the key in the file, without its section.
         type: the type of its value.
         required: whether it must be given.
-        default: its value if it is left out.
+        default: value of the key if it is left out.
         rule: bounds of the value alone; may be empty.
-        meaning: what it does, with the rules between it and other keys.
+        meaning: effect of the key, with the rules between it and other keys.
         example: a value that may stand in the file; None: no example is given.
     """
 
@@ -71,8 +71,8 @@ class SectionReference:
     Attributes:
         name: dotted place in the file; empty for the top.
         kind: value of the key `kind` for which the section looks like this; None: always.
-        summary: what the section is about.
-        keys: in the order of the model.
+        summary: subject of the section.
+        keys: keys in the order of the model.
     """
 
     name: str
@@ -103,7 +103,7 @@ def sections_of(
         for key, field in model.__pydantic_fields__.items()
     )
     yield SectionReference(name, kind, summary, keys)
-    for key, field in model.__pydantic_fields__.items():  # of a dataclass, too
+    for key, field in model.__pydantic_fields__.items():  # also the fields of a dataclass
         nested = nested_models(field.annotation)
         for section in nested:
             inner_kind = kind_of(section) if len(nested) > 1 else kind

@@ -119,7 +119,7 @@ class ResponsesConfig(RowFiles):
     """The log of test answers.
 
     Attributes:
-        kind: what the rows are: answers that are right or wrong.
+        kind: kind of the rows: answers that are right or wrong.
         layout: `long`, a row is an answer; `wide`, a row is a person and each item has a column,
             empty if it was not answered.
         columns: names of the columns.
@@ -127,7 +127,7 @@ class ResponsesConfig(RowFiles):
             An empty cell or NA was not answered. With `key`, further words for a blank.
         duplicates: if one person answers an item several times, `first` or `last` counts, by
             `columns.order`; `refuse` sets all of them aside.
-        missing: what a blank means, an item of the sheet without an answer. `unseen`: it was not
+        missing: meaning of a blank, an item of the sheet without an answer. `unseen`: it was not
             asked, by chance; `wrong`: it counts as a wrong answer; `set-aside`: the sheet does not
             count. Left out, it is `unseen`. With the other two an answer that breaks a rule sets
             its whole sheet aside.
@@ -309,7 +309,7 @@ class ResponsesConfig(RowFiles):
 
         Args:
             catalogue: the items of the job.
-            groups: of people, if sheets are counted by group.
+            groups: groups of people, if sheets are counted by group.
         """
         missing = self.missing or Missing.UNSEEN
         if missing is Missing.UNSEEN and self.booklets is None:

@@ -184,7 +184,7 @@ def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
     if rows.write_ins is not None and rows.write_ins not in catalogue.names:
         yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
     for key in ("not_ranked", "overvoted"):
-        for word in getattr(rows, key):  # as cells are compared: in lower case, and as numbers
+        for word in getattr(rows, key):  # words compare like cells: in lower case, and as numbers
             if (found := codes[cells_among(texts, [word])]).size:
                 yield (
                     f"input.{key}",
@@ -323,11 +323,17 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
         able = " or ".join(
             name for name, each in methods.items() if each.uses("groups") and kind == each.kind
         )
-        yield (
-            "groups",
+        needed = (
             "needs a method that releases counts, from which every group is ranked at one"
-            f" epsilon: write method: {able}; or remove it",
+            f" epsilon: write method: {able}; or remove it"
         )
+        if kind == "rankings":
+            needed = (
+                f"does not go with method: {config.method}, which ranks all rows together; write"
+                f" method: {able}, which counts first places in each group, or run a job for each"
+                " group, at a cost of its own, or remove it"
+            )
+        yield "groups", needed
         return
     if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
         users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))

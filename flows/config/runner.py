@@ -133,7 +133,7 @@ class _PortableRunner(Section):
         master: the cluster that a started job server talks to.
         job_server_jar: the job server's jar; None: Beam fetches the one of its version.
         environment: where workers come from.
-        workers: for `external`: the pool's address as the engine's machines see it.
+        workers: address of the pool for `external`, as the engine's machines see it.
         image: for `docker`: a container image that holds the hushrank package.
         workers_per_machine: Python processes that each of the engine's own workers uses.
         max_hours: a job that takes longer is stopped, because an engine waits for ever for a worker

@@ -59,14 +59,13 @@ class StreamConfig(Section):
     """Nights that one budget pays for together. Changing any key here makes another stream.
 
     Attributes:
-        nights: how many nights the stream has.
-        participations: on how many of them one person's rows count at most.
-        gap: how many nights lie at least between two of them, counted from the one to the other: 1
-            is the next night.
+        nights: number of nights of the stream.
+        participations: most nights on which one person's rows count.
+        gap: least distance of two such nights, in nights: 1 is the next night.
         show: what each night shows: `night`, `cumulative` (all nights so far) or `{window: 28}`.
         first: date of its first night. Nights are numbered from it.
-        bands: over how many nights a night's counts are spread, at most `gap` and at most the
-            window; left out: as many as that allows, and 1 with `noise: laplace`.
+        bands: number of nights over which a night's counts are spread, at most `gap` and at most
+            the window; left out: as many as that allows, and 1 with `noise: laplace`.
     """
 
     nights: int = Field(ge=1, le=MAX_NIGHTS, examples=["365"])
@@ -166,21 +165,21 @@ class ScheduleConfig(Section):
     """Schedule of nights: the rows that a night ranks, and the time of its run.
 
     Attributes:
-        cron: when `hushrank serve` and `hushrank deploy` run, in `timezone`.
-        timezone: of the nights' dates, an IANA name.
+        cron: times at which `hushrank serve` and `hushrank deploy` run, in `timezone`.
+        timezone: time zone of the nights' dates, an IANA name.
         lag_days: a run on a day ranks the night this many days before it. At least 1: a night is
             released once, so its day must be over, in `timezone`.
         partition: name of a folder level `<partition>=<date>`, of which only the night's is read.
         window: column of times; only rows whose time is in the night are read.
-        epoch: what numbers in it count since 1970; what they have behind the point decides nothing.
+        epoch: unit of numbers in it, counted from 1970; digits behind the point decide nothing.
         empty: a night without files is skipped (`skip`) or is an error (`fail`); either way
             nothing is spent. In a stream, `skip` takes it for a night without rows, and it is
             released as such; `fail` makes the stream wait for its files.
-        catch_up: which missed night is ranked first; it matters where the budget runs out.
-        catch_up_days: how many days before the last night are looked at for missed ones.
+        catch_up: missed night that is ranked first; it matters where the budget runs out.
+        catch_up_days: number of days before the last night that are searched for missed ones.
         budget: `per-night`, section `privacy` says what a night costs; `per-month`, the ledger's
             total is shared by the nights of a month.
-        nights: in a month at most, among which `per-month` shares the budget.
+        nights: most nights in a month, among which `per-month` shares the budget.
         stream: nights that one budget pays for together; left out: each night has its own.
     """
 
@@ -259,7 +258,7 @@ class ScheduleConfig(Section):
         return None if self.partition is None else f"{self.partition}={night.isoformat()}"
 
     def identity(self) -> dict[str, Any]:
-        """All settings here that can change a released result."""
+        """Return all settings here that can change a released result."""
         chosen: dict[str, Any] = {
             "partition": self.partition,
             "window": self.window,
@@ -404,7 +403,7 @@ def day_of(text: str, option: str) -> date:
     """Parse the date that an option gives.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is no day.
     """
     try:
         day = date.fromisoformat(text)

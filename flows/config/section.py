@@ -115,7 +115,8 @@ def place_argument(text: str, name: str) -> Place:
     """Return the place that a command line names; a relative path starts at the working directory.
 
     Raises:
-        ConfigError: it is neither a local path nor a gs:// folder; `name` is that of the argument.
+        ConfigError: the text is neither a local path nor a gs:// folder; `name` is that of the
+            argument.
     """
     try:
         if is_cloud(text) and (place := CloudPath.parse(text)).key:
@@ -161,9 +162,9 @@ def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
 
     Args:
         named: the path as the configuration has it.
-        written: as the file has it.
+        written: value as the file has it.
         path: the absolute path.
-        info: of the validation.
+        info: facts about the validation.
     """
     context = info.context or {}
     base = context.get(BASE)
@@ -289,7 +290,7 @@ def check_can_be_written(key: str, file: Path) -> None:
     """Refuse a place for a file if something else is there; the file itself may exist.
 
     Raises:
-        ConfigError: it is a folder, a FIFO, a device or a socket.
+        ConfigError: the path is a folder, a FIFO, a device or a socket.
     """
     try:
         require_regular(file)
@@ -441,8 +442,8 @@ class GivenRows:
     """Facts about a job's rows that are known before any row is read.
 
     Attributes:
-        names: of the items.
-        formats: of the files.
+        names: names of the items.
+        formats: formats of the files.
         complete: every ranking lists all items, by the names of the files.
         codes: nothing says which item a whole number in the rows means.
     """
@@ -458,7 +459,7 @@ class Reading:
     """Rule by which values of the rows are read; it follows from the configuration alone.
 
     Attributes:
-        text: in a sentence.
+        text: description in a sentence.
         by_default: the configuration leaves it to a default that is easily not what was meant.
     """
 
@@ -472,8 +473,8 @@ class SourceConfig(Section):
     Attributes:
         type: name of a transform of Beam YAML that reads rows, such as `ReadFromJdbc`, or
             `PyTransform` for one of your own.
-        config: its settings, as Beam's pages describe them; {date} in a text is the night. They are
-            published and recorded nowhere.
+        config: settings of the transform, as Beam's pages describe them; {date} in a text is the
+            night. They are published and recorded nowhere.
     """
 
     type: Text = Field(examples=["ReadFromParquet"])
@@ -504,18 +505,18 @@ class RowFiles(Section):
         version: public name of the rows of `source`, which no file names. The same version again is
             the same release and spends nothing, so write another one for other rows. No two
             populations may read one version. Where it holds {date}, every night has its own.
-        format: of all files; None: by each file's ending.
+        format: format of all files; None: by each file's ending.
         partitions: columns that folders of the paths tell, as in `language=de/part.parquet`, and
             the files do not hold. Who looks at the folders sees their names, so they must not name
             people.
-        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+        multiline: for CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
-        delimiter: of CSV files: what stands between columns.
-        encoding: of CSV files: `utf-8`, or `windows-1252`, which Excel writes in Western Europe.
-        decimal: of CSV files: what stands before the decimals of a weight, a feature, an epsilon or
-            a rank. With a comma, 1.000 is no number: it may be meant as a thousand.
-        header_rows: of CSV files: how many rows come before the first answer; the first of them
+        delimiter: for CSV files: the character between columns.
+        encoding: for CSV files: `utf-8`, or `windows-1252`, which Excel writes in Western Europe.
+        decimal: for CSV files: what stands before the decimals of a weight, a feature, an epsilon
+            or a rank. With a comma, 1.000 is no number: it may be meant as a thousand.
+        header_rows: for CSV files: number of rows before the first answer; the first of them
             names the columns. Files of Qualtrics have 3.
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.

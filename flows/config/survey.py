@@ -111,30 +111,31 @@ class SurveyConfig(Section):
 
     Attributes:
         name: the population, the people whose budget is counted together.
-        input: which rows are read, and what they mean.
+        input: rows that are read, and their meaning.
         items: the public catalogue, all that can be ranked.
         groups: public groups that are ranked one by one and all together; of comparisons, with a
             method that releases counts.
         privacy: the guarantee.
-        method: how the ranking is computed; see the page on choosing.
+        method: method that computes the ranking; see the page on choosing.
         model: settings of methods that fit scores.
         spectral: settings of methods that measure pairs of test items.
-        top_k: how many of the best items to name; some methods require it.
+        top_k: number of the best items to name; some methods require it.
         rules: rules of elections for which a release names the winners: `condorcet`, `smith`,
             `copeland`, `schulze`, `ranked-pairs`, `minimax` and `borda` with methods that count
             pairs; `plurality`, and `approval-2`, `approval-3` and so on, with `footrule`;
             `instant-runoff` with that method. Left out: all of these but approval. They cost
             nothing.
-        report: how scores are written.
+        report: form of scores and page.
         output: folder for public files, and nothing else.
         supersedes: output folders of earlier jobs that this one continues, where epsilon, items,
             bounds or something else changed: history, export and report then show their releases
             too, and where the job changed.
         confidential: folder for files that must stay private; made for its owner only.
         ledger: the privacy budget.
-        schedule: which rows a night ranks, and when.
-        observability: where runs are reported to.
-        retention: how long the confidential folder keeps files that no release needs any more.
+        schedule: rows that a night ranks, and times of runs.
+        observability: destinations of reports on runs.
+        retention: time for which the confidential folder keeps files that no release needs any
+            more.
         collect: the page that asks people, and the collector of its private answers.
         runner: the engine that reads the rows; `local` is short for `{kind: local}`.
         memory_limit: bytes, or a size such as 2 GiB, that reading rows may take.
@@ -425,8 +426,8 @@ class SurveyConfig(Section):
         so the source and the version of rows that no file holds.
 
         Args:
-            by_place: with absolute paths, as earlier versions had it.
-            by_words: with words that are read so without them, too, as earlier versions had it.
+            by_place: hash absolute paths, as earlier versions did.
+            by_words: hash also words that are understood without a key, as earlier versions did.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
@@ -563,13 +564,13 @@ def check_config(
 
     Args:
         path: path of the file, for messages and relative paths.
-        content: its keys.
+        content: keys of the file.
         methods: the methods that it may name.
         base: a folder from which paths in it count for the identity of the job, where there is no
             YAML file; None: the folder of that file.
 
     Raises:
-        ConfigError: one of its values breaks a rule; one line for each problem found.
+        ConfigError: a value breaks a rule; one line for each problem found.
     """
     counted: dict[str, str] = {}
     context = {

@@ -70,7 +70,7 @@ def problem_of_key(path: Path, key: str, text: str, line: int | None = None) -> 
         path: the file.
         key: dotted; empty: the file itself.
         text: rule and fix, with a semicolon between them.
-        line: of the key, from 1.
+        line: line of the key, from 1.
     """
     rule, _, fix = text.partition("; ")
     if fix[:1].isupper():  # the sentence would change
@@ -89,7 +89,7 @@ def config_error(
         path: the YAML file, as the person named it.
         error: raised by `model`.
         model: the root model, for its keys and their examples.
-        lines: of the keys of the file, by their dotted names.
+        lines: lines of the keys of the file, by their dotted names.
     """
     problems: dict[Problem, None] = {}
     more = set[Location]()  # places of problems that are only counted: a text costs a look at keys
@@ -365,7 +365,7 @@ class _Key:
     """Pair `key: value` of the file."""
 
     name: str  # dotted
-    line: int  # from 1
+    line: int  # counted from 1
     value: yaml.Node
 
 

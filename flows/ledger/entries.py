@@ -245,7 +245,7 @@ def read_chain(content: bytes, place: str) -> Chain:
 
     Args:
         content: all lines, each with its newline.
-        place: where the lines come from, for messages.
+        place: source of the lines, for messages.
 
     Raises:
         LedgerError: the content is not a ledger, has another version, or was changed since it was

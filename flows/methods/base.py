@@ -1,4 +1,4 @@
-"""What a ranking method is: what it takes, which reduction it needs, what it costs and releases.
+"""Ranking methods: what each takes, which reduction it needs, what it costs and releases.
 
 Configuration, plan and run know nothing about methods but this. A method is a module of its own in
 this room, with its objects in `METHODS`, where `flows.methods.registry` finds them.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # a run loads the job of its own kind alone
     from hushrank.pipelines.reduce.responses_job import ReduceResponses
     from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
-Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
+Arrays = dict[str, NDArray[Any]]  # arrays by name as they are stored, never of objects
 DESIGN, GROUPS = "input.design", "groups"
 ReductionJob: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
@@ -54,11 +54,11 @@ ReductionJob: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a run will cost and how it will protect; from the public configuration alone.
+    """Cost and protection of a run, from the public configuration alone.
 
     Attributes:
         spend: charged to the ledger.
-        noise: in a few words, for the terminal.
+        noise: noise in a few words, for the terminal.
     """
 
     spend: Spend
@@ -66,12 +66,12 @@ class Terms:
 
     @classmethod
     def of(cls, calibration: Calibration, where: str, unit: float = 1.0) -> Self:
-        """Of discrete noise that is added to counts, or to fractions of them.
+        """State the terms of discrete noise that is added to counts, or to fractions of them.
 
         Args:
-            calibration: of the noise.
-            where: to which counts.
-            unit: what 1 in them is worth.
+            calibration: calibration of the noise.
+            where: name of the counts.
+            unit: worth of 1 in them.
         """
         law = calibration.law
         scale = law.scale * unit
@@ -81,20 +81,21 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """What follows from the released arrays.
+    """Results that follow from the released arrays.
 
     Attributes:
         estimate: scores, ranks and intervals.
         privacy: the guarantee, in numbers and words.
-        released: what is published of the arrays themselves.
-        scale: what the scores are.
-        warnings: what a reader must know.
-        effects: of covariates; None where there are none.
+        released: record of the arrays themselves.
+        scale: scale of the scores.
+        warnings: warnings for a reader.
+        effects: effects of covariates; None if there are none.
         boards: rankings of groups; empty: there are none.
-        ties: how often items tie; None where the job does not model that.
+        ties: shares of ties; None if the job does not model ties.
         test: reliability and abilities by raw score, of each booklet; None where they are not told.
-        dif: how much harder items are in each group than in the first; None where it is not told.
-        fit: how well each item fits the model; None where it is not told.
+        dif: differences between the difficulty of items in each group and in the first; None: not
+            told.
+        fit: fit of each item to the model; None: not told.
         personal: scores by features of people; None: the method has one score for each item.
         election: winners by rules of elections; None where the counts tell none.
         precincts: votes by public precinct; None where counts are not kept apart by precinct.
@@ -118,13 +119,14 @@ class Conclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attacked:
-    """What an audit has to know of a mechanism before it attacks it.
+    """Facts about a mechanism that an audit needs before it attacks it.
 
     Attributes:
-        epsilon, delta: what a release states, without a look before it.
+        epsilon, delta: guarantee that a release states, without a pilot query before it.
         law: family of the noise, where it is added to counts that are released; else None.
         still: the same mechanism without noise, for synthetic counts only; None as `law` is.
-        ridge: of a fit with noise inside: how little it hears of single answers; None: no fit.
+        ridge: ridge of a fit with noise inside: how little it hears of single answers; None: no
+            fit.
     """
 
     epsilon: float
@@ -138,13 +140,13 @@ C = TypeVar("C", bound=CountMechanism)
 
 
 def without_noise(counts: C) -> C:
-    """The same that adds no noise, to know what noise was added to. Only for synthetic counts."""
+    """Return it without noise, to know what noise was added to. Only for synthetic counts."""
     law = NoiseLaw(counts.law.kind, 0.0)
     return replace(counts, calibration=replace(counts.calibration, law=law))
 
 
 def attacked_counts(counts: CountMechanism) -> Attacked:
-    """What an audit has to know of noise on counts that are released."""
+    """Return the facts that an audit needs about noise on counts that are released."""
     return Attacked(
         epsilon=counts.guarantee.epsilon,
         delta=counts.guarantee.delta,
@@ -157,7 +159,7 @@ M = TypeVar("M", bound=Mechanism)
 
 
 class Method(ABC):
-    """What a YAML file may name: a way from rows to a ranking, or a rule that chooses one.
+    """Method that a YAML file may name: a way from rows to a ranking, or a rule that chooses one.
 
     Attributes:
         facts: name, input, units, keys and rules; see `MethodFacts`.
@@ -172,17 +174,17 @@ class Method(ABC):
 
     @abstractmethod
     def resolve(self, config: SurveyConfig) -> Choice:
-        """Which method ranks, from the public configuration alone.
+        """Choose the method that ranks, from the public configuration alone.
 
         Called once a release, before it is calibrated. What was chosen is stored with what it drew.
 
         Raises:
-            ConfigError: none suits the configuration.
+            ConfigError: no method suits the configuration.
         """
 
 
 class RankingMethod(Method, Generic[M]):
-    """One way from rows to a ranking.
+    """Way from rows to a ranking.
 
     A release is calibrated once. Everything after that takes the mechanism, and nothing after the
     draw calibrates again.
@@ -200,7 +202,7 @@ class RankingMethod(Method, Generic[M]):
         return (self,)
 
     def resolve(self, config: SurveyConfig) -> Choice:
-        """Itself."""
+        """Return this method itself."""
         return Choice(self)
 
     @abstractmethod
@@ -228,7 +230,7 @@ class RankingMethod(Method, Generic[M]):
         key: SecretKey,
         folder: str,
     ) -> ReductionJob:
-        """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
+        """Return the work of the protected side on the rows; it leaves exact arrays in `folder`."""
 
     @abstractmethod
     def draw(self, exact: Arrays, mechanism: M, bits: RandomBits) -> Arrays:
@@ -239,11 +241,11 @@ class RankingMethod(Method, Generic[M]):
         """Post-processing of what was drawn by `mechanism`: may be repeated freely."""
 
     def certified(self, mechanism: M, drawn: Arrays) -> tuple[Draw, ...]:
-        """What a certificate says of each draw; of a method that does not say, the cost alone.
+        """Return the certificate's part on each draw; by default the cost alone.
 
         Args:
-            mechanism: what drew.
-            drawn: what was stored of it, a public graph that it was drawn on among it.
+            mechanism: the mechanism that drew.
+            drawn: arrays that were stored of it, with a public graph that it was drawn on.
         """
         what = f"what method {self.facts.name} releases"
         derivation = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
@@ -251,16 +253,31 @@ class RankingMethod(Method, Generic[M]):
         return (Unexplained(mechanism="other", what=what, derivation=derivation, cost=cost),)
 
     def attacked(self, mechanism: M) -> Attacked:
-        """What an audit has to know; of a method that does not say, what it costs."""
+        """Return the facts that an audit needs; by default the cost."""
         return Attacked(epsilon=mechanism.spend.epsilon, delta=mechanism.spend.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class SureVotes:
+    """Reach of the noise in ballots, whatever they say.
+
+    Attributes:
+        margin: a larger margin of a pair is surely one, all pairs and rules at once with 95 %.
+        precinct, total: by method `precinct-table` in two levels at the same budget: a released
+            number of a precinct, and of all, is within this of the true one with 95 %, alone.
+    """
+
+    margin: float
+    precinct: float
+    total: float
 
 
 class PlannedMethod(RankingMethod[M]):
     """A method that `hushrank plan` can try on simulated surveys.
 
     Attributes:
-        plan_order: its place among the methods that a plan compares, those that assume less first;
-            None: a plan tries it where the job names it, and only there.
+        plan_order: place of the method among those that a plan compares, those that assume less
+            first; None: a plan tries it where the job names it, and only there.
     """
 
     plan_order: int | None = None
@@ -278,18 +295,18 @@ class PlannedMethod(RankingMethod[M]):
         return None
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
-        """What its scores are without noise and chance, shape (n,), by what the method claims.
+        """Return its scores without noise and chance, shape (n,), by what the method claims.
 
         Args:
             config: the job.
             survey: a simulated one.
-            truth: its true scores or difficulties, shape (n,).
+            truth: true scores or difficulties, shape (n,).
         """
         return truth
 
     @abstractmethod
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """What the protected side would leave, of a simulated survey: what `draw` takes.
+        """Return a simulated survey's arrays, as the protected side would leave them for `draw`.
 
         Raises:
             ValueError: a survey of this size takes too long to simulate.
@@ -298,6 +315,10 @@ class PlannedMethod(RankingMethod[M]):
     def conclude_whole(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
         """`conclude` without rankings of groups, which take longer."""
         return self.conclude(drawn, mechanism, config)
+
+    def sure_votes(self, mechanism: M) -> SureVotes | None:
+        """From how many ballots on a release calls a margin sure; None: it states no margins."""
+        return None
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: M
@@ -312,12 +333,12 @@ class PlannedMethod(RankingMethod[M]):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which method ranks.
+    """Choice of the method that ranks.
 
     Attributes:
-        method: it.
+        method: the method.
         reason: why it, in words, where the job leaves that open; empty: the job names it.
-        mechanism: by which it was chosen; None: it is still to be calibrated.
+        mechanism: mechanism by which it was chosen; None: it is still to be calibrated.
     """
 
     method: RankingMethod[Any]
@@ -327,11 +348,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What a release is drawn by.
+    """Mechanism of a release with its method.
 
     Attributes:
-        chosen: which method draws and ranks, and why.
-        mechanism: as that method calibrated it.
+        chosen: method that draws and ranks, and why.
+        mechanism: mechanism that this method calibrated.
         look: noise of the look at the rows that comes first (`privacy.look`); None: there is
             none.
     """
@@ -352,13 +373,13 @@ class Calibrated:
         return params
 
     def certified(self, drawn: Arrays) -> tuple[Draw, ...]:
-        """What a certificate says of every draw of a release, a look at its rows first."""
+        """Return the certificate's parts on every draw of a release, a pilot query first."""
         own = self.method.certified(self.mechanism, drawn)
         return own if self.look is None else (noise_of_look(self.look, self.params), *own)
 
     @property
     def spend(self) -> Spend:
-        """What drawing the release costs, the look included."""
+        """Cost of drawing the release, the pilot query included."""
         spend = self.mechanism.spend
         return spend if self.look is None else spend_with_look(spend, self.params)
 

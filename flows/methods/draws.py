@@ -1,4 +1,4 @@
-"""What a certificate says of each draw of random numbers: one class for each kind of mechanism.
+"""Draws of random numbers, as a certificate states them: one class for each kind of mechanism.
 
 Numbers that a checker computes with are exact: integers, or fractions as text.
 """
@@ -54,11 +54,11 @@ class Part(BaseModel):
 
 
 class Cost(Part):
-    """What is spent, at most: epsilon and delta, or rho of zCDP beside `epsilon` 0.
+    """Cost, at most: epsilon and delta, or rho of zCDP beside `epsilon` 0.
 
     Attributes:
         epsilon, delta: `inf` where nothing is protected.
-        rho: of discrete Gaussian noise, squared l2 sensitivity / (2 squared scale); else null.
+        rho: rho of discrete Gaussian noise, squared l2 sensitivity / (2 squared scale); else null.
         l2_squared: the squared l2 sensitivity for which `rho` became (epsilon, delta), or 1.
     """
 
@@ -73,7 +73,7 @@ class Law(Part):
 
     Attributes:
         scale: 0: no noise at all.
-        step: what 1 is worth.
+        step: worth of 1.
     """
 
     kind: Literal["laplace", "gaussian"]
@@ -82,7 +82,7 @@ class Law(Part):
 
 
 class IntegerSensitivity(Part):
-    """How far integers move between adjacent inputs: l1 norm and squared l2 norm."""
+    """Sensitivity of integers between adjacent inputs: l1 norm and squared l2 norm."""
 
     l1: Size
     l2_squared: Size
@@ -95,12 +95,12 @@ class CountNoise(Part):
 
     Attributes:
         what: the vector.
-        entries: how many integers get noise; null where that many are no public number.
+        entries: number of integers that get noise; null where that number is not public.
         derivation: function of `hushrank.privacy` whose text proves the sensitivity.
         formula: assignments in Python's notation that lead from `inputs` to `l1` and `l2_squared`.
         inputs: integers, and lists of integers.
-        sensitivity: what the formula comes to.
-        cost: of this draw.
+        sensitivity: result of the formula.
+        cost: cost of this draw.
     """
 
     mechanism: Literal["discrete-laplace", "discrete-gaussian", "none"]
@@ -137,10 +137,10 @@ class Cover(Part):
 
     Attributes:
         tolerance: norm of the gradient that the computed point does not exceed.
-        values: how many numbers are rounded.
+        values: number of values that are rounded.
         apart: the integers that are rounded to differ by so much in l1 at most.
-        law: of the noise on them.
-        epsilon: what it costs.
+        law: law of the noise on them.
+        epsilon: cost of the noise.
     """
 
     tolerance: Rational
@@ -160,18 +160,18 @@ class ObjectiveNoise(Part):
         what: the numbers that are released.
         derivation, formula, inputs: as of counts; they lead to `l1`, the gradient's change in
             units of the loss's slope where that is 1, and to `rows`.
-        loss: of one comparison.
-        norm: in which the gradient's change is measured.
-        sensitivity: that change, at most.
-        scale: of the noise, before it is put on a grid.
+        loss: loss of one comparison.
+        norm: norm in which the gradient's change is measured.
+        sensitivity: largest such change.
+        scale: scale of the noise, before it is put on a grid.
         ridge: weight of the penalty.
         share: effects of covariates have scale / share and ridge / share; 1 where there are none.
         determinant_epsilon: part of epsilon that the curvature takes.
         constants: `tight`, what the proof needs; `paper`, what the papers print.
-        public_graph: who compared what is public.
-        laws: of the noise on its grids: of scores, and of effects where there are any.
+        public_graph: whether it is public who compared what.
+        laws: laws of the noise on its grids: of scores, and of effects if there are any.
         cover: null without privacy.
-        cost: of the minimiser with its cover.
+        cost: cost of the minimiser with its cover.
     """
 
     mechanism: Literal["objective-perturbation-laplace", "objective-perturbation-gaussian"]
@@ -194,14 +194,14 @@ class ObjectiveNoise(Part):
 
 
 class Threshold(Part):
-    """Where a uniform 64-bit word is below `threshold`, the answer is changed.
+    """Threshold: the answer is changed where a uniform 64-bit word is below it.
 
     The claim, of an answer with two values: 2^64 - threshold <= e^epsilon threshold.
 
     Attributes:
-        epsilon: of one answer.
-        answers: of a person among whose answers epsilon was split; 1: it was not.
-        threshold: from 1 to 2^63.
+        epsilon: epsilon of one answer.
+        answers: number of a person's answers among which epsilon was split; 1: it was not.
+        threshold: the threshold, from 1 to 2^63.
     """
 
     epsilon: Rational
@@ -215,10 +215,10 @@ class FlippedAnswers(Part):
     Attributes:
         budget: whether an epsilon is of one answer, or split among the answers of a person.
         at_source: answers came privatised; then thresholds are what they should have been.
-        thresholds: at the smallest and the largest epsilon that is accepted; under `per_user` at
-            each number of answers of a person.
-        most_answers: of one person that count; null: nothing bounds them.
-        cost: of what the ledger is charged with, all answers of a person where these are bounded.
+        thresholds: thresholds at the smallest and the largest epsilon that is accepted; under
+            `per_user` at each number of answers of a person.
+        most_answers: most answers of one person that count; null: nothing bounds them.
+        cost: cost that the ledger is charged, for all answers of a person where these are bounded.
     """
 
     mechanism: Literal["randomised-response"]
@@ -236,7 +236,7 @@ class NoisyAnswers(Part):
 
     Attributes:
         grid: an answer of 1 is that many steps.
-        laws: at the smallest and the largest epsilon that is accepted.
+        laws: laws at the smallest and the largest epsilon that is accepted.
         epsilons: these two.
         budget, at_source, most_answers, cost: as of flipped answers.
     """
@@ -257,7 +257,7 @@ class Insertions(Part):
     """Weights w_0 ... w_(m-1) of repeated insertion: w_d <= e^(epsilon / (m - 1)) w_(d+1).
 
     Attributes:
-        epsilon: of a ranking in which one item moves.
+        epsilon: epsilon of a ranking in which one item moves.
         weights: never rising, the last one at least 1.
     """
 
@@ -266,13 +266,13 @@ class Insertions(Part):
 
 
 class SyntheticRankings(Part):
-    """Each ranking is replaced by a synthetic one of the same items: the Mallows mechanism.
+    """Synthetic rankings of the same items that replace each ranking: the Mallows mechanism.
 
     Attributes:
         longest: m, the most items of a ranking.
-        tables: of rankings of m items, at the smallest and the largest epsilon.
+        tables: tables of rankings of m items, at the smallest and the largest epsilon.
         whole_ranking: epsilon m / 2, what a whole ranking loses.
-        most_rankings: of one person that count.
+        most_rankings: most rankings of one person that count.
         at_source, cost: as of flipped answers.
     """
 
@@ -288,12 +288,12 @@ class SyntheticRankings(Part):
 
 
 class NoisyRanks(Part):
-    """Each ranking is sorted by its ranks with discrete Laplace noise.
+    """Rankings sorted by ranks with discrete Laplace noise.
 
     Attributes:
         grid: a rank is that many steps.
-        sensitivity: of all ranks of a ranking, in steps, where one item moves.
-        epsilons, laws: at the smallest and the largest epsilon.
+        sensitivity: sensitivity of all ranks of a ranking, in steps, where one item moves.
+        epsilons, laws: values at the smallest and the largest epsilon.
         longest, whole_ranking, most_rankings, at_source, cost: as of synthetic rankings.
     """
 
@@ -332,7 +332,7 @@ class RandomPairAnswers(Part):
     Attributes:
         hide: the order of the ranked items, or also which items were ranked.
         pairs: d, the most answers of one ranking.
-        epsilon: of a whole ranking.
+        epsilon: epsilon of a whole ranking.
         threshold: T; the true answer becomes each other one where a 64-bit word falls below T, or
             below 2 T.
         levels: each level of epsilon, if rankings have their own; `epsilon`, `pairs` and
@@ -376,7 +376,7 @@ Draw = Annotated[
 
 
 def cost_of(spend: Spend, read: Callable[[float], str] = at_most) -> Cost:
-    """What a draw costs, by default in the readings that noise is calibrated to."""
+    """Return the cost of a draw, by default in the readings that noise is calibrated to."""
     return Cost(
         epsilon=read(spend.epsilon),
         delta=read(spend.delta),
@@ -406,7 +406,7 @@ def ends(guarantee: _Range) -> tuple[float, ...]:
 
 
 def ends_of_law(law: LocalLaw) -> list[tuple[float, int | float]]:
-    """Each epsilon with its number; once where both are equal."""
+    """Return each epsilon with its number; once where both are equal."""
     return list(dict(zip(law.epsilons, law.numbers, strict=True)).items())
 
 

@@ -1,4 +1,4 @@
-"""Each sensitivity as assignments that anybody can evaluate, with the integers that go in.
+"""Sensitivities as assignments that anybody can evaluate, with the integers that go in.
 
 A formula is written in Python's notation and needs `min`, `max`, `sum`, `len`, `range` and `isqrt`
 only. It restates what a function of `hushrank.privacy` computes; that function's text proves it.
@@ -70,7 +70,7 @@ class Formula:
     Attributes:
         derivation: dotted name of the function that proves it.
         lines: assignments, the last ones to `l1` and `l2_squared`.
-        inputs: what they start from.
+        inputs: integers that the assignments start from.
     """
 
     derivation: str
@@ -83,11 +83,11 @@ class Restated:
     """A function that proves a sensitivity, restated as assignments.
 
     Attributes:
-        proof: its dotted name in hushrank.
+        proof: dotted name of the proof in hushrank.
         lines: as of `Formula`.
         what: the vector that gets noise, in words.
-        entries: how many counts the vector has, by the number of items; None: that is not public.
-        searched: what is found by a search, not by a formula; None: nothing is.
+        entries: number of counts of the vector, by the number of items; None: it is not public.
+        searched: result of a search, not of a formula; None: nothing is searched.
     """
 
     proof: str
@@ -255,9 +255,9 @@ def noise_of_counts(
     """Noise on counts of comparisons; None: nothing here restates what it is calibrated to.
 
     Args:
-        mechanism: what drew.
+        mechanism: mechanism that drew.
         restated: the sensitivities of its method, first that of weighted rows and of streams.
-        counted: which counts, of weighted rows and of a stream; None: of others.
+        counted: counts of weighted rows and of a stream; None: others.
     """
     n_items, calibration, params = mechanism.n_items, mechanism.calibration, mechanism.params
     row_weight = 1 if mechanism.ties is None else mechanism.ties.row_weight

@@ -1,4 +1,4 @@
-"""From a configuration to the reduction of its log; which method needs which design of it."""
+"""Reductions of a configuration's log; which method needs which design of it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ class CountedMethod(PlannedMethod[B]):
     """A method on comparisons that are counted before noise is added.
 
     Attributes:
-        statistic: what is counted: the array `counts` that `draw` takes.
-        counted: what noise is added to, of methods that take rows with weights; None: of others.
+        statistic: statistic that is counted: the array `counts` that `draw` takes.
+        counted: statistic that noise is added to, for methods that take rows with weights; None:
+            others.
     """
 
     statistic: Statistic
@@ -122,7 +123,7 @@ class CountedMethod(PlannedMethod[B]):
 
 
 def _statistic(config: SurveyConfig, usual: Statistic) -> Statistic:
-    """What a job counts by a method that counts `usual` where rows say who won alone."""
+    """Return what a job counts by a method that counts `usual` where rows say who won alone."""
     if config.comparisons.covariates:
         return Statistic.COVARIATE_COUNTS
     return Statistic.TIE_COUNTS if config.comparisons.ties is Ties.MODEL else usual
@@ -178,7 +179,7 @@ UNKNOWN_PAIRS = (
 
 
 def problems_of_unbalanced(config: Sections) -> Problems:
-    """Of a method that ranks by wins alone, which count how often an item was shown."""
+    """Yield problems of ranking by wins alone, which count how often an item was shown."""
     if config.comparisons.design is not Design.BALANCED:
         yield (
             "input.design",
@@ -189,7 +190,7 @@ def problems_of_unbalanced(config: Sections) -> Problems:
 
 
 def problems_of_unknown_partners(config: Sections) -> Problems:
-    """Of a method that knows how often an item was compared, and not with whom."""
+    """Yield problems of a method that knows how often an item was compared, and not with whom."""
     if config.comparisons.design is Design.ANY:
         yield (
             "input.design",
@@ -199,7 +200,7 @@ def problems_of_unknown_partners(config: Sections) -> Problems:
 
 
 def problems_of_unknown_meetings(config: Sections) -> Problems:
-    """Of a method whose intervals take partners to have met by chance, or as the file says."""
+    """Yield problems of a method that takes partners to have met by chance, or as the file says."""
     known = config.model.exposures is not None or config.privacy.public_graph
     if config.comparisons.design is Design.ANY and not known:
         n_items = len(config.items.catalogue())
@@ -219,12 +220,12 @@ def problems_of_unknown_meetings(config: Sections) -> Problems:
 def warnings_of(
     estimate: Estimate, exposures: Exposures, design: Design | None, *, private: bool
 ) -> Iterator[str]:
-    """What a reader of scores must know of how often items were compared.
+    """Yield what a reader of scores must know about how often items were compared.
 
     Args:
-        estimate: of the release.
+        estimate: estimate of the release.
         exposures: released ones.
-        design: as the operator stated it.
+        design: design as the operator stated it.
         private: whether noise was added.
     """
     if design is Design.BALANCED and exposures.clearly_unbalanced():

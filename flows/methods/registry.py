@@ -1,4 +1,4 @@
-"""Which methods there are: a module in the folder of a family names its own in `METHODS`."""
+"""Registry of methods: a module in the folder of a family names its own in `METHODS`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def methods_in(folders: Iterable[str], package: str) -> Iterator[Method]:
 
 
 def _place(method: Method) -> tuple[int, bool, bool]:
-    """Where people are told of it: by kind of input, noise after counting first, baselines last."""
+    """Place of a method in lists: by kind of input, noise after counting first, baselines last."""
     facts = method.facts
     return KINDS.index(facts.kind), facts.local, facts.baseline
 
@@ -44,7 +44,7 @@ class _Found(MutableMapping[str, Method]):
         self._waiting: list[str] | None = None  # families; None: this room was not looked into yet
 
     def of(self, kind: str | None) -> list[Method]:
-        """All methods that are imported by now: at least those of a kind of input; None: of all."""
+        """Return all methods imported by now: at least those of a kind of input; None: of all."""
         if self._waiting is None:
             modules = list(iter_modules(hushrank.flows.methods.__path__, f"{ROOM}."))
             self._waiting = [each.name for each in modules if each.ispkg]
@@ -84,7 +84,7 @@ METHODS = _Found()
 
 
 def facts_of_methods(kind: str | None = None) -> Methods:
-    """What each method says of itself, by name: those of a kind of input, or all."""
+    """Return each method's facts by name: those of a kind of input, or all."""
     found = sorted(METHODS.of(kind), key=_place)
     return {method.facts.name: method.facts for method in found}
 
@@ -107,7 +107,7 @@ def check_job(
     every kind.
 
     Raises:
-        ConfigError: one of its values breaks a rule; one line for each problem found.
+        ConfigError: a value breaks a rule; one line for each problem found.
     """
     rows = content.get("input")
     kind = rows.get("kind") if isinstance(rows, Mapping) else None
@@ -120,7 +120,7 @@ def check_job(
 
 
 def calibrate(config: SurveyConfig) -> Calibrated:
-    """Which method draws, and what it draws by: once a release, before anything is spent.
+    """Choose and calibrate the method that draws: once a release, before anything is spent.
 
     Raises:
         ConfigError: the configuration does not suit its method; a line for each problem found.

@@ -57,7 +57,7 @@ class PublicCounts:
         table: name of the table's file; empty: they are of a release.
         sha256: digest of that file.
         items: names, in the order of the counts.
-        labels: what people read instead of some items.
+        labels: texts that people read instead of some items.
         chance: whether the operator states that chance decided which items met.
     """
 
@@ -78,7 +78,8 @@ def public_counts(place: Path) -> PublicCounts:
         place: the folder of a release, its `release.json`, or a table of pairs (.csv, .parquet).
 
     Raises:
-        ConfigError: there are none, or their noise does not suit a fit; the text says why.
+        ConfigError: there are no public counts, or their noise does not suit a fit; the text says
+            why.
     """
     if place.suffix.lower() in (CSV, *PARQUET):
         return _of_table(place)
@@ -112,7 +113,7 @@ def _of_release(file: Path) -> PublicCounts:
 
 
 def _stated_design(folder: Path) -> str | None:
-    """What the certificate says of the design; None: there is none, or it does not say."""
+    """Return the design that the certificate states; None: no certificate states one."""
     certificate = load_certificate(folder)
     design = None if certificate is None else certificate.rows.settings.get("design")
     return design if isinstance(design, str) else None
@@ -163,7 +164,7 @@ def columns_of_parquet(file: str) -> dict[str, list[object]]:
     """Read the columns of a Parquet file of pairs.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the file is no Parquet file.
     """
     try:
         found: dict[str, list[object]] = pq.read_table(file).to_pydict()

@@ -44,11 +44,11 @@ OF_A_TABLE = (
 
 
 class Origin(Record):
-    """Which public counts were fitted; what does not apply is null.
+    """Public counts that were fitted; a field that does not apply is null.
 
     Attributes:
         release: id of the finished release.
-        name: of its population.
+        name: name of the population.
         table: name of the file of pairs.
         sha256: digest of that file.
     """
@@ -64,8 +64,8 @@ class PublicRanking(Record):
 
     Attributes:
         informative: False if nothing can be learned through the noise.
-        warnings: what a reader must know.
-        scale, unit: what the scores are.
+        warnings: warnings for a reader.
+        scale, unit: scale and unit of the scores.
         top: k of `p_top` in the ranking.
         ranking: lines, best first, as in a release.
     """
@@ -105,10 +105,10 @@ class Fitted(PublicRanking):
 
     Attributes:
         post_processing_of: the counts.
-        says: the same in a sentence.
+        says: result in a sentence.
         spent: epsilon that it cost: always 0.
         model: the keys that were asked for.
-        ties: how often items tie; None: the model does not say.
+        ties: shares of ties; None: the model does not say.
     """
 
     post_processing_of: Origin
@@ -218,7 +218,7 @@ def write_fitted(fitted: PublicRanking, folder: Path, name: str = ESTIMATE) -> N
     Args:
         fitted: the ranking.
         folder: is made if it does not exist.
-        name: of the JSON file.
+        name: name of the JSON file.
 
     Raises:
         ConfigError: the folder holds a release, or cannot be written.

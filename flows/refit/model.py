@@ -44,13 +44,13 @@ NOT_SPECTRAL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What to fit; None: as the method of the counts does.
+    """Model to fit; None: the one of the counts' method.
 
     Attributes:
-        link: how a difference of scores becomes a chance of winning.
+        link: function that turns a difference of scores into a chance of winning.
         ridge: weight c of c |scores|^2, finite and > 0.
         estimator: way from counts of pairs to scores.
-        tie_model: how ties follow from scores.
+        tie_model: model by which ties follow from scores.
         exposures: public numbers of comparisons, of each item or pair.
     """
 
@@ -66,7 +66,7 @@ class Fit:
     """Scores, ranks and intervals, and the scale of the scores.
 
     Attributes:
-        ties: how often items tie; None: the model does not say.
+        ties: shares of ties; None: the model does not say.
     """
 
     estimate: Estimate

@@ -44,10 +44,10 @@ class PooledPart(Record):
     """One release that was combined.
 
     Attributes:
-        release: its id.
-        name: of its population.
+        release: id of the release.
+        name: name of its population.
         sha256: digest of its `release.json`.
-        share: how much it decides; all shares add up to 1.
+        share: weight of the release; all shares add up to 1.
     """
 
     release: str
@@ -61,10 +61,11 @@ class Pooled(PublicRanking):
 
     Attributes:
         parts: the releases.
-        says: what was done, in a sentence.
-        cost: what it costs a person in all of the releases, in a sentence.
+        says: sentence on what was done.
+        cost: sentence on what it costs a person in all of the releases.
         spent: epsilon that combining them cost: always 0.
-        chance: of differences between releases as large as theirs, if all had the same scores.
+        chance: probability of differences between releases as large as theirs, if all had the same
+            scores.
     """
 
     parts: tuple[PooledPart, ...]
@@ -78,7 +79,7 @@ def pool(places: Sequence[str | Path]) -> Pooled:
     """Combine finished releases; what `hushrank.pool` does once its arguments are checked.
 
     Raises:
-        ConfigError: they cannot be combined; the text says why.
+        ConfigError: the releases cannot be combined; the text says why.
     """
     files = [_file(Path(place)) for place in places]
     if not 2 <= len(files) <= MOST_RELEASES:
@@ -173,7 +174,7 @@ def _part(release: Release, errors: ReleasedErrors, places: dict[str, int]) -> P
 
 
 def _cost(releases: Sequence[Release]) -> str:
-    """What a person in all of them has spent, by adding up; a sum holds for every law of noise."""
+    """Add up what a person in all of them has spent; a sum holds for every law of noise."""
     units = {release.privacy.unit.value for release in releases}
     if len(units) > 1:
         return (

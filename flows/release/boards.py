@@ -240,7 +240,7 @@ class GroupRanking(Record):
 
     Attributes:
         name: name of the group, as in the rows.
-        own: how much of a score's distance from the other groups this group's own answers decide,
+        own: share of a score's distance from the other groups that this group's own answers decide,
             0 to 1; the rest is drawn from all groups.
         informative: False if nothing can be learned of it through the noise.
         ranking: lines, best first; a score is the group's own, and so is its interval.

@@ -125,7 +125,7 @@ class PersonalRecord(Record):
         of_items: features of items; empty: each item has effects of its own.
         item_features: their values less the mean, in standard deviations; a row for each item in
             catalogue order.
-        effects: by feature of a person, and then by feature of items, or item.
+        effects: effects by feature of a person, and then by feature of items, or item.
         coefficients: base score of each item in catalogue order, then the effects.
         centre: effects without the ridge.
         covariance: covariance of the errors of `centre`.

@@ -46,7 +46,7 @@ class RuleResult(Record):
 
 
 class RoundRecord(Record):
-    """What a round of an instant runoff shows; its counts are in `released`.
+    """Results of a round of an instant runoff; its counts are in `released`.
 
     Attributes:
         out: the item with the smallest noisy count of those left, which leaves.
@@ -69,7 +69,7 @@ class ElectionRecord(Record):
         chances: chance of each item to beat each other item, given the noise alone, rounded
             down to hundredths; a tie is no win. null likewise.
         rules: winners by each rule.
-        rounds: of an instant runoff, the first one first; null: another count.
+        rounds: rounds of an instant runoff, the first one first; null: another count.
     """
 
     margin_deviation: float | None = None
@@ -91,9 +91,9 @@ class PrecinctRecord(Record):
         elsewhere: rankings of no listed precinct have one more row of votes, the last one.
         districts: codes of the precincts in each district; null: there are no districts.
         deviation: standard deviation of the noise in a released number of a precinct.
-        reach: what that noise exceeds with a chance of at most 5 %, one number at a time.
+        reach: value that this noise exceeds with a chance of at most 5 %, one number at a time.
         wide_deviation, wide_reach: the same of a released number of a district, and of all.
-        votes: of each precinct, whole numbers of at least 0.
+        votes: votes of each precinct, whole numbers of at least 0.
         votes_of_districts: their sums; null: there are no districts.
         votes_of_all: the sums of all rows.
     """

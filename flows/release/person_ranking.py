@@ -32,7 +32,7 @@ def lines_for(
     """Rank, item, score, interval and ranks of each item for a person, the best first.
 
     Args:
-        release: of method `personalized`.
+        release: a release of method `personalized`.
         person: their features.
         towers: from `towers_of`, whose scores have no interval; None: the scores of the release.
 

@@ -23,11 +23,11 @@ class Level(NamedTuple):
 
     Attributes:
         level: one of `LEVELS`.
-        code: of the precinct, or name of the district; else empty.
-        district: of a precinct; else empty.
+        code: code of the precinct, or name of the district; else empty.
+        district: district of a precinct; else empty.
         noisy: released numbers, of each item.
-        reach: of the noise in each of them.
-        votes: that add up, of each item.
+        reach: reach of the noise in each of them.
+        votes: votes of each item; those of parts add up.
     """
 
     level: str
@@ -88,7 +88,7 @@ def precincts_csv(record: PrecinctRecord, released: Any) -> str:
 
 
 def precincts_sentence(record: PrecinctRecord) -> str:
-    """How large the table is, and how far its numbers may be off."""
+    """Say how large the table is, and how far its numbers may be off."""
     wide = " or of a district" * (record.districts is not None)
     return (
         f"First places in {len(record.precincts):,} precincts: a noisy number of a precinct is"

@@ -65,8 +65,8 @@ class ReleasedSums(ReleasedRecord):
         pairs: row i holds the items j > i that were compared with i; null: rows of s and w are
             whole, one entry an item. Given for more than `MOST_MEASURED` items.
         unit: worth of 1 in the sums.
-        s, w: of each pair in row i of `pairs`; or entry j > i of row i, zero elsewhere. Null, as
-            `pairs` is then, for more than `MOST_SUMS` pairs.
+        s, w: sums of each pair in row i of `pairs`; or entry j > i of row i, zero elsewhere. Null,
+            as `pairs` is then, for more than `MOST_SUMS` pairs.
         g: sum of t^2 over people, in units; 0 where it was not counted.
         chosen: epsilons that people chose; null where all answers have one, or it is not counted.
     """

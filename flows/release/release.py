@@ -70,17 +70,17 @@ class Provenance:
 
     Attributes:
         release_id: unique to this release.
-        created: when it was made, with a time zone.
+        created: time of the draw, with a time zone.
         night: the day whose rows are ranked; None if the configuration selects no nights.
         name: name of the job and its population.
         job: id of the job's configuration.
         method: the method as in the configuration.
         code_version: version of the hushrank that drew the noise; a later one may have published.
         charged: whether the ledger counts it; False if a seed was injected or there is no noise.
-        bits: which random bits were really used; None if an older version did not record them; then
+        bits: sources of the random bits; None if an older version did not record them; then
             the law of the noise was not stored either.
-        stream: which night of which stream it is; None: it is none.
-        about: what was asked, of whom and when; None: nothing is stated.
+        stream: night of a stream; None: the release is none.
+        about: description of the survey; None: nothing is stated.
         source: the Beam transform that yielded the rows; None: they were in files.
     """
 
@@ -123,7 +123,7 @@ def json_pieces(value: Any, margin: str = "") -> Iterator[str]:
     Args:
         value: as in `json_text`. An iterator is written as the list of what it yields, which is one
             dict, list or text at least.
-        margin: what stands in front of the value's last line.
+        margin: text in front of the value's last line.
 
     Raises:
         ValueError: `value` breaks a rule of `json_text`.
@@ -218,7 +218,7 @@ class Release(Record):
         ranking: lines, best first.
         top_k: the best items, best first, if the job asked for them.
         top: k of `p_top` in the ranking.
-        errors: how far the scores may be off together; None: not known, of an earlier version, or
+        errors: joint errors of the scores; None: not known, of an earlier version, or
             items are too many.
         look: result of a pilot query before the draw; None: there was none.
         groups: a ranking of each group, where there are groups; `ranking` is of all together.
@@ -227,15 +227,15 @@ class Release(Record):
         ties: shares of ties; None: the job does not model ties.
         test: reliability and abilities by raw score, of each booklet of a test; None: the method
             does not tell them, or nothing was learned.
-        dif: how much harder items of a test are in each group than in the first; None: there are
-            no groups, or nothing was learned.
+        dif: differences between the difficulty of test items in each group and in the first; None:
+            there are no groups, or nothing was learned.
         fit: fit of each item of a test to the model; None: there are no bands of raw scores,
             or nothing was learned.
         personal: scores by public features of people; None: the method has one score for each item.
         election: winners by rules of elections; None: the released counts tell none.
         precincts: votes by public precinct that add up; None: counts are not kept apart so.
-        robustness: how many people would have to change for another item to be first; None: the
-            release tells nothing of that.
+        robustness: number of people who would have to change for another item to be first; None:
+            the release tells nothing of that.
     """
 
     release_id: str

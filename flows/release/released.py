@@ -61,7 +61,7 @@ class Leads:
 
     Attributes:
         by: kind of the numbers.
-        items: in the order of the numbers.
+        items: items in the order of the numbers.
         numbers: number of each item, shape (n,), or of each item against each other, shape (n, n).
         draws: noise values that are added up in one number.
         step: worth of 1 released count, in answers.
@@ -81,17 +81,18 @@ class Leads:
 
 
 class Robustness(Record):
-    """How many units would have to change for `first` to lose its lead in one number.
+    """Number of units that would have to change for `first` to lose its lead in one number.
 
     Attributes:
-        by: which number: wins, wins less losses, majorities over each other item, Borda sums, first
-            places, or scores of the model.
+        by: kind of number: wins, wins less losses, majorities over each other item, Borda sums,
+            first places, or scores of the model.
         first: the item.
-        replaced: at least so many units would have to be exchanged for others.
-        changed: at least so many would have to be taken away or added; `replaced` or more.
-        bound: by how much one unit moves the lead if it is taken away or added; null of scores,
+        replaced: least number of units that would have to be exchanged for others.
+        changed: least number of units that would have to be taken away or added; `replaced` or
+            more.
+        bound: largest change of the lead by one unit that is taken away or added; null of scores,
             where it depends on the fit.
-        noise_allowance: by how much the noise may have made a lead larger; null of scores.
+        noise_allowance: amount by which noise may have made a lead larger; null of scores.
         kind: `certificate`: true with 95 % confidence; `estimate`: to first order.
     """
 
@@ -109,9 +110,9 @@ class ReleasedRecord(Record):
 
     Attributes:
         shows: figures of a report, in the order of the page.
-        made: how the numbers came about.
-        ballots: which rankings or answers about rankings were counted; empty: none were.
-        tells_rates: how often an item beats another is estimated from the counts of the pair.
+        made: way in which the numbers came about.
+        ballots: rankings or answers about rankings that were counted; empty: none were.
+        tells_rates: whether the counts of a pair estimate how often one item beats the other.
         orders: an order may be fitted to it, in which a score is no more than a place.
         public_totals: how often each pair was compared is public, so a pair may have no count.
     """

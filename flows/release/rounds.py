@@ -23,11 +23,11 @@ HOW = (
 
 
 class ReleasedRounds(ReleasedRecord):
-    """How many rankings count for each item in each round, with noise.
+    """Number of rankings that count for each item in each round, with noise.
 
     Attributes:
-        items: in catalogue order; columns are in this order.
-        weights: what one adds to each count.
+        items: items in catalogue order; columns are in this order.
+        weights: worth of one ranking in each count.
         rounds: entry a of row r counts rankings with a as the best item left in round r; null: a
             has left.
         exhausted: rankings without an item that is left, of each round.
@@ -47,11 +47,11 @@ class ReleasedRounds(ReleasedRecord):
         """The record of noisy counts.
 
         Args:
-            counts: of each round those of all items, then of exhausted rankings.
+            counts: counts of each round: those of all items, then of exhausted rankings.
             items: names of the catalogue.
 
         Raises:
-            ValueError: they are of another number of items.
+            ValueError: the counts are of another number of items.
         """
         if {len(row) for row in counts} != {len(items) + 1}:
             raise ValueError(f"got {len(items)} items, but rounds of another number")
@@ -92,7 +92,7 @@ class Round:
         return self.reached and len(self.possible) == 1
 
     def certainty(self, shown: Mapping[str, str]) -> str:
-        """How sure it is who leaves, in a few words."""
+        """Say in a few words how sure it is who leaves."""
         if self.sure:
             return "surely"
         others = ", ".join(shown[item] for item in self.possible)
@@ -150,7 +150,7 @@ def rounds_csv(rounds: Sequence[Round]) -> str:
 
 
 def round_lines(rounds: Sequence[Round], shown: Mapping[str, str]) -> Iterator[str]:
-    """What a terminal says of each round."""
+    """Yield the terminal's line on each round."""
     for number, each in enumerate(rounds, 1):
         counts = sorted(each.counts.items(), key=lambda pair: -pair[1])
         told = ", ".join(f"{shown[item]} {count:,}" for item, count in counts)

@@ -95,9 +95,9 @@ class ScaleWords:
         plot: label of a plot's axis.
         first: one word for the first item of a ranking; `last`: one word for the last item.
         leads: words for the first item, and for several.
-        very_likely_leads: what is said of an item that is very likely the first, before the others
+        very_likely_leads: words for an item that is very likely the first, before the others
             that may be.
-        behind: what is said of the next items, before the item that is ahead of them.
+        behind: words for the next items, before the item that is ahead of them.
         comes_last: words for the last item.
         up_and_down: words for an item whose score rose or fell since the last release.
     """

@@ -1,4 +1,4 @@
-"""What a release says of a test beside difficulties.
+"""Results of a test beside difficulties.
 
 Reliability, abilities by raw score, and items that are harder in one group than in another (DIF).
 """
@@ -58,7 +58,7 @@ class BookletRecord(Record):
         kr20: reliability of raw scores by KR-20; null: it is not told. With booklets it never is,
             as right answers are counted over all booklets together.
         separation: reliability of abilities; null: it is not told.
-        ability: by raw score, from 0 points to all, in units of difficulties.
+        ability: abilities by raw score, from 0 points to all, in units of difficulties.
         error: standard errors of these abilities.
     """
 
@@ -118,7 +118,7 @@ class PointTestRecord(BookletRecord):
 
     Attributes:
         alpha: reliability of raw scores by Cronbach's alpha; null: it is not told.
-        steps: of all items, in catalogue order.
+        steps: steps of all items, in catalogue order.
     """
 
     alpha: ReliabilityRecord | None
@@ -205,7 +205,7 @@ class ItemDifference(Record):
 
     Attributes:
         item: name.
-        difference: in log odds, relative to the mean of the items that are compared.
+        difference: difference in log odds, relative to the mean of the items that are compared.
         error: standard error of the difference, noise included.
         low, high: 95 % interval of this difference alone.
         size: size by the rule of ETS: A negligible, B moderate, C large.
@@ -237,7 +237,7 @@ class ItemFitRecord(Record):
 
     Attributes:
         item: name.
-        statistic: what bands of raw scores differ from the model, squared, in units of variance.
+        statistic: squared difference of bands of raw scores from the model, in units of variance.
         degrees: degrees of freedom of its chi-squared law where the model holds.
         chance: probability of so large a statistic, or larger, where the model holds.
         misfits: whether the model does not hold, with 95 % confidence for all items together.

@@ -1,4 +1,4 @@
-"""Which code runs: version, commit, digest of its files, and the libraries that it draws with."""
+"""Running code: version, commit, digest of its files, and the libraries that it draws with."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Software(Record, strict=True):
     """The code that drew the noise.
 
     Attributes:
-        hushrank: its version.
-        commit: of the source, 40 hex digits; null: not known.
+        hushrank: version of hushrank.
+        commit: commit of the source, 40 hex digits; null: not known.
         modified: the checkout had changes that are in no commit; null: not known.
         package_sha256: digest of a list of its Python files: lines `digest  path` as `sha256sum`
             prints them, sorted; null: not recorded.
-        python: its version; null: not recorded.
+        python: version of Python; null: not recorded.
         libraries: versions of those that draw, count and compute.
     """
 

@@ -37,7 +37,7 @@ class StreamRecord(Record):
             sums.
         noisy: what was drawn for this night, times 2^20, group by group, item by item or row by
             row; all that is shown is computed from these numbers of all nights so far.
-        answers: how many answers each night that is shown has, in all groups, the oldest first,
+        answers: number of answers of each night that is shown, in all groups, the oldest first,
             noise included; in units of `released`.
     """
 

@@ -16,7 +16,7 @@ class TieRecord(Record):
         parameter: nu of Davidson, theta of Rao and Kupper.
         low, high: 95 % interval of the share.
         equals: percent of comparisons between two items of equal scores that tie.
-        equals_low, equals_high: its 95 % interval.
+        equals_low, equals_high: 95 % interval of `equals`.
     """
 
     model: TieModel

@@ -36,7 +36,7 @@ CHANGED = (
 
 
 def about_rows(release: Release) -> Iterator[Row]:
-    """What the operator states of the survey, and in the last line what is not stated."""
+    """Yield what the operator states of the survey, and in the last line what is not stated."""
     about = release.about or AboutConfig()
     texts = {heading: getattr(about, key) for key, heading in HEADINGS.items()}
     yield from ((heading, text) for heading, text in texts.items() if text is not None)
@@ -49,7 +49,7 @@ def about_rows(release: Release) -> Iterator[Row]:
 
 
 def made_rows(release: Release) -> Iterator[Row]:
-    """What was done to the answers, what epsilon promises and how delta may break that, in words.
+    """Yield what was done to the answers, what epsilon promises and how delta may break that.
 
     Where people gave rankings, the caller puts that word in place of "answer".
     """
@@ -72,7 +72,7 @@ def made_rows(release: Release) -> Iterator[Row]:
 
 
 def _protected(release: Release) -> str:
-    """What of a person's the stated epsilon covers."""
+    """Part of a person's rows that the stated epsilon covers."""
     privacy = release.privacy
     unbounded = privacy.unit is Unit.LOCAL and not any(
         name.startswith("epsilon_of_a_person") for name in privacy.parameters

@@ -1,4 +1,4 @@
-"""What changed between two releases of a population, and whether noise explains the change."""
+"""Changes between two releases of a population, and whether noise explains them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ChangeRow:
     """One item of the table.
 
     Attributes:
-        before, now: its scores, with the unit.
+        before, now: scores of the item, with the unit.
         change: the difference with its sign, and its 95 % interval.
         ranks: both rank intervals, `2–3 → 1`.
-        beyond: one word: whether noise explains the change.
+        beyond: one word that says whether noise explains the change.
     """
 
     item: str
@@ -48,11 +48,11 @@ class Changes:
 
     Attributes:
         since: the day of the earlier release.
-        sentence: what changed, for a reader who reads no further.
+        sentence: changes in one sentence, for a reader who reads no further.
         rows: rows of a table; empty if items cannot be compared one by one.
-        left_out: how many items the table leaves out; none of them changed beyond noise unless the
-            sentence says so.
-        how: of nights of a stream, what a change is; where the job changed, what; else empty.
+        left_out: number of items that the table leaves out; none of them changed beyond noise
+            unless the sentence says so.
+        how: meaning of a change for nights of a stream; where the job changed, what; else empty.
     """
 
     since: str
@@ -101,7 +101,7 @@ def changes_between(before: Release, release: Release, *, continued: bool = Fals
 
 
 def job_change(before: Release, release: Release) -> str:
-    """What changed of the job, as far as releases show it, and what can be compared."""
+    """Say what changed of the job, as far as releases show it, and what can be compared."""
     old, new = before.privacy, release.privacy
     shown = {line.item: line.shown for each in (before, release) for line in each.ranking}
     were, are = ({line.item for line in each.ranking} for each in (before, release))
@@ -127,7 +127,7 @@ def job_change(before: Release, release: Release) -> str:
 
 
 def _nights(before: Release, release: Release) -> tuple[StreamRecord, StreamRecord] | None:
-    """Which nights of one stream the releases are; None: of two streams, or of none."""
+    """Return the nights of one stream that the releases are; None: two streams, or none."""
     one, other = before.stream, release.stream
     if one is None or other is None or one.stream != other.stream:
         return None
@@ -135,7 +135,7 @@ def _nights(before: Release, release: Release) -> tuple[StreamRecord, StreamReco
 
 
 def _correlation(before: Release, release: Release, items: Sequence[str]) -> Floats | float:
-    """Of the errors of the scores on two nights of a stream; 0 of other releases.
+    """Correlation of the errors of the scores on two nights of a stream; 0 for other releases.
 
     0 as well where different estimators made the scores, whose errors need not be alike: then a
     change counts only if it is larger than two independent nights explain.
@@ -156,7 +156,7 @@ def _correlation(before: Release, release: Release, items: Sequence[str]) -> Flo
 
 
 def _how(before: Release, release: Release) -> str:
-    """What a change between two nights of a stream is; empty for other releases."""
+    """Say what a change between two nights of a stream is; empty for other releases."""
     if (nights := _nights(before, release)) is None:
         return ""
     one, other = nights
@@ -175,7 +175,7 @@ def _how(before: Release, release: Release) -> str:
 
 
 def stream_sentence(night: StreamRecord) -> str:
-    """What a night of a stream shows, and what it cost."""
+    """Say what a night of a stream shows, and what it cost."""
     shown = "That night alone is shown" if len(night.answers) == 1 else f"Shown are {_span(night)}"
     first = night.number == 1
     cost = "it was charged with this one" if first else "this one cost nothing more"

@@ -30,8 +30,8 @@ class Download:
 
     Attributes:
         name: name of the file.
-        what: its content, in a few words.
-        address: its content as a `data:` address; or `name`, if it lies beside the page.
+        what: description of its content, in a few words.
+        address: content as a `data:` address; or `name`, if it lies beside the page.
         inside: whether the page holds it.
     """
 

@@ -34,7 +34,7 @@ PHONE_START, PHONE_END = 2, 90  # percent left of a field; pixels of a name at a
 END = 98  # right end of a drawing's field, in percent
 ROW, TOP, FOOT = 30, 44, 26  # heights in pixels of a row, and of the marks above and below rows
 LEAST_DENSE, DENSE_ROW = 380, 2.6  # least height of rows without names, and of one of them
-NUMBERED = 20  # of rows without names, every 20th has its number
+NUMBERED = 20  # every 20th of the rows without names has its number
 LONG = 500  # pixels: longer rows have marks of the axis below them too
 CELL, SMALL_CELL = 30, 22  # heights of cells with and without numbers
 MOST_WITH_NUMBERS = 10  # most items of a matrix with a number in each cell
@@ -48,9 +48,9 @@ class IntervalRow:
     """An item on an axis.
 
     Attributes:
-        name: of the item.
-        title: its numbers in words.
-        at: where its dot is.
+        name: name of the item.
+        title: numbers of the item in words.
+        at: place of its dot.
         band: ends of its wide interval; None: it has none.
         thin: ends of a thin interval on top of it; None: it has none.
     """
@@ -76,11 +76,11 @@ def intervals(
     """Dots with their intervals, a row for each item; an interval beyond the axis has an arrow.
 
     Args:
-        rows: from top to bottom.
+        rows: rows from top to bottom.
         axis: along the drawing.
-        words: what the axis shows.
+        words: label of the axis.
         description: text for readers who do not see the drawing.
-        numbers: of the rows, if they are too many for names.
+        numbers: numbers of the rows, if they are too many for names.
         cut: number of rows above a dotted line; None: there is no such line.
         stripes: first and last row of sets that are shaded.
         zero: a place of the axis with a stronger line.
@@ -206,9 +206,9 @@ class Cell:
     """A cell of a matrix.
 
     Attributes:
-        strength: of its colour, 0 to 1.
+        strength: strength of its colour, 0 to 1.
         number: text in it, if the matrix is small.
-        title: its number in words.
+        title: number of the cell in words.
     """
 
     strength: float
@@ -290,7 +290,7 @@ def bars(
         kinds: class and legend of the first, second, ... bar of every group.
         across: axis along the drawing; its ends are those of the groups.
         up: axis of the heights.
-        words: what the axis along the drawing shows.
+        words: label of the axis along the drawing.
         description: text for readers who do not see the drawing.
     """
     height, step = 190.0, 100 / len(groups)
@@ -339,9 +339,9 @@ class Curve:
     """A line through points.
 
     Attributes:
-        name: at its end.
-        title: what it says, in words.
-        points: their places and their numbers in words.
+        name: name at its end.
+        title: meaning of the curve, in words.
+        points: places of its points and their numbers in words.
         area: lower and upper end at each point; empty: there is no area.
         dashed: whether the line is dashed.
     """
@@ -370,10 +370,10 @@ def curves(
     Args:
         drawn: the curves.
         across, up: axes; that of heights may run from a larger number at the bottom to a smaller.
-        height: of the plot in pixels, without what is above and below it.
-        width: of the whole in pixels, if it is a file of its own.
-        words: what the axis of heights shows, above it.
-        below: what the other axis shows.
+        height: height of the plot in pixels, without what is above and below it.
+        width: width of the whole in pixels, if it is a file of its own.
+        words: label of the axis of heights, above it.
+        below: label of the other axis.
         marks: places with a dotted line across.
         points: whether each point has a mark with its numbers.
     """

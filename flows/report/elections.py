@@ -28,14 +28,14 @@ class ElectionFacts:
         sentence: whether one candidate is preferred to each other one; empty: it was not asked.
         rules: rule, winners, and whether that is sure or who could have won.
         names: candidates of the table of margins, best first; empty: no pairs are released.
-        margins: of each the margins over the others, and whether each is sure.
-        how: how to read the table.
-        left_out: how many candidates it lacks.
+        margins: margins of each candidate over the others, and whether each is sure.
+        how: text on how to read the table.
+        left_out: number of candidates that the table lacks.
         rounds: of an instant runoff its table: number, who leaves, and how sure that is; counts of
             `columns`, best first, with exhausted ballots last.
         columns: headings of these counts; empty: there are no rounds.
-        how_rounds: how to read that table.
-        caution: what these statements are not.
+        how_rounds: text on how to read that table.
+        caution: text on what these statements are not.
     """
 
     sentence: str
@@ -126,9 +126,9 @@ class VotesFacts:
     Attributes:
         names: candidates in the columns, best first.
         rows: all together, districts, and precincts, each with the votes of the candidates.
-        how: how far they may be off.
-        left_out: how many precincts the table lacks.
-        candidates_left_out: how many candidates.
+        how: text on how far they may be off.
+        left_out: number of precincts that the table lacks.
+        candidates_left_out: number of candidates that it lacks.
     """
 
     names: tuple[str, ...]

@@ -50,9 +50,9 @@ class ReportFigure:
 
     Attributes:
         identifier: identifier of its heading, unique in the page.
-        title: its heading.
+        title: heading of the figure.
         svg: the drawing.
-        caption: how to read it.
+        caption: text on how to read it.
         table: the same numbers for readers who do not see it, the first row the header; empty if
             another table of the page has them.
     """
@@ -286,7 +286,7 @@ def _matrix_table(
 
 
 def above_figure(release: Release) -> ReportFigure | None:
-    """How often one item is ranked above another in the rankings, or answers; None: not counted."""
+    """Draw how often one item is above another in rankings, or answers; None: not counted."""
     rankings, shown, labels = release.released.ballots, _shown_items(release), release.shown()
     above = release.released.among(shown)
     if above is None:
@@ -335,7 +335,7 @@ def item_map_figure(release: Release) -> ReportFigure:
 
 
 def chosen_figure(release: Release) -> ReportFigure | None:
-    """Which epsilons people chose; None where they had no choice, or it was not counted."""
+    """Draw the epsilons that people chose; None where they had no choice, or it was not counted."""
     chosen: ChosenEpsilons | None = getattr(release.released, "chosen", None)
     if chosen is None:
         return None
@@ -412,7 +412,7 @@ def _open_ends(release: Release) -> str:
 
 
 def _not_ordered(release: Release) -> str:
-    """Which items share a place."""
+    """Say which items share a place."""
     groups: dict[int, list[str]] = {}
     for line in release.ranking:
         groups.setdefault(line.group, []).append(line.shown)

@@ -1,4 +1,4 @@
-"""What the page of a report says of the model: effects of features, ties, tests."""
+"""Facts about the model on the page of a report: effects of features, ties, tests."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ TIE_MEANINGS = {
         " what its score lacks."
     ),
 }
-MOST_ROWS = 62  # of a table of abilities
+MOST_ROWS = 62  # rows of a table of abilities
 MOST_STEPS = 150  # lines of the table of steps
 MOST_SECTIONS = 10  # booklets that the page has tables of
-SMALLEST_CHANCE = 0.001  # that is told as a number
+SMALLEST_CHANCE = 0.001  # smallest chance that is told as a number
 NORMAL = 1.96  # standard errors from an ability to the ends of its 95 % interval
 
 
 @dataclass(frozen=True, slots=True)
 class EffectRow:
-    """One line: texts as they are shown.
+    """Line of the table; texts as they are shown.
 
     Attributes:
-        name: of the covariate.
+        name: name of the covariate.
         scale: the difference that the effect is of.
-        estimate, interval: in log odds.
-        words: what that means.
+        estimate, interval: values in log odds.
+        words: meaning of the effect.
     """
 
     name: str
@@ -76,7 +76,7 @@ def _end(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PersonalRow:
-    """One effect of a feature of people; texts as they are shown."""
+    """Effect of one feature of people; texts as they are shown."""
 
     by: str
     of: str
@@ -104,11 +104,11 @@ class TieFacts:
     """Texts as they are shown.
 
     Attributes:
-        sentence: how often equals tie.
-        model: of ties, and its source.
-        symbol: of its parameter.
-        parameter, interval: its estimate.
-        meaning: what scores are in this model.
+        sentence: sentence on how often equals tie.
+        model: model of ties, and its source.
+        symbol: symbol of its parameter.
+        parameter, interval: estimate of the parameter.
+        meaning: meaning of scores in this model.
     """
 
     sentence: str
@@ -140,7 +140,7 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AbilityRow:
-    """One raw score: texts as they are shown."""
+    """Line for one raw score; texts as they are shown."""
 
     score: str
     ability: str
@@ -150,13 +150,13 @@ class AbilityRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookletFacts:
-    """What the page says of one booklet.
+    """Facts about one booklet on the page.
 
     Attributes:
-        name: of the booklet; None: the test has none.
-        sentences: how reliable scores and abilities are.
+        name: name of the booklet; None: the test has none.
+        sentences: sentences on how reliable scores and abilities are.
         rows: abilities of raw scores.
-        step: from one score of `rows` to the next.
+        step: step from one score of `rows` to the next.
     """
 
     name: str | None
@@ -167,7 +167,7 @@ class BookletFacts:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step of an item that gives points: texts as they are shown."""
+    """Line for one step of an item that gives points; texts as they are shown."""
 
     item: str
     step: str
@@ -180,8 +180,8 @@ class StepFacts:
     """Steps that the page shows.
 
     Attributes:
-        rows: of the first items if there are many.
-        left_out: how many steps are in the file alone.
+        rows: rows of the first items if there are many.
+        left_out: number of steps that are in the file alone.
     """
 
     rows: tuple[StepRow, ...]
@@ -238,7 +238,7 @@ def _rows(booklet: BookletRecord, step: int) -> Iterator[AbilityRow]:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """One item: texts as they are shown."""
+    """Line for one item; texts as they are shown."""
 
     item: str
     difference: str
@@ -250,13 +250,13 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceFacts:
-    """What the page says of the items of one group against another's.
+    """Facts about the items of one group against another's, on the page.
 
     Attributes:
         groups: the names of both.
-        sentence: which items differ.
+        sentence: sentence on which items differ.
         rows: items, the largest difference first, as many as the page has room for.
-        left_out: how many more there are.
+        left_out: number of further items.
     """
 
     groups: str
@@ -298,7 +298,7 @@ def _difference(each: ItemDifference, item: str) -> DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class FitRow:
-    """One item: texts as they are shown."""
+    """Line for one item; texts as they are shown."""
 
     item: str
     statistic: str
@@ -310,13 +310,13 @@ class FitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitFacts:
-    """What the page says of how well items fit the model.
+    """Facts about how well items fit the model, on the page.
 
     Attributes:
-        sentence: which items do not fit.
+        sentence: sentence on which items do not fit.
         slopes: which items tell people apart least and most sharply; None: that is not told.
         rows: items, those that fit worst first, as many as the page has room for.
-        left_out: how many more there are.
+        left_out: number of further items.
     """
 
     sentence: str

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
 COMPILED = Path(__file__).parent / "__pycache__"
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
-ROUNDING = 1e-9  # so that 0.3 / 0.1 is three
+ROUNDING = 1e-9  # makes 0.3 / 0.1 three
 
 UNIT_WORDS = {
     Unit.USER: "one person, all their answers",
@@ -157,7 +157,7 @@ def render_report(
 
 
 def _changes(before: Release | None, release: Release, *, continued: bool) -> Changes | None:
-    """What changed since `before`; only then its module is loaded."""
+    """Return the changes since `before`; only then their module is loaded."""
     if before is None:
         return None
     from hushrank.flows.report.changes import changes_between
@@ -185,7 +185,7 @@ def _of_some(release: Release) -> dict[str, Any]:
 
 
 def _made(release: Release) -> Iterator[tuple[str, str]]:
-    """What was done to what people gave, in words."""
+    """Return what was done to what people gave, in words."""
     return ((heading, _of_kind(release, text)) for heading, text in made_rows(release))
 
 
@@ -252,7 +252,7 @@ def _template(folder: Path = COMPILED) -> Template:
 
 
 def runs_left(release: Release, balance: Balance) -> int | None:
-    """At least how many more runs at this cost fit; None if costs do not simply add up."""
+    """Count at least how many more runs at this cost fit; None if costs do not simply add up."""
     privacy = release.privacy
     pure = privacy.delta == 0 and privacy.rho is None and math.isfinite(privacy.epsilon)
     if release.stream is not None:

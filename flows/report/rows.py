@@ -23,9 +23,9 @@ from hushrank.transforms.common.schema import Ties
 
 LONG = 1000  # longer rankings show the best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
-LINE_BYTES = 1_050  # of a line with drawing and exact values, without the item's name
-ROW_BYTES = 160  # of a line in the table on request, without the item's name
-NO_INTERVAL = "–"  # of a place in an order, which the ranks bound
+LINE_BYTES = 1_050  # bytes of a line with drawing and exact values, without the item's name
+ROW_BYTES = 160  # bytes of a line in the table on request, without the item's name
+NO_INTERVAL = "–"  # sign for a place in an order, which the ranks bound
 MOST_TEXTS = 4  # most ticks of the table's axis that have a text
 AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # score of the average item; else 0
 ROUNDING = 1e-9
@@ -33,7 +33,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the ranking table.
+    """Line of the ranking table.
 
     Attributes:
         identity: the item as in the rows, if people read a label instead; else empty.
@@ -84,7 +84,7 @@ class RankingTable:
 
     Attributes:
         shown: lines of the table: all, or the best and the worst.
-        gap: how many of `shown` stand above the omitted lines; None: no line is omitted.
+        gap: number of lines of `shown` above the omitted lines; None: no line is omitted.
         full: lines of a table on request if some are omitted above: as many as fit.
         ticks: marks of the table's axis.
     """
@@ -113,12 +113,12 @@ class BoardTable:
     """The ranking of one group, as the page shows it.
 
     Attributes:
-        name: of the group.
-        verdict: what the ranking says.
-        own: how much of it the group's own answers decide, in percent.
+        name: name of the group.
+        verdict: sentence on what the ranking says.
+        own: share of it that the group's own answers decide, in percent.
         drawn: whether it is drawn towards the ranking of all groups.
         rows: as many lines as fit, best first.
-        left_out: how many do not.
+        left_out: number of lines that do not fit.
         at_once, probabilities: whether the lines have these cells; all together may say less.
     """
 

@@ -1,4 +1,4 @@
-"""Who is surely better than whom: a table of the best items, and the tiers that follow."""
+"""Sure orders of items: a table of the best items, and the tiers that follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tier:
     """Items that share a place.
 
     Attributes:
-        place: such as `2=`.
+        place: place of the tier, such as `2=`.
         names: names of the first few items, and how many more there are.
     """
 
@@ -36,9 +36,9 @@ class SureTable:
         rows: one row of signs for each item: whether the row's item is surely better than the
             column's, surely worse, or neither; empty on the diagonal. No rows if only items further
             down have a sure order.
-        left_out: how many items of the ranking are not in the table.
+        left_out: number of items of the ranking that are not in the table.
         tiers: the listed tiers, from the top.
-        more_tiers: how many tiers are not listed.
+        more_tiers: number of tiers that are not listed.
     """
 
     names: tuple[str, ...]

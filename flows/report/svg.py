@@ -23,7 +23,7 @@ CHARACTER = 12.5  # size of the text in pixels
 NARROW = frozenset(" !'()*,.:;I[]fijlrt|")
 WIDE = frozenset("@MW%mw—…")
 ELLIPSIS = "…"
-FONTS = "Arial, Helvetica, 'DejaVu Sans', 'Liberation Sans', 'Noto Sans', sans-serif"  # of a file
+FONTS = "Arial, Helvetica, 'DejaVu Sans', 'Liberation Sans', 'Noto Sans', sans-serif"  # of files
 PICTURES = (".svg", ".png")  # endings of files
 ZOOM = 2  # pixels of a PNG for each pixel of the drawing
 PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="30" height="30">{}</svg>'
@@ -33,7 +33,7 @@ def element(tag: str, *inside: str, **attributes: str | float | None) -> Markup:
     """An element; text in it is escaped.
 
     Args:
-        tag: its name.
+        tag: name of the element.
         inside: elements and texts.
         attributes: a trailing underscore is left out of a name, others become hyphens; an
             attribute that is None is left out.
@@ -65,10 +65,10 @@ def drawing(kind: str, height: float, description: str, *inside: str) -> Markup:
     """The whole drawing for the page.
 
     Args:
-        kind: its class in the style sheet.
-        height: in pixels.
+        kind: class of the drawing in the style sheet.
+        height: height in pixels.
         description: text for readers who do not see it.
-        inside: its elements.
+        inside: elements of the drawing.
     """
     return element(
         "svg",
@@ -106,12 +106,12 @@ def label(name: str, room: float) -> str:
 
 
 def space_for(names: Sequence[str], most: float, width: float) -> float:
-    """How much of a drawing the longest of `names` takes, with a gap behind it, in percent.
+    """Return how much of a drawing the longest of `names` takes, with a gap, in percent.
 
     Args:
         names: labels beside a drawing.
         most: pixels of the longest label.
-        width: of the drawing, in pixels.
+        width: width of the drawing, in pixels.
     """
     longest = max((width_of(label(name, most)) for name in names), default=0)
     return round(100 * (longest + GAP) / width, 1)
@@ -148,7 +148,8 @@ def check_picture(path: Path) -> None:
     """Refuse a file of `--plot` that cannot be drawn here, before anything is computed.
 
     Raises:
-        ConfigError: its ending is unknown; or it is a PNG, and the library or a font is missing.
+        ConfigError: the path's ending is unknown; or it is a PNG, and the library or a font is
+            missing.
     """
     if path.suffix not in PICTURES:
         raise ConfigError(f"--plot {path}: must end in {' or '.join(PICTURES)}")
@@ -187,7 +188,7 @@ def _width(character: str) -> float:
 
 
 def _fitting(name: str, room: float) -> str:
-    """As many first characters as fit into `room` pixels."""
+    """Return as many first characters as fit into `room` pixels."""
     end = 0
     while room >= 0 and end < len(name):
         room -= CHARACTER * _width(name[end])

@@ -1,4 +1,4 @@
-"""How often one item beats another: a table of the best items, if a release tells."""
+"""Shares of wins of one item over another: a table of the best items, if a release tells."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ OF_COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One pair of items.
+    """Cell for one pair of items.
 
     Attributes:
-        rate: in percent, as text; empty on the diagonal, a dash if it is unknown.
+        rate: rate in percent, as text; empty on the diagonal, a dash if it is unknown.
         interval: interval of the rate; empty if there is none.
         shade: 0 to `SHADES`; 0 if the row's item always loses.
         title: rate and interval with more digits, in words.
@@ -57,8 +57,8 @@ class RateTable:
     Attributes:
         names: names of the items, best first.
         rows: one row of cells for each item.
-        how: where the numbers come from.
-        left_out: how many items of the ranking are not in the table.
+        how: source of the numbers.
+        left_out: number of items of the ranking that are not in the table.
     """
 
     names: tuple[str, ...]
@@ -115,7 +115,7 @@ def _of_counts(release: Release) -> WinRates | None:
     if variance is None:
         return None
     kind = NoiseKind.GAUSSIAN if "gaussian" in privacy.mechanism else NoiseKind.LAPLACE
-    # Of rows with weights, so many comparisons are as random as one.
+    # With weighted rows, so many comparisons are as random as one.
     effect = float(privacy.parameters.get("design_effect", 1.0))
     return rates_of_counts(
         won / effect,

@@ -364,8 +364,8 @@ class Survey:
         """Take what its ledger or its mechanism has decided; neither is made again.
 
         Args:
-            config: with another total of the budget, or, before there is a mechanism, as an
-                earlier version made it.
+            config: configuration with another total of the budget, or, before there is a mechanism,
+                as an earlier version made it.
         """
         self.config = config
         self.ledger.terms = ledger_terms(config)

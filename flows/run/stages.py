@@ -187,12 +187,13 @@ class Outcome:
     Attributes:
         release: the release that is published now.
         folder: folder of the release.
-        spent: what the ledger was charged, `FREE` where a stream had paid; None where the release
-            had been drawn before.
-        balance: of the population's budget, afterwards.
+        spent: cost that the ledger was charged, `FREE` where a stream had paid; None where the
+            release had been drawn before.
+        balance: budget of the population, afterwards.
         alerts: fractions of the budget that are used and of which nobody was told before.
         again: whether it was paid for before, and the noise of then was not kept.
-        late: that the files of its night have changed since it was drawn; empty: they have not.
+        late: sentence that the files of its night have changed since it was drawn; empty: they have
+            not.
     """
 
     release: Release

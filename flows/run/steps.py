@@ -63,10 +63,11 @@ from hushrank.transforms.storage.write import npz_bytes
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """What this run has to draw, and pays for.
+    """Reservation of what this run has to draw, and pays for.
 
     Attributes:
-        spend: what the ledger is charged, `FREE` where a stream has paid; None: nothing counts it.
+        spend: cost that the ledger is charged, `FREE` where a stream has paid; None: nothing counts
+            it.
         again: whether it was paid for before, and the noise of then was not kept.
     """
 
@@ -160,7 +161,7 @@ def draw(job: Job, exact: Exact) -> Drawn:
 
 
 def _drawn(job: Job, noisy: Noisy) -> Drawn:
-    """What was drawn just now, as it is read back from where it is stored."""
+    """Return what was drawn just now, as it is read back from where it is stored."""
     return Drawn(
         arrays=noisy.arrays,
         drawn_by=noisy.drawn_by,
@@ -194,7 +195,7 @@ def finish(work: Place, attempt: Attempt | None) -> None:
 
 
 def stored(job: Job) -> Drawn:
-    """What was drawn for the job; raises as `stored_drawn`."""
+    """Return what was drawn for the job; raises as `stored_drawn`."""
     attempts = job.ledger.known().account.attempts if job.safe else ()
     return stored_drawn(job.work, job.release_id, attempts, job.config)
 
@@ -267,7 +268,7 @@ def publish_release(
     """Write the release and what is attached to it into the output folder.
 
     Raises:
-        PublishError: it could not be written; nothing was published.
+        PublishError: the release could not be written; nothing was published.
     """
     return publish(
         release,

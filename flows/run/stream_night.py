@@ -114,7 +114,7 @@ class StreamNight:
 
     @classmethod
     def of(cls, key: LedgerKey, config: SurveyConfig, night: date, ledger: Ledger) -> StreamNight:
-        """That of a job; the stream's terms are part of the job's hash.
+        """Return the stream's night of a job; the stream's terms are part of the job's hash.
 
         Raises:
             LedgerError: the ledger cannot be used.
@@ -132,7 +132,7 @@ class StreamNight:
 
     @property
     def number(self) -> int:
-        """Of the night, from 0."""
+        """Number of the night, from 0."""
         return self.section.number_of(self.night)
 
     @property
@@ -146,15 +146,15 @@ class StreamNight:
         return StreamSpan(nights=self.section.nights, first=self.section.first)
 
     def to_pay(self, spend: Spend) -> NightToPay:
-        """What the ledger is asked for."""
+        """Reservation that the ledger is asked for."""
         return NightToPay(stream_id=self.stream_id, span=self.span, night=self.night, spend=spend)
 
     @cached_property
     def stored(self) -> Calibrated | None:
-        """What draws every night; None: the stream has not begun.
+        """Law that draws every night; None: the stream has not begun.
 
         Raises:
-            LedgerError: it is damaged, or another stream's.
+            LedgerError: the law is damaged, or another stream's.
             EstimateError: this version cannot read it.
         """
         path = f"{self.folder}/{LAW_FILE}"
@@ -177,15 +177,15 @@ class StreamNight:
         )
 
     def _digest_of(self, law: str) -> str:
-        """What stands under the law of this stream in its file."""
+        """Digest that stands under the law of this stream in its file."""
         return hashlib.sha256(f"{self.stream_id}\n{law}".encode()).hexdigest()
 
     @property
     def drawn_by(self) -> Calibrated:
-        """What draws every night.
+        """Law that draws every night.
 
         Raises:
-            LedgerError: it is lost.
+            LedgerError: the law is lost.
         """
         if self.stored is None:
             raise LedgerError(
@@ -209,10 +209,10 @@ class StreamNight:
         return isinstance(method, CountedMethod) and method.statistic is Statistic.PAIR_COUNTS
 
     def drawn(self) -> released_files.Drawn | None:
-        """What was drawn for the night, which is read once; None: nothing yet.
+        """Draw of the night, which is read once; None: nothing is drawn yet.
 
         Raises:
-            InputError: it was drawn for something else.
+            InputError: the file was drawn for something else.
         """
         if self._known is None:
             self._known = drawn_night(self.folder, self.stream_id, self.number, self.stream)
@@ -226,7 +226,7 @@ class StreamNight:
         self.__dict__.pop("stored", None)
 
     def release_id(self, job: Job) -> str:
-        """By stream and night, whatever its files are: a night is drawn once."""
+        """Return the id from stream and night, whatever its files are: a night is drawn once."""
         named = {"stream": self.stream_id, "night": str(self.night)}
         return job.key.tag(Named.RELEASE, json.dumps(named, sort_keys=True))
 
@@ -234,7 +234,7 @@ class StreamNight:
         """Raise what `reserve` would raise of turn and cost; nothing is written.
 
         Raises:
-            NightOutOfTurn: it is not the turn of the night.
+            NightOutOfTurn: another night is next.
             BudgetRefused, LedgerError: as for `reserve_night`.
         """
         check_night(job.ledger, self._wanted(job), job.planned_inputs)
@@ -246,7 +246,7 @@ class StreamNight:
         """The night, and with the first one the stream; see `Occasion.reserve`.
 
         Raises:
-            NightOutOfTurn: it is not the turn of the night.
+            NightOutOfTurn: another night is next.
             LedgerError: the night before has left nothing to go on from; and as for
                 `reserve_night`.
             ConfigError: an earlier version began the stream, and nobody knows how it hashed names.
@@ -281,7 +281,7 @@ class StreamNight:
         return account.nights_of(self.stream_id).get(self.section.night(self.number - 1))
 
     def restore(self, job: Job, attempt: Attempt) -> Noisy:
-        """From what the stream has stored: the noise is not lost; see `Occasion.restore`.
+        """Restore the noise from what the stream has stored; see `Occasion.restore`.
 
         Raises:
             LedgerError: the stream's folder has not stored it either.
@@ -348,7 +348,7 @@ class StreamNight:
         )
 
     def _naming(self, job: Job) -> Naming:
-        """How names are hashed; CSV and JSON Lines name people by text on all nights."""
+        """Return how names are hashed; CSV and JSON Lines name people by text on all nights."""
         texts = reads_only_text(job.config.input.paths, job.config.input.format, job.files)
         return stream_naming(self.folder, self.stream_id, Naming.TEXTS if texts else None)
 
@@ -378,7 +378,7 @@ class StreamNight:
             return draw_night(*place, self.stream, job.bits(), counted_with)
 
     def _noisy(self, found: released_files.Drawn) -> Noisy:
-        """What is released of a night that was drawn: all of it is computed from that."""
+        """Return the released arrays of a drawn night: all of them are computed from its draw."""
         place = (self.folder, self.stream_id, self.number)
         shown = shown_of(*place, self.stream, found, pairs=self.counts_pairs)
         return Noisy(
@@ -403,14 +403,14 @@ class StreamNight:
         )
 
     def counted(self, job: Job) -> dict[str, Callable[[], None]]:
-        """In the folders of release and stream; see `Occasion.counted`."""
+        """Name the folders of release and stream; see `Occasion.counted`."""
         return {
             str(job.work): partial(forget_exact, job.work),
             self.folder: partial(forget_counts, self.folder, self.number),
         }
 
     def sweep(self, job: Job) -> None:
-        """What a job that outlived its run has written for a stream that is over."""
+        """Delete what a job that outlived its run has written for a stream that is over."""
         account = job.ledger.known().account
         for attempt in account.attempts:
             if attempt.stream is not None and has_ended(account, attempt):
@@ -440,7 +440,7 @@ def check_turn(job: Job) -> None:
 
 
 def stream_folder(area: Place, stream_id: str) -> str:
-    """Where a stream keeps what its next night needs."""
+    """Return the folder where a stream keeps what its next night needs."""
     return str(area / f"{STREAM_FOLDER}{stream_id}")
 
 
@@ -454,9 +454,9 @@ def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> N
     """Delete what was counted for a night, or the first night of a stream, that is given back.
 
     Args:
-        config: of the job.
-        account: of the population.
-        release_id: of the night or of the stream; nothing is done for other releases.
+        config: configuration of the job.
+        account: account of the population.
+        release_id: id of the night or of the stream; nothing is done for other releases.
     """
     attempt = account.attempt(release_id)
     if attempt is None or not (attempt.of or attempt.stream):
@@ -476,8 +476,8 @@ def forget_counts(folder: str, number: int) -> None:
     the night up. Where it is not, the ledger has no mark either.
 
     Args:
-        folder: of the stream.
-        number: of the night, from 0.
+        folder: folder of the stream.
+        number: number of the night, from 0.
     """
     delete_nights(folder, COUNTING, number)
     delete_unfinished(folder)

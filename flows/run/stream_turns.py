@@ -1,4 +1,4 @@
-"""Whose turn it is in a stream: nights are drawn in order, those without files too."""
+"""Turns of a stream: nights are drawn in order, those without files too."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def prepare_in_turn(survey: Survey, night: date) -> Job:
     """The job that draws a night of a stream; without files where it counts as one without rows.
 
     Raises:
-        NightOutOfTurn: it is not the turn of the night.
+        NightOutOfTurn: another night is next.
         NightWithoutFiles: there is no file, and that is not to be taken for a night without rows.
         ConfigError: as for `prepare_job`.
         LedgerError: the ledger cannot be used.
@@ -91,7 +91,7 @@ def span_of(config: SurveyConfig) -> StreamSpan:
 
 
 def standing_of(account: Account, config: SurveyConfig) -> int | None:
-    """How many nights of a job's stream were drawn; None: the ledger does not hold the stream."""
+    """Count the nights of a job's stream that were drawn; None: the ledger holds no such stream."""
     known = _reservation(account, config)
     return None if known is None else account.nights_drawn.get(known.release_id, 0)
 

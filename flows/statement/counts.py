@@ -55,7 +55,7 @@ def design_sentences(design: Design | None) -> Iterator[str]:
 
 
 def group_sentences(mechanism: CountMechanism) -> Iterator[str]:
-    """Nothing where there are no groups."""
+    """Yield sentences on groups; nothing if there are none."""
     groups = mechanism.groups
     if groups is None:
         return

@@ -23,13 +23,13 @@ class LookRecord(Record):
 
     Attributes:
         voters: who was counted: `people`, each once, or `rows`.
-        fit, unfit: how many fit the configuration, and how many do not; may be negative.
+        fit, unfit: numbers of voters that fit the configuration, and that do not; may be negative.
         share: share of those that fit, in [0, 1]; null where noise left none at all.
         share_low, share_high: 95 % interval of the share.
         epsilon: epsilon that the pilot query took of the release's.
         noise_scale: scale of the Laplace noise in `fit` and in `unfit`.
-        people: how many people were asked, as the configuration says; null or left out: it does
-            not say, so the run did not stop for missing people.
+        people: number of people who were asked, as the configuration says; null or left out: it
+            does not say, so the run did not stop for missing people.
     """
 
     voters: str

@@ -21,7 +21,7 @@ class PrecinctMechanism(RankingCountMechanism):
 
     Attributes:
         precincts: the public groups that rankings come from.
-        districts: of each of them, other places included, the number of its district; -1: it is in
+        districts: number of the district of each of them, other places included; -1: it is in
             none; empty: there are no districts.
     """
 
@@ -30,7 +30,7 @@ class PrecinctMechanism(RankingCountMechanism):
 
     @property
     def n_districts(self) -> int:
-        """How many districts there are."""
+        """Number of districts."""
         return len({*self.districts} - {-1})
 
 

@@ -236,7 +236,7 @@ class LineageFeed:
         """Send the event if it begins or ends the run.
 
         Raises:
-            OSError: it cannot be written or sent.
+            OSError: the event cannot be written or sent.
         """
         kind = LINEAGE.get(event.event)
         if kind is None:
@@ -248,7 +248,7 @@ class LineageFeed:
         self._transport.send(told)
 
     def _planned(self, event: RunEvent) -> PrivacyFacet:
-        """What the job is to guarantee: the cost is known unless it was drawn before."""
+        """Return what the job is to guarantee; the cost is known unless it was drawn before."""
         privacy, spend = self._job.config.privacy, None
         if self._job.calibrated is not None:
             spend = self._job.terms.spend
@@ -265,7 +265,7 @@ class LineageFeed:
         )
 
     def _released(self, planned: PrivacyFacet) -> PrivacyFacet:
-        """What the published release guarantees, as its record says."""
+        """Return what the published release guarantees, as its record says."""
         folder = find_archived(self._job.config.output, planned.release_id)
         if folder is None:
             return planned

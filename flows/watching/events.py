@@ -1,4 +1,4 @@
-"""What may be told of a run: a closed vocabulary of public facts.
+"""Events of a run: a closed vocabulary of public facts.
 
 Every field comes from the configuration, the ledger, the clock or the installed software. None is
 computed from rows, but for one thing that no one can hide from whoever runs the machine: how long
@@ -32,18 +32,18 @@ class RunEvent:
     """Something that happened in a run; `public_fields` leaves out what does not apply.
 
     Attributes:
-        event: what.
-        time: when, UTC.
-        population, release_id, night, method: of the job.
-        step: its name.
-        seconds: how long the step or the run took, rounded.
+        event: name of the event.
+        time: time of the event, UTC.
+        population, release_id, night, method: facts of the job.
+        step: name of the step.
+        seconds: duration of the step or the run, rounded.
         ok: whether it did what it should.
         error: kind of failure.
-        message: of a failure that explains itself: such texts hold no private value.
-        epsilon_left, epsilon_total: of the population's budget, after the run.
-        epsilon_since_first: of all its releases in all periods, if the budget renews.
+        message: text of a failure that explains itself: such texts hold no private value.
+        epsilon_left, epsilon_total: epsilon of the population's budget, after the run.
+        epsilon_since_first: epsilon of all its releases in all periods, if the budget renews.
         spent_now: whether the run was charged, rather than published what was drawn before.
-        versions: of the software.
+        versions: versions of the software.
     """
 
     event: EventName
@@ -75,7 +75,7 @@ class RunFacts:
     """Makes the events of one job.
 
     Attributes:
-        job: whose public facts every event carries.
+        job: job whose public facts every event carries.
     """
 
     job: Job

@@ -102,7 +102,7 @@ def destinations_of(job: Job) -> tuple[Destination, ...]:
     """The configured destinations; opening one also checks it.
 
     Raises:
-        ConfigError: as for `observer_of`.
+        ConfigError: `observer_of` refuses.
     """
     config = job.config.observability
     found: list[Destination] = []

@@ -44,19 +44,19 @@ Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class PrivacyFacet(BaseModel):
-    """What a release guarantees: the run facet `hushrank_privacy`.
+    """Guarantee of a release: the run facet `hushrank_privacy`.
 
     Attributes:
         release_id: id of the release.
         night: the day whose answers are ranked, where there are nights.
-        method: how answers become a ranking.
-        unit: whose answers are protected.
-        adjacency: when two inputs count as neighbours; left out under unit `local`.
+        method: method by which answers become a ranking.
+        unit: unit whose answers are protected.
+        adjacency: relation between two neighbouring inputs; left out under unit `local`.
         epsilon: privacy loss of one unit, in nats; left out where a release has no bound, or was
             not drawn yet and its cost is not known.
         delta: probability with which the bound may fail.
         rho: zero-concentrated privacy loss, where the noise is Gaussian and counted so.
-        mechanism: how noise was drawn; only of a published release.
+        mechanism: mechanism that drew the noise; only of a published release.
         safe: whether the release is private and a ledger counts it; only of a published release.
         certificate_sha256: digest of the release's `certificate.json`, where there is one.
     """
@@ -78,12 +78,12 @@ class PrivacyFacet(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What every event of a run says.
+    """Facts that every event of a run carries.
 
     Attributes:
         run_id: UUID of the run.
-        namespace: of the job.
-        job: its name.
+        namespace: namespace of the job.
+        job: name of the job.
         producer: URI of the program.
         inputs: paths and tables, as configured.
         output: the folder of releases.
@@ -104,13 +104,13 @@ def lineage_event(
     privacy: PrivacyFacet,
     error: str | None = None,
 ) -> dict[str, Any]:
-    """One event, JSON-ready.
+    """Build one event, JSON-ready.
 
     Args:
-        facts: of the run.
-        kind: what happened.
-        time: when.
-        privacy: what the run guarantees.
+        facts: facts of the run.
+        kind: kind of the event.
+        time: time of the event.
+        privacy: guarantee of the run.
         error: the kind of a failure, never its text, which may quote a row.
     """
     facets = {FACET: _facet(facts, FACET_SCHEMA, _told(privacy))}
@@ -186,11 +186,11 @@ class AppendedFile:
         """Open the file, which also checks it.
 
         Args:
-            key: of the configuration, that names the file.
+            key: key of the configuration that names the file.
             path: the file; its folder is made if there is none.
 
         Raises:
-            ConfigError: it cannot be appended to.
+            ConfigError: the file cannot be appended to.
         """
         self._path = path
         try:
@@ -206,7 +206,7 @@ class AppendedFile:
         """Append a line.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         with self._open() as file:
             file.write(f"{line}\n".encode())
@@ -227,7 +227,7 @@ class LineageFile:
         """Append the event.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the event cannot be written.
         """
         self._lines.append(json.dumps(event))
 

@@ -128,7 +128,7 @@ def _ledger(config: SurveyConfig) -> str:
 
 
 def _files(confidential: Path) -> dict[str, list[str]]:
-    """For each release, which of hushrank's files exist. No sizes, because a size tells of rows.
+    """List, for each release, hushrank's files that exist. No sizes, because a size tells of rows.
 
     It leaves out whether there are rejects, because one person's row decides that.
     """
@@ -139,7 +139,7 @@ def _files(confidential: Path) -> dict[str, list[str]]:
 
 
 def _code_places(confidential: Path) -> dict[str, list[str]]:
-    """For each release, the frames of an unforeseen error that are in installed files."""
+    """List, for each release, the frames of an unforeseen error that are in installed files."""
     return {
         path.parent.name: list(_frames(_text_of(path)))
         for path in sorted(confidential.glob(f"*/{ERROR_FILE}"))

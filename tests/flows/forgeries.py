@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.base import ReductionJob
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.storage.files import source_of
 from hushrank.verifier.verify_release import Findings, verify
+from tests.draws import NAMES
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import rows_of, survey_of
 from tests.flows.small_jobs import SMALL_JOBS
@@ -36,15 +36,14 @@ def published(name: str, folder: Path, **changes: Any) -> Forger:
 
 
 class Reducer(InProcessReducer):
-    """Leaves comparisons to `SMALL_JOBS`: their key is all that they draw from.
+    """Leaves all to `SMALL_JOBS`, but rows of a Beam source, which that process does without.
 
-    Other kinds draw while rows are read. They do so in this process, the same in every run; so do
-    rows of a Beam source, which that process does without.
+    Some kinds draw while rows are read: the same there as here, in every run.
     """
 
     def reduce(self, job: ReductionJob) -> None:
-        if isinstance(job, ReduceComparisons) and source_of(job.files) is None:
-            SMALL_JOBS.run(job)
+        if source_of(job.files) is None:
+            SMALL_JOBS.run(job, draws=NAMES[-1] if NAMES else None)
         else:
             super().reduce(job)
 

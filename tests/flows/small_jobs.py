@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+from contextlib import nullcontext
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
@@ -24,14 +25,19 @@ class SmallJobs:
     def __init__(self) -> None:
         self._child: Connection | None = None
 
-    def run(self, job: object) -> None:
-        """Reduce `job`, which must be small; raises what the reduction raised."""
+    def run(self, job: object, draws: str | None = None) -> None:
+        """Reduce `job`, which must be small; raises what the reduction raised.
+
+        Args:
+            job: of any kind.
+            draws: a name that what is drawn while rows are read follows from; None: real draws.
+        """
         if self._child is None:
             context = multiprocessing.get_context("spawn")
             self._child, theirs = context.Pipe()
             context.Process(target=_serve, args=(theirs,), daemon=True).start()
             theirs.close()
-        self._child.send((job, dict(os.environ), os.getcwd()))
+        self._child.send((job, draws, dict(os.environ), os.getcwd()))
         error = self._child.recv()
         if error is not None:
             raise error
@@ -40,17 +46,19 @@ class SmallJobs:
 def _serve(connection: Connection) -> None:
     in_process.choose()
     from hushrank.pipelines.reduce import reduce
+    from tests.draws import same_draws
 
     while True:
         try:
-            job, environment, folder = connection.recv()
+            job, draws, environment, folder = connection.recv()
         except EOFError:  # the tests are over
             return
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
         try:
-            reduce.run(job)
+            with nullcontext() if draws is None else same_draws(draws):
+                reduce.run(job)
         except Exception as error:
             connection.send(_sendable(error))
         else:

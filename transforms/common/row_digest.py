@@ -118,7 +118,7 @@ def _of_floats(values: NDArray[Any], keyed_hash: KeyedHash) -> Hashes:
 
 
 def _of_lists(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
-    """The hash of the hashes of its items, in their order."""
+    """Hash the hashes of a list's items, in their order."""
     lists = column.cast(pa.large_list(column.type.value_type))
     lengths = to_numpy(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
     items = _hashes(lists.flatten(), keyed_hash)

@@ -39,7 +39,7 @@ def blob_of_pieces(pieces: Pieces) -> bytes:
 
 
 def rankings_of_blob(blob: bytes) -> Rankings:
-    """What `blob_of_rankings` was given."""
+    """Return the rankings that `blob_of_rankings` was given."""
     return _rankings(_table(blob))
 
 
@@ -49,7 +49,7 @@ def has_copies(blob: bytes) -> bool:
 
 
 def pieces_of_blob(blob: bytes) -> Pieces:
-    """What `blob_of_pieces` was given."""
+    """Return the pieces that `blob_of_pieces` was given."""
     table = _table(blob)
     rank = _items(table, "rank").astype(np.float64)
     rest = _items(table, "rank_rest").astype(np.int16)
@@ -129,8 +129,8 @@ def bound_rankings(
     A ranking gets 128 random bits when its slice comes; those with the smallest stay.
 
     Args:
-        slices: at least one; a person's rankings may be in all of them.
-        most: of one person.
+        slices: one slice or more; a person's rankings may be in all of them.
+        most: most rankings of one person.
         bits: decide which.
 
     Returns:

@@ -46,7 +46,7 @@ def answer_rankings(
     Args:
         rankings: true ones.
         n_items: size of the catalogue.
-        law: of the answers; its epsilon holds for all rankings.
+        law: law of the answers; its epsilon holds for all rankings.
         bits: `system_bits()` in a release.
 
     Raises:
@@ -70,13 +70,13 @@ def encode_pair_answers(
     Where features of people are read, all have one law.
 
     Args:
-        batch: holds the columns that `columns` names.
-        columns: which column plays which role.
+        batch: a batch with the columns that `columns` names.
+        columns: roles of the columns.
         catalogue: the public items.
-        laws: by which the answers were drawn, one for each level of `source`; of one law where all
-            rankings have one epsilon.
+        laws: laws by which the answers were drawn, one for each level of `source`; one law where
+            all rankings have one epsilon.
         max_length: rankings of more items are set aside.
-        source: where epsilons come from.
+        source: source of the epsilons.
 
     Returns:
         Answers of each law; or, where features are read, of each profile.
@@ -129,7 +129,7 @@ def table_of_answers(
     """Rows that `encode_pair_answers` reads; rankings without an answer have none.
 
     Args:
-        answers: of some rankings.
+        answers: answers of some rankings.
         columns: names of the columns.
         catalogue: the public items.
         as_text: items by name; False: by number.
@@ -175,7 +175,7 @@ def _twice(cells: Integers, given: Mask) -> Mask:
 
 
 def _placed(values: NDArray[np.int64] | NDArray[np.int8], rows: Integers, n: int) -> pa.Array:
-    """Values in their rows of n, null in the others."""
+    """Put values into their rows of n; the others are null."""
     whole, absent = np.zeros(n, np.int64), np.ones(n, np.bool_)
     whole[rows], absent[rows] = values, False
     return pa.array(whole, mask=absent)

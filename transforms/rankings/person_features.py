@@ -38,9 +38,9 @@ class PersonFeature:
     """One public feature of people.
 
     Attributes:
-        name: its column.
-        numbers: its values, ascending, at least two; empty: it is a word.
-        words: its values, at least two; the first is what the others are compared with.
+        name: column of the feature.
+        numbers: values of the feature, ascending, at least two; empty: it is a word.
+        words: values of the feature, at least two; the others are compared with the first.
     """
 
     name: str
@@ -49,7 +49,7 @@ class PersonFeature:
 
     @property
     def size(self) -> int:
-        """How many values it has."""
+        """Number of values of the feature."""
         return len(self.numbers) or len(self.words)
 
     @property
@@ -74,7 +74,7 @@ class PersonFeature:
         return by_distinct(column, places, np.int64(-1))
 
     def encoded(self, codes: Integers) -> Floats:
-        """What the values at `codes` are in a score, shape (rows, titles).
+        """Return the values at `codes` as they enter a score, shape (rows, titles).
 
         A number is 0 in the middle of its range and 1 at its upper end; a word is 1 in its own
         column, and the first is 0 in all.
@@ -85,10 +85,10 @@ class PersonFeature:
         return np.eye(self.size)[:, 1:][codes]
 
     def of_person(self, value: object) -> Floats:
-        """What one person's value is in a score, shape (titles,); a number need not be listed.
+        """Return one person's value as it enters a score, shape (titles,); it need not be listed.
 
         Raises:
-            ValueError: it is outside the range of the numbers, or none of the words.
+            ValueError: the value is outside the range of the numbers, or none of the words.
         """
         if not self.numbers:
             if (word := str(value).strip()) not in self.words:
@@ -114,7 +114,7 @@ class PersonFeatures:
     """All public features of people, and the profiles that they make.
 
     Attributes:
-        features: at least one.
+        features: one feature or more.
     """
 
     role: ClassVar[str] = PERSON_FEATURE
@@ -133,7 +133,7 @@ class PersonFeatures:
 
     @property
     def profiles(self) -> int:
-        """How many profiles there are."""
+        """Number of profiles."""
         return math.prod(each.size for each in self.features)
 
     def profiles_of(self, batch: pa.RecordBatch) -> Integers:
@@ -145,7 +145,7 @@ class PersonFeatures:
         return np.where((np.stack(codes) < 0).any(axis=0), -1, place)
 
     def encoded(self) -> Floats:
-        """What the features of each profile are in a score, shape (profiles, titles)."""
+        """Features of each profile as they enter a score, shape (profiles, titles)."""
         return np.hstack(
             [each.encoded(code) for each, code in zip(self.features, self._codes(), strict=True)]
         )
@@ -169,8 +169,8 @@ class GroupOfRankings:
     """The public group of each ranking, such as a precinct; its profile is the group's code.
 
     Attributes:
-        column: which column names it.
-        groups: those that there are.
+        column: column that names the group.
+        groups: groups that there are.
     """
 
     role: ClassVar[str] = "group"
@@ -185,7 +185,7 @@ class GroupOfRankings:
 
     @property
     def profiles(self) -> int:
-        """How many groups have counts of their own."""
+        """Number of groups that have counts of their own."""
         return len(self.groups)
 
     def profiles_of(self, batch: pa.RecordBatch) -> Integers:

@@ -42,7 +42,7 @@ class ByLevel:
     """Private rankings, or private answers of rankings, apart for each level of epsilon.
 
     Attributes:
-        parts: one for each level.
+        parts: rankings of each level.
     """
 
     parts: tuple[PrivateRankings | PairAnswers, ...]

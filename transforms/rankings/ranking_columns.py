@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
-UNRANKED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
+UNRANKED_TEXTS = ("", "NA")  # texts that statistics programs write into an empty cell
 BLANK_TEXTS = ("", "na", "n/a")  # in lower case
 _WHOLE_NUMBER = r"^[+-]?([0-9]{1,18}|[1-8][0-9]{18})$"
 
@@ -59,7 +59,7 @@ class Repeated(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankReading:
-    """What ranks mean beside their order.
+    """Meaning of ranks beside their order.
 
     Attributes:
         not_ranked: cells that say that an item was not ranked, as text; an empty one always does.
@@ -67,7 +67,7 @@ class RankReading:
         end_at_gap: end a ranking before the first item whose rank leaves one out: it is above one
             more than the number of items before it.
         tie_words: cells of a place that say that several items were put there.
-        repeated: what becomes of a ranking that names an item at two places.
+        repeated: rule for a ranking that names an item at two places.
         other: the item that a name outside the catalogue counts as; None: it breaks a rule.
     """
 
@@ -79,7 +79,7 @@ class RankReading:
     other: str | None = None
 
     def lengths(self, rank: Floats, tied: Mask, lengths: Integers) -> Integers:
-        """How many items of each ranking count.
+        """Count the items of each ranking that count.
 
         Args:
             rank: shape (sum of lengths,), ranks in order, one ranking after the other.
@@ -104,7 +104,7 @@ AS_GIVEN = RankReading()
 
 
 def cells_among(column: pa.Array, words: Sequence[str]) -> Mask:
-    """Which cells are one of `words`, as text or as the same number."""
+    """Mark the cells that are one of `words`, as text or as the same number."""
     codes = pa.array([word.strip().lower() for word in words], pa.large_string())
     high, low, _ = ranks_of(codes)
     known = {*zip(high[np.isfinite(high)], low[np.isfinite(high)], strict=True)}
@@ -137,13 +137,13 @@ def ranked_rows(batch: pa.RecordBatch, name: str, reading: RankReading) -> pa.Re
 
 
 def are_unranked(texts: pa.Array) -> Mask:
-    """Which texts are those that statistics programs write into an empty cell."""
+    """Mark the texts that statistics programs write into an empty cell."""
     known = pa.array(UNRANKED_TEXTS, pa.large_string())
     return to_numpy(pc.is_in(to_text(texts), value_set=known))
 
 
 def are_blank(texts: pa.Array) -> Mask:
-    """Which texts are no name that anybody wrote: blanks, NA and N/A in any case."""
+    """Mark the texts that are no name that anybody wrote: blanks, NA and N/A in any case."""
     known = pa.array(BLANK_TEXTS, pa.large_string())
     return to_numpy(pc.is_in(pc.utf8_lower(to_text(texts)), value_set=known))
 
@@ -152,7 +152,7 @@ def ranks_of(column: pa.Array, *, highest: bool = False) -> tuple[Floats, Rest, 
     """Ranks of integers, floating-point numbers or text, the best one the smallest.
 
     Args:
-        column: as the file has it.
+        column: column as the file has it.
         highest: whether the highest number is the best; then ranks are negated, which is exact.
 
     Returns:
@@ -219,11 +219,11 @@ class RankColumns(ByRole):
     """Columns of a log with one ranked item a row (long form).
 
     Attributes:
-        user: whose ranking it is.
-        item: which item was ranked, by name or by position in the catalogue.
+        user: person whose ranking it is.
+        item: item that was ranked, by name or by position in the catalogue.
         rank: a number; the smallest of a ranking is its best item, or the highest.
-        contest: which of a person's rankings it is; None: a person has one.
-        epsilon: of the ranking; None: it comes from elsewhere.
+        contest: contest that tells a person's rankings apart; None: a person has one.
+        epsilon: epsilon of the ranking; None: it comes from elsewhere.
         highest: whether the highest number is the best.
     """
 
@@ -256,7 +256,7 @@ class ListColumns(ByRole):
 
     Attributes:
         ranking: a list of items, best first.
-        user: whose ranking it is; None: each row is another person's.
+        user: person whose ranking it is; None: each row is another person's.
         contest: as in `RankColumns`; here it only serves to choose one contest.
         epsilon: as in `RankColumns`.
         features: public ones of the person, or the group; None: none are read.
@@ -269,7 +269,7 @@ class ListColumns(ByRole):
     features: Profiled | None = None
 
     def item_names(self) -> list[str]:
-        """None: items are named inside lists."""
+        """Return no names: items are named inside lists."""
         return []
 
     def roles(self) -> list[tuple[str, str]]:
@@ -303,7 +303,7 @@ class WideRankColumns(ByRole):
     features: Profiled | None = None
 
     def item_names(self) -> list[str]:
-        """None: no value names an item."""
+        """Return no names: no value names an item."""
         return []
 
     def roles(self) -> list[tuple[str, str]]:
@@ -353,7 +353,7 @@ class PairColumns(ByRole):
         left, right: two items; each name gets a number, `left_1`, `left_2`, where a ranking has
             several answers.
         outcome: +1 left above right, -1 below, 0 not both ranked; numbered likewise.
-        length: how many items the ranking has; None: that is hidden.
+        length: number of items of the ranking; None: it is hidden.
         pairs: d, how many answers a row has at most.
         epsilon: the epsilon of the ranking; None: all have the same.
         features: as in `ListColumns`.
@@ -369,12 +369,12 @@ class PairColumns(ByRole):
 
     @property
     def user(self) -> None:
-        """None: each row is another person's."""
+        """Return None: each row is another person's."""
         return
 
     @property
     def contest(self) -> None:
-        """None: all rows count."""
+        """Return None: all rows count."""
         return
 
     def item_names(self) -> list[str]:

@@ -147,7 +147,7 @@ class Pieces:
     """Ranked items by piece: rows of one person and contest that stood together.
 
     Attributes:
-        rankings: of each piece the items, in the order of the file, and whose it is.
+        rankings: items of each piece, in the order of the file, and its owner.
         rank, rank_rest: shape of the items; the rank is their sum, see
             `transforms.rankings.ranking_columns`.
         contest: shape (n,), a keyed hash of each piece's contest. Two contests of one person are
@@ -192,10 +192,10 @@ def encode_lists(
     """Encode one batch with a ranking in each row.
 
     Args:
-        batch: holds the columns that `columns` names.
-        columns: which column plays which role.
+        batch: a batch with the columns that `columns` names.
+        columns: roles of the columns.
         catalogue: the public items.
-        source: where epsilons come from.
+        source: source of the epsilons.
         table: epsilons by person, where `source` says so.
         keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
         max_length: longer rankings are set aside.
@@ -235,10 +235,10 @@ def encode_ranks(
     """Encode one batch with one ranked item in each row.
 
     Args:
-        batch: holds the columns that `columns` names.
-        columns: which column plays which role.
+        batch: a batch with the columns that `columns` names.
+        columns: roles of the columns.
         catalogue: the public items.
-        source: where epsilons come from.
+        source: source of the epsilons.
         table: epsilons by person, where `source` says so.
         keyed_hash: makes the pseudonyms of people and contests.
     """
@@ -281,11 +281,11 @@ def assemble(
     """Put the pieces of each ranking together, best item first.
 
     Args:
-        pieces: all of these rankings.
+        pieces: all pieces of these rankings.
         catalogue: the public items.
         max_length: longer rankings are refused.
         keep_ties: mark items at the same rank as tied; otherwise rankings with ties are refused.
-        reading: what ranks mean beside their order.
+        reading: meaning of ranks beside their order.
 
     Returns:
         The valid rankings; a row for each item of a refused one, whose number is `ranking`.
@@ -294,7 +294,7 @@ def assemble(
     pieces = pieces.take(sort_by(owners(pieces.rankings), contest))
     parts, owner = pieces.rankings, owners(pieces.rankings)
     first = new_run(owner[:, 0], owner[:, 1], pieces.contest)
-    number = number_runs(first)  # of the ranking of each piece
+    number = number_runs(first)  # number of each piece's ranking
     starts = np.flatnonzero(first)
     lengths = np.add.reduceat(parts.lengths, starts) if len(starts) else parts.lengths
     order = _by_rank(np.repeat(number, parts.lengths), pieces)
@@ -334,7 +334,7 @@ def _refused_rows(refused: pa.Table, rows: pa.Table, lengths: Integers) -> pa.Ta
     Args:
         refused: the number, `ranking`, and the reason of each.
         rows: item and rank, of all rankings one after the other.
-        lengths: how many rows each ranking has.
+        lengths: number of rows of each ranking.
     """
     number = to_numpy(refused["ranking"])
     chosen = rows.take(pa.array(take_lists(np.arange(len(rows)), lengths, number)))
@@ -427,14 +427,14 @@ def encode_wide(
     """Encode one batch with a ranking in each row.
 
     Args:
-        batch: holds the columns that `columns` names.
-        columns: which column holds the ranks of which item.
+        batch: a batch with the columns that `columns` names.
+        columns: columns that hold the ranks of each item.
         catalogue: the public items.
-        source, table: where epsilons come from.
+        source, table: source of the epsilons, with its table.
         keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
         max_length: longer rankings are set aside.
         keep_ties: mark items at the same rank as tied; otherwise rankings with ties are set aside.
-        reading: what ranks mean beside their order.
+        reading: meaning of ranks beside their order.
     """
     by_name = {item: column for column, item in columns.items}
     cells = [_ranks(batch[by_name[name]], reading, columns.highest) for name in catalogue.names]
@@ -487,13 +487,13 @@ def encode_places(
     A ranking ends at the first place that `reading` ends it at; cells after that mean nothing.
 
     Args:
-        batch: holds the columns that `columns` names.
-        columns: which column names the item at which place.
+        batch: a batch with the columns that `columns` names.
+        columns: columns that name the item at each place.
         catalogue: the public items.
-        source, table: where epsilons come from.
+        source, table: source of the epsilons, with its table.
         keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
         max_length: longer rankings are set aside.
-        reading: what words mean, and what becomes of gaps, of ties and of repeated items.
+        reading: meaning of words, and rules for gaps, for ties and for repeated items.
     """
     items = np.stack(
         [_items_there(batch[name], catalogue, reading) for name in columns.places], axis=1

@@ -21,7 +21,7 @@ from hushrank.transforms.rankings.rankings import Integers, Rankings, owners
 
 _RANKING, _COIN, _GROUP = 0, 1, 2  # labels of hashes
 
-Coins = Callable[[Rankings, Integers], Hashes]  # of some rankings, and their places: bits by item
+Coins = Callable[[Rankings, Integers], Hashes]  # rankings and their places to bits by item
 
 
 def random_coins(bits: RandomBits) -> Coins:
@@ -73,7 +73,7 @@ def without_names(rankings: Rankings, keyed_hash: KeyedHash) -> Rankings:
 
 
 def merge_copies(rankings: Rankings) -> Rankings:
-    """Each ranking once, by its owner, with the number of all of its copies.
+    """Merge each owner's equal rankings into one, with the number of all of its copies.
 
     Raises:
         ValueError: nobody counted the copies.
@@ -88,12 +88,12 @@ def merge_copies(rankings: Rankings) -> Rankings:
 
 
 def count_copies(rankings: Rankings) -> int:
-    """How many rankings there are with all copies."""
+    """Count the rankings with all copies."""
     return int(_copies(rankings).sum())
 
 
 def each_copy(rankings: Rankings, keyed_hash: KeyedHash, size: int) -> Iterator[Rankings]:
-    """All copies of `rankings`, at most `size` at a time, with ties broken by coins of their own.
+    """Yield all copies of `rankings`, at most `size` at a time, ties broken by coins of their own.
 
     Args:
         rankings: from `merge_copies`; the owner tells whose ranking it is and how it was given.

@@ -112,7 +112,7 @@ def randomized_sums(
     """Cross the trust boundary: flip every answer by a coin of its own, and sum what comes out.
 
     Args:
-        sheets: all answers of each person in it.
+        sheets: sheets, each with all answers of its person.
         local: the law of the coins; answers that are private already pass as they are.
         n_items: size of the catalogue.
         bits: `system_bits()` in a release; drawn where the answers are, for a source of bits that

@@ -36,9 +36,9 @@ Mask = NDArray[np.bool_]
 
 
 class Duplicates(StrEnum):
-    """Which of several answers of one person to one item counts."""
+    """Rule for which of several answers of one person to one item counts."""
 
-    FIRST = "first"  # by the column `order`
+    FIRST = "first"  # the first by the column `order`
     LAST = "last"
     REFUSE = "refuse"  # none of them: all are set aside
 
@@ -101,11 +101,11 @@ def blobs_by_person(
     A blob is an Arrow IPC stream with one row a person, which keeps the pseudonym once.
 
     Args:
-        answers: of one batch.
+        answers: answers of one batch.
         n_items: codes that a sheet may hold (of the items, or `SheetRules.n_codes`), at most
             `MAX_ITEMS`.
         n_partitions: at most 2^15.
-        most_points: of an item; 1: answers are right or wrong.
+        most_points: most points of an item; 1: answers are right or wrong.
 
     Raises:
         ValueError: there are too many items.
@@ -150,16 +150,16 @@ def bound_sheets(
     """Keep at most `max_answers` answers of each person, a uniform sample of the items answered.
 
     Args:
-        slices: of a partition, at least one; all answers of a person to an item are in one.
+        slices: slices of a partition, at least one; all answers of a person to an item are in one.
         catalogue: the public items.
         max_answers: K.
-        duplicates: which of several answers to one item counts. Under `first` and `last`, answers
+        duplicates: rule for several answers to one item. Under `first` and `last`, answers
             of the same place in the order that contradict each other are all set aside.
         keyed_hash: the run's secret hash.
         blind: set answers of the same place in the order aside even where they agree, so that which
             items count never depends on who was right. Local privacy does not hide which they are.
-        rules: which sheets count as a whole, and what their blanks mean; None: every sheet counts,
-            and a blank means that the item was not asked.
+        rules: rules for which sheets count as a whole, and for their blanks; None: every sheet
+            counts, and a blank means that the item was not asked.
 
     Returns:
         What was refused of each slice is yielded; the answers kept are returned, sorted by person,
@@ -171,7 +171,8 @@ def bound_sheets(
 
     def settled(answers: Responses) -> Sifted[Responses]:
         answers = _by_person(answers, n_codes)
-        marks = answers.item >= n_items  # what `whole_sheets` says of a sheet: copies say the same
+        # marks of a sheet from `whole_sheets`: copies have the same
+        marks = answers.item >= n_items
         kept, refused = _one_answer_an_item(answers, n_codes, duplicates, blind=blind)
         if marks.any():
             first = _starts(answers.person * n_codes + answers.item)
@@ -192,7 +193,7 @@ def bound_sheets(
     def keep(held: Responses | None, more: Responses) -> Responses:
         if held is not None:
             more = _by_person(Responses.concatenated([held, more]), n_codes)
-        if rules is not None:  # which answers count is known once the sheet is whole
+        if rules is not None:  # only a whole sheet tells which answers count
             return more
         return more.take(_sample(more, max_answers, keyed_hash))
 
@@ -281,7 +282,7 @@ def least_of(values: Integers, group: Integers, n_groups: int) -> Integers:
 def _one_answer_an_item(
     answers: Responses, n_items: int, duplicates: Duplicates, *, blind: bool
 ) -> tuple[Mask, Mask]:
-    """Which rows count, and which are set aside because their person answered the item again."""
+    """Mark rows that count, and rows set aside because their person answered the item again."""
     first = _starts(answers.person * n_items + answers.item)
     if first.all():
         return first, np.zeros_like(first)
@@ -337,7 +338,7 @@ def item_numbers(answers: Responses) -> NDArray[np.uint64]:
 
 
 def answers_in(blob: bytes) -> int:
-    """How many answers a blob holds."""
+    """Count the answers of a blob."""
     codes = pa.ipc.open_stream(blob).read_all()["code"]
     return sum(len(chunk.flatten()) for chunk in codes.chunks)
 
@@ -351,7 +352,7 @@ def _blob(batch: pa.RecordBatch) -> bytes:
 
 
 def responses_of_blob(blob: bytes, most_points: int = 1) -> Responses:
-    """What `blobs_by_person` made a blob of, with the same `most_points`."""
+    """Return the answers of a blob of `blobs_by_person`, with the same `most_points`."""
     table = pa.ipc.open_stream(blob).read_all().combine_chunks()
     (codes,) = table["code"].chunks
     lengths = np.diff(to_numpy(codes.offsets))

@@ -48,7 +48,7 @@ ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 POINT_TEXTS = {
     f"{number}{end}": number for number in range(2, MOST_POINTS + 1) for end in ("", ".0")
 }
-NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
+NOT_ANSWERED_TEXTS = ("", "NA")  # texts that statistics programs write into an empty cell
 NOT_ANSWERED = -1  # value of a mark without an answer
 BAD = -2  # value of a mark that is neither an answer nor a blank
 
@@ -70,12 +70,13 @@ class ResponseColumns(ByRole):
     """Columns of a log with one answer a row.
 
     Attributes:
-        user: whose answer it is.
-        item: which item was answered, by name or by position in the catalogue.
+        user: person who answered.
+        item: item that was answered, by name or by position in the catalogue.
         correct: 1 where the answer was right, 0 where it was wrong.
-        order: when, or as which attempt, the answer was given; None: answers have no order.
-        words: what texts of `correct` stand for instead of 1 and 0; with a key, for a blank.
-        booklet: which booklet its person had; None: no column says so.
+        order: time or number of the attempt at which the answer was given; None: answers have no
+            order.
+        words: meaning of texts of `correct` in place of 1 and 0; with a key, for a blank.
+        booklet: booklet that its person had; None: no column says so.
         epsilon: the epsilon of its person; None: no column says so.
         key: the right answer to each item, as of `key_texts`; None: answers say if they are right.
         group: the public group of its person; None: no column says so.
@@ -106,7 +107,7 @@ class WideColumns(ByRole):
     """Columns of a table with one row a person: a column of answers for every item.
 
     Attributes:
-        user: whose row it is.
+        user: person whose row it is.
         items: the catalogue's names, which are names of columns; empty cells were not answered.
         order, words, booklet, epsilon, key, group: as in `ResponseColumns`.
     """
@@ -121,7 +122,7 @@ class WideColumns(ByRole):
     group: str | None = None
 
     def item_names(self) -> list[str]:
-        """None: no value names an item."""
+        """Return no names: no value names an item."""
         return []
 
     def roles(self) -> list[tuple[str, str]]:
@@ -147,14 +148,14 @@ def encode_responses(
     """Encode one batch.
 
     Args:
-        batch: holds the columns that `columns` names.
-        columns: which column plays which role. In a wide table a row with a cell that is neither an
+        batch: a batch with the columns that `columns` names.
+        columns: roles of the columns. In a wide table a row with a cell that is neither an
             answer nor empty is set aside as a whole.
         catalogue: the public items.
         keyed_hash: makes the pseudonyms of people.
         sheets: rules of whole sheets. A blank of a long table then breaks no rule; answers are
             followed by marks for the booklet of a row and for an answer that cannot be read.
-        epsilons: where the epsilons of people come from, with their levels; None: people have none.
+        epsilons: source of people's epsilons, with their levels; None: people have none.
         table: the content of `epsilons.table`.
     """
     level, epsilon_rules = _levels(batch, columns, epsilons, table)
@@ -336,7 +337,7 @@ def marks_of(column: pa.Array, words: Words | None, most: int = 1) -> Marks:
 
     Args:
         column: cells of any type.
-        words: what texts stand for instead of 1 and 0; with points, beside them.
+        words: meaning of texts in place of 1 and 0; with points, beside them.
         most: points that an item gives at most; 1: an answer is right or wrong.
     """
     if pa.types.is_null(column.type):

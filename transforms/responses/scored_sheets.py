@@ -52,11 +52,11 @@ def score_sheets(
 
     Args:
         batches: rows with the columns that `columns` names.
-        columns: which column plays which role.
+        columns: roles of the columns.
         catalogue: the public items.
-        rules: which sheets count.
-        duplicates: which of several answers of a person to an item counts.
-        keyed_hash: of any key; pseudonyms leave this function as names.
+        rules: rules for which sheets count.
+        duplicates: rule for several answers of a person to an item.
+        keyed_hash: hash with any key; pseudonyms leave this function as names.
     """
     parts, names, hashes = [], [], []
     for batch in batches:
@@ -97,7 +97,7 @@ def _kept(
     )
     while True:
         try:
-            next(bounded)  # what is set aside, which the holder sees by who has no score
+            next(bounded)  # rows that are set aside, which the holder sees by who has no score
         except StopIteration as end:
             kept: Responses = end.value
             return kept

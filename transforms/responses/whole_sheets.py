@@ -23,15 +23,15 @@ SEVERAL_GROUPS = "this person's rows name more than one group"
 BLANK = "the sheet has a blank (input.missing: set-aside)"
 SPOILED = "another answer of this sheet broke a rule"
 _REASONS = (NO_BOOKLET, SEVERAL_BOOKLETS, UNNAMED_BOOKLET, BLANK, SPOILED, SEVERAL_GROUPS)
-MOST_POINTS = 9  # that one item gives
-_PEOPLE_AT_ONCE = 1 << 14  # whose answers are counted for each booklet
+MOST_POINTS = 9  # most points that one item gives
+_PEOPLE_AT_ONCE = 1 << 14  # people whose answers are counted for each booklet at once
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
 class Missing(StrEnum):
-    """What a blank means: an item of the sheet without an answer."""
+    """Meaning of a blank, which is an item of the sheet without an answer."""
 
     UNSEEN = "unseen"  # the item was not asked, by chance
     WRONG = "wrong"
@@ -40,7 +40,7 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetRules:
-    """Which items a sheet has, and what becomes of its blanks.
+    """Items of a sheet, and rules for its blanks.
 
     In the shuffle a sheet may hold codes above those of the items: `marker(b)` says that it is of
     booklet b, `group_marker(g)` that its person is in group g, and `spoiled` that one of its
@@ -48,10 +48,10 @@ class SheetRules:
 
     Attributes:
         n_items: size of the catalogue.
-        missing: what a blank means.
+        missing: meaning of a blank.
         booklets: codes of the items of each booklet; empty: everybody was asked all items.
         names: names of the booklets, where a column tells which one a row is of; else None.
-        groups: of people, which a column tells; None: there are none.
+        groups: groups of people, which a column tells; None: there are none.
         points: most points of each item; empty: answers are right or wrong.
     """
 
@@ -96,7 +96,7 @@ class SheetRules:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSheets:
-    """What the rules say of people's sheets.
+    """People's sheets as the rules judge them.
 
     Attributes:
         counts: shape (codes,), whether each code that was given is an answer of a sheet that
@@ -127,8 +127,8 @@ def judge_sheets(
     Args:
         person: shape (codes,), 0 to n_people - 1, ascending.
         code: shape (codes,), what the sheets hold; no code twice for a person.
-        n_people: how many people there are.
-        rules: which sheets count.
+        n_people: number of people.
+        rules: rules for which sheets count.
     """
     answers = code < rules.n_items
     members = rules.members()
@@ -168,7 +168,7 @@ def judge_sheets(
 def _booklets_that_fit(
     person: Integers, item: Integers, n_people: int, members: Mask
 ) -> tuple[Mask, Integers]:
-    """Which booklets have all items of a sheet, shape (people, booklets); and answers of each."""
+    """Mark booklets with all items of a sheet, shape (people, booklets); count their answers."""
     n_answers = np.bincount(person, minlength=n_people)
     ends = np.concatenate([[0], np.cumsum(n_answers)])
     ones = np.ones(len(item), np.int64)

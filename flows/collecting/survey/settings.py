@@ -48,7 +48,7 @@ class PageTexts:
     """Texts of the page in one language.
 
     Attributes:
-        texts: by key; `{name}` in a text stands for a value.
+        texts: texts by key; `{name}` in a text stands for a value.
         items: labels of items, where they differ from those of the catalogue.
     """
 
@@ -175,7 +175,8 @@ def page_policy(url: str) -> str:
 def page_headers(url: str) -> dict[str, str]:
     """Build the recommended headers of the page's files.
 
-    They repeat the policy and add what a meta element cannot say: that no page may frame this one.
+    The headers repeat the policy and add what a meta element cannot say: that no page may frame
+        this one.
     """
     return {
         "Content-Security-Policy": f"{page_policy(url)}; frame-ancestors 'none'",
@@ -189,7 +190,7 @@ def page_headers(url: str) -> dict[str, str]:
     }
 
 
-SCHEMA = 1  # of survey.json, and of what the page sends
+SCHEMA = 1  # version of survey.json, and of what the page sends
 USUAL_EPSILON = 1.0
 
 

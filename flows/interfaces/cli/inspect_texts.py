@@ -26,7 +26,7 @@ CONFIDENTIAL = (
 )
 QUANTILES = {"least": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "99 %": 0.99}
 MOST_ITEMS = 3  # items shown at each end of the table
-MOST_LENGTHS = 12  # of rankings, in rows of their own
+MOST_LENGTHS = 12  # lengths of rankings that have rows of their own
 MANY_REJECTED = 0.5
 FEW = 20  # below this mean number of valid rows per item, chance alone makes appearances unequal
 

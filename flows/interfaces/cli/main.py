@@ -272,7 +272,7 @@ NIGHTS = "A release every night"
 COLLECTING = "Private answers from a page"
 KEPT = "Releases and their budget"
 TOOLS = "Tools"
-COMMANDS: dict[str, dict[str, Command | str]] = {  # by panel, in the order of the help
+COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the order of the help
     FIRST: {
         "init": init,
         "validate": validate,
@@ -345,7 +345,7 @@ class InOrder(TyperGroup):
         """Run a command.
 
         Raises:
-            Interrupted: by Ctrl-C; the text is what was left, empty if nobody knows.
+            Interrupted: Ctrl-C was pressed; the text is what was left, empty if nobody knows.
         """
         try:
             super().invoke(ctx)
@@ -364,7 +364,7 @@ app = typer.Typer(
     name=PROGRAM,
     cls=InOrder,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # they would print local variables
+    pretty_exceptions_enable=False,  # pretty exceptions would print local variables
 )
 ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)

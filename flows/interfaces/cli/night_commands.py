@@ -87,7 +87,7 @@ def resume(
     from hushrank.flows.nights.nights import drawn_job
     from hushrank.flows.run.job import read_survey
 
-    job = drawn_job(read_survey(config, anyway=True), release_id)  # its noise was drawn already
+    job = drawn_job(read_survey(config, anyway=True), release_id)  # the noise was drawn already
     console = Console()
     show_outcome(console, resume_job(job, StepDisplay(console, job).perform))
 

@@ -191,7 +191,7 @@ def _table(
 def _tests_of_booklets(
     record: Record, config: ResponsesConfig, catalogue: Catalogue
 ) -> Sequence[int]:
-    """Which entry of `Release.test` each booklet of the configuration has."""
+    """Find the entry of `Release.test` of each booklet of the configuration."""
     told = record.released.model_dump().get("booklets")
     if told is None:
         return [0] * max(len(config.booklets or ()), 1)

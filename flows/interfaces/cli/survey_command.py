@@ -140,7 +140,7 @@ def _collector(path: Path) -> Iterator[int]:
     """Start a collector in its own process, and yield its port.
 
     Raises:
-        HushrankError: it does not start.
+        HushrankError: the collector does not start.
     """
     import multiprocessing
 

@@ -13,11 +13,11 @@ class ChangeOfItem(Document):
     """Change of one item between two releases.
 
     Attributes:
-        item: as it is shown.
-        before, now: its scores, with the unit.
-        change: with its sign.
-        interval: of the change, 95 % of one item at a time.
-        ranks: before and now.
+        item: item as it is shown.
+        before, now: scores of the item, with the unit.
+        change: change of the score, with its sign.
+        interval: 95 % interval of the change, one item at a time.
+        ranks: ranks before and now.
         beyond: whether noise and chance do not explain it, with 95 % for all items together.
     """
 
@@ -35,10 +35,10 @@ class ChangesDocument(Document):
 
     Attributes:
         since: day of the earlier release.
-        sentence: what changed.
-        how: of nights of a stream, what is compared; else empty.
+        sentence: sentence that says what changed.
+        how: what is compared, for nights of a stream; else empty.
         items: the largest changes; empty where the releases cannot be compared item by item.
-        left_out: how many items changed less.
+        left_out: number of items that changed less.
     """
 
     since: str
@@ -53,7 +53,7 @@ class JobChange(Record):
 
     Attributes:
         before: id of the first release after the change.
-        says: what changed, as far as releases show it, and what can be compared.
+        says: sentence on what changed, as far as releases show it, and what can be compared.
     """
 
     before: str
@@ -64,8 +64,8 @@ class LateFiles(Record):
     """A night whose files have changed since its release.
 
     Attributes:
-        release_id: of the release, which stays as it is.
-        says: what can be done.
+        release_id: id of the release, which stays as it is.
+        says: sentence on what can be done.
     """
 
     release_id: str
@@ -79,8 +79,8 @@ class HistoryDocument(Document):
         releases: the releases, the earliest first.
         left_out: ids of unsafe releases that are left out because there are safe ones.
         plot: the picture that was drawn; null: none.
-        changes: what changed since the day of `--since`; null: not asked for.
-        job_changes: where the job itself changed.
+        changes: changes since the day of `--since`; null: not asked for.
+        job_changes: places where the job itself changed.
         late_files: nights whose files have changed since their release.
     """
 
@@ -97,7 +97,7 @@ class VerifyDocument(Document):
     """Document of `hushrank history --verify` if every release is unchanged; else it is an error.
 
     Attributes:
-        releases: how many releases were checked.
+        releases: number of releases that were checked.
     """
 
     command: Literal["history --verify"] = "history --verify"

@@ -32,8 +32,8 @@ class Reached(Record):
         equal_error, equal_largest_error: the same errors if all items are called equal; scores with
             larger errors say nothing.
         formula: `error` by formula.
-        rank_width: how many ranks an item's 95 % interval spans.
-        scale: what the scores are.
+        rank_width: number of ranks that an item's 95 % interval spans.
+        scale: scale of the scores.
     """
 
     method: str
@@ -60,7 +60,7 @@ class Guaranteed(Record):
     Attributes:
         guarantee: the other guarantee, in words.
         method: the method that is used then, if `reached.method` is auto.
-        reached: what the setting reaches.
+        reached: accuracy that the setting reaches.
     """
 
     guarantee: str
@@ -72,10 +72,10 @@ class ItemsApart(Record):
     """People who are enough, with a chance of 80 %, at one epsilon.
 
     Attributes:
-        epsilon: of the release.
-        two_items: for two items whose difficulties are 0.5 apart.
-        large_dif: for one item that is large by the rule of ETS in one of several groups, among
-            all items; null: there are not two groups.
+        epsilon: epsilon of the release.
+        two_items: people needed for two items whose difficulties are 0.5 apart.
+        large_dif: people needed for one item that is large by the rule of ETS in one of several
+            groups, among all items; null: there are not two groups.
     """
 
     epsilon: float
@@ -83,13 +83,34 @@ class ItemsApart(Record):
     large_dif: int | None
 
 
+class SureMargins(Record):
+    """Reach of the noise in ballots, whatever they say.
+
+    Attributes:
+        epsilon: of the release.
+        ballots: how many there are.
+        margin: a larger margin of any pair is sure, all pairs and rules at once with 95 %.
+        share: the margin as a share of the ballots.
+        precinct: with method `precinct-table` at this epsilon, a noisy number of first preferences
+            of a precinct is within so many of the true one with 95 %, one number at a time.
+        precincts_total: the same of a released number of all precincts.
+    """
+
+    epsilon: float
+    ballots: int
+    margin: float
+    share: float
+    precinct: float
+    precincts_total: float
+
+
 class GroupReached(Record):
     """Accuracy of a release for one group.
 
     Attributes:
-        name: of the group.
-        share: of all answers, supposed.
-        error: of a typical score, on the scale of the whole.
+        name: name of the group.
+        share: supposed share of all answers.
+        error: error of a typical score, on the scale of the whole.
         order: share of the pairs of items in the right order.
     """
 
@@ -103,7 +124,7 @@ class WayOfTies(Record):
     """Accuracy with one way of treating ties.
 
     Attributes:
-        ties: as `input.ties` names it.
+        ties: name of the way in `input.ties`.
         order: share of the pairs of items in the right order.
     """
 
@@ -121,30 +142,32 @@ class PlanDocument(Document):
         auto: the method that `method: auto` takes; null: the job names its method.
         auto_because: why it takes that method.
         target: the measure of the wanted accuracy, as in `--target`.
-        target_value: its least share, or its largest error.
+        target_value: least share, or largest error, of the target.
         settings: all settings that were tried.
         recommended: the first of them that reaches the target; null: none does.
         enough_epsilon: the epsilon that reaches the target; null: no epsilon is enough.
         guarantees: the recommended setting, or else the last, under other guarantees.
         methods: the recommended setting, or else the last, by each method.
-        naive: the same setting by naive ways, which are no methods and have no intervals.
-        losing: of the job's method and `take`, those that order items worse than a naive way.
+        naive: results of naive ways at the same setting; they are no methods and have no intervals.
+        losing: methods among the job's and `take` that order items worse than a naive way.
         take: the method to take; null: there is only one.
         why: why to take it, in words.
         weights_gain: signal to noise with weights for heavy users over that without; null: unknown
             without `--activity`, or the method takes no weights.
-        limits: what limits the accuracy of the recommended setting, or else the last, in words:
+        limits: words for what limits the accuracy of the recommended setting, or else the last:
             sampling or privacy; null: no formula tells.
         ways_of_ties: ways of treating ties, at the setting of `compared`; empty: the job models no
             ties.
         spread: standard deviation of the true scores of the simulated items.
         seed: the same seed simulates the same surveys.
         plot: the picture that was drawn; null: none.
-        groups: of the recommended setting, or else the last, what it reaches for each group; empty:
+        groups: results for each group at the recommended setting, or else the last; empty:
             the job has no groups.
         group_spread: standard deviation of a group's true scores around the whole's.
         items_apart: for each epsilon, people who are enough to tell items of a test apart; empty:
             the method does not count whole sheets.
+        sure_margins: of each setting, margins that a release will call sure; empty: the method
+            states no margins.
     """
 
     command: Literal["plan"] = "plan"
@@ -173,13 +196,14 @@ class PlanDocument(Document):
     groups: tuple[GroupReached, ...] = ()
     group_spread: float | None = None
     items_apart: tuple[ItemsApart, ...] = ()
+    sure_margins: tuple[SureMargins, ...] = ()
 
 
 class MixPlan(Record):
     """Number of people who are enough with one mix of epsilons.
 
     Attributes:
-        epsilons: what people choose, in words if they choose differently.
+        epsilons: epsilons that people choose, in words if they choose differently.
         people_needed: people needed for the acceptable error.
         error: error with the given number of people; null: no number was given.
     """
@@ -193,14 +217,14 @@ class PeopleDocument(Document):
     """Document of `hushrank plan` without a YAML file, for answers that are privatised one by one.
 
     Attributes:
-        items: how many items are ranked.
-        pairs: how many pairs the items have.
-        answers: how many different pairs each person is asked.
+        items: number of items that are ranked.
+        pairs: number of pairs of the items.
+        answers: number of different pairs that each person is asked.
         link: the function from a difference of scores to a chance of winning.
         per_user: whether an epsilon is for all answers of a person together.
         target_error: the largest acceptable error of a score.
-        people: how many people answer, if this was given.
-        mixes: how many people are enough, for each mix of epsilons.
+        people: number of people who answer, if this was given.
+        mixes: number of people who are enough, for each mix of epsilons.
         information: G that is enough: the sum over people of tanh(epsilon / 2)².
     """
 
@@ -223,12 +247,13 @@ class StreamWay(Record):
         way: every night counts, caps, or caps and encoder.
         noise: law of the noise.
         participations, gap: a person counts on so many nights, at least so many nights apart.
-        bands: of the encoder.
-        noise_sd: of the noise in a number as shown, in answers, root mean square over nights.
+        bands: bands of the encoder.
+        noise_sd: standard deviation of the noise in a number as shown, in answers, root mean square
+            over nights.
         counted: share of people's answers that count.
-        error: of an item's share of the wins, in percentage points; with groups the root mean
+        error: error of an item's share of the wins, in percentage points; with groups the root mean
             square over all answers, each with the error of its group.
-        group_errors: the same of each group; empty: there are no groups.
+        group_errors: errors of each group; empty: there are no groups.
     """
 
     way: str
@@ -246,15 +271,16 @@ class StreamDocument(Document):
     """Document of `hushrank plan --stream`, found by simulation.
 
     Attributes:
-        nights: of the stream.
+        nights: number of nights of the stream.
         window: nights that are shown each night; null: all so far.
-        people: how many there are.
-        items: how many are ranked.
-        answers: of a person that count on one night.
-        epsilon, delta: of all nights together; Laplace noise has delta 0.
-        adjacency: of the guarantee.
-        group_shares: of the answers that each group has, supposed; empty: there are no groups.
-        settings: all that were tried, the one of least error first.
+        people: number of people.
+        items: number of items that are ranked.
+        answers: number of a person's answers that count on one night.
+        epsilon, delta: guarantee for all nights together; Laplace noise has delta 0.
+        adjacency: adjacency of the guarantee.
+        group_shares: supposed shares of the answers that each group has; empty: there are no
+            groups.
+        settings: all settings that were tried, the one of least error first.
         recommended: the first of them; null: none says anything.
     """
 
@@ -311,6 +337,7 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         groups=tuple(_groups(plan)),
         group_spread=None if plan.config.groups is None else world.group_spread,
         items_apart=tuple(_items_apart(plan)),
+        sure_margins=tuple(_sure_margins(plan)),
     )
 
 
@@ -322,6 +349,18 @@ def _ways_of_ties(plan: SurveyPlan) -> Iterator[WayOfTies]:
 def _items_apart(plan: SurveyPlan) -> Iterator[ItemsApart]:
     for each in plan.items_apart:
         yield ItemsApart(epsilon=each.epsilon, two_items=each.two_items, large_dif=each.large_dif)
+
+
+def _sure_margins(plan: SurveyPlan) -> Iterator[SureMargins]:
+    for each in plan.sure_margins:
+        yield SureMargins(
+            epsilon=each.epsilon,
+            ballots=each.ballots,
+            margin=each.votes.margin,
+            share=each.share,
+            precinct=each.votes.precinct,
+            precincts_total=each.votes.total,
+        )
 
 
 def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:

@@ -62,7 +62,7 @@ class OtherPeople(Record):
     Attributes:
         population: the other population.
         by: the account that recorded it; null: the ledger has not recorded it yet.
-        at: when, UTC.
+        at: time of the statement, UTC.
     """
 
     population: str
@@ -88,19 +88,19 @@ class Budget(Record):
         rule: the rule by which `spent` holds: sum, equal-costs, gaussian, renyi or one.
         left: the most epsilon that one more release with Laplace noise may cost.
         renews_on: the first day of the next period, UTC; null: never.
-        releases: how many attempts at a release count.
+        releases: number of attempts at a release that count.
         reserved: ids of releases that hold budget but have not drawn noise.
         unpublished: ids of releases that are paid for but not published.
-        unsafe: how many releases bypassed the guarantee, over all time.
+        unsafe: number of releases that bypassed the guarantee, over all time.
         alert: the largest fraction of `ledger.alerts` that is reached; null: none.
         shared_with: other populations that read the same input.
         spent_since_first: epsilon of all releases in all periods, together, at `delta`; null: the
             budget never renews, so this is `spent`.
-        releases_since_first: how many attempts count in all periods; null as above.
+        releases_since_first: number of attempts that count in all periods; null as above.
         lifetime_epsilon: the most over all periods; null: no limit.
         spent_with_shared: epsilon of all releases of this population and of those in `shared_with`,
             as if they were the same people; null: none is there.
-        other_people: who stated of which of them that its people are others.
+        other_people: statements that people of another population are others, and who made them.
     """
 
     population: str
@@ -153,12 +153,12 @@ class ReleaseSummary(Record):
     """Summary of a release; `release.json` has all of it.
 
     Attributes:
-        release_id: its id in the ledger and the archive.
+        release_id: id of the release in the ledger and the archive.
         name: name of the population.
         title: heading of its page; null: none is stated.
-        day: its night, or the day on which it was made, UTC.
+        day: night of the release, or the day on which it was made, UTC.
         night: the day whose rows are ranked; null: no nights are selected.
-        created: when it was made.
+        created: time at which it was made.
         method: the method as in the YAML file.
         safe: false if it protects nobody.
         informative: false if nothing can be learned through the noise.
@@ -208,9 +208,9 @@ class PlacedItem(RankedItem):
     """One item: its line of `release.json`, and its place in the ranking.
 
     Attributes:
-        item: its name.
-        place: its place, such as `2=` if several items share it.
-        rank: its rank among all items, 1 for the best.
+        item: name of the item.
+        place: place of the item, such as `2=` if several items share it.
+        rank: rank among all items, 1 for the best.
         score, low, high: score and the ends of its 95 % interval, on the release's scale; the
             interval is for this score alone.
         rank_low, rank_high: ends of the 95 % interval of this item's rank alone.
@@ -219,7 +219,7 @@ class PlacedItem(RankedItem):
         rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
         surely_above: places in the list whose items this item is reliably better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
-        noise_share: of a night of a stream, share of privacy noise in the variance of the score.
+        noise_share: share of privacy noise in the variance of the score, for a night of a stream.
     """
 
     place: str
@@ -231,9 +231,9 @@ class BrokenRule(Record):
     Attributes:
         place: a file, `FILE: KEY` of a YAML file, a ledger, a budget or an option; null: the rule
             says it.
-        line: of that file; null: not known.
-        rule: what is wrong.
-        fix: how to put it right; null: the rule says it.
+        line: line of that file; null: not known.
+        rule: sentence on what is wrong.
+        fix: sentence on how to put it right; null: the rule says it.
     """
 
     place: str | None
@@ -246,11 +246,11 @@ class ErrorFields(BrokenRule):
     """Reason why a command failed; `place` to `fix` are those of the first problem.
 
     Attributes:
-        kind: of error, such as `ConfigError` or `BudgetRefused`.
+        kind: kind of error, such as `ConfigError` or `BudgetRefused`.
         message: the sentences for people.
-        exit_code: what the process ends with.
-        spent: what the command cost, in words; `nothing`; null: not known, see the ledger.
-        problems: all of them.
+        exit_code: exit code of the process.
+        spent: cost of the command, in words; `nothing`; null: not known, see the ledger.
+        problems: all problems.
     """
 
     kind: str
@@ -275,18 +275,19 @@ class RunDocument(Document):
 
     Attributes:
         release: the release that is published now.
-        scale: what the scores are.
+        scale: scale of the scores.
         ranking: every item, the best first.
         top_k: the best items, if the job asked for them; else null.
-        warnings: what a reader of the ranking must know.
-        look: what a noisy look at the rows saw before the rest was drawn; null: there was none.
+        warnings: warnings for a reader of the ranking.
+        look: result of a pilot query before the draw; null: there was none.
         folder: folder of the release.
         report: the report in that folder.
         release_file: the `release.json` in that folder.
-        spent: what this run charged to the ledger; null: nothing.
+        spent: cost that this run charged to the ledger; null: nothing.
         paid_again: whether the noise was drawn before, was lost, and was paid for again.
         alerts: fractions of the budget that this run was the first to reach.
-        late: that the files of its night have changed since it was drawn; null: they have not.
+        late: sentence that the files of its night have changed since it was drawn; null: they have
+            not.
         budget: the budget after the run.
     """
 
@@ -333,9 +334,9 @@ class Stage(Record):
     """A stage of a run.
 
     Attributes:
-        stage: its name.
-        reads, writes: where it reads from and writes to.
-        side: its side of the trust boundary.
+        stage: name of the stage.
+        reads, writes: places it reads from and writes to.
+        side: side of the trust boundary.
     """
 
     stage: str
@@ -366,8 +367,8 @@ class StepPlan(Record):
     """One step of a run, and what it would do.
 
     Attributes:
-        step: its name.
-        does: what the step does, in words.
+        step: name of the step.
+        does: description of the step, in words.
     """
 
     step: str
@@ -380,10 +381,10 @@ class ValidateDocument(Document):
     Attributes:
         night: the night whose files were checked; null: all files were.
         files_found: false if no night has files yet, so that columns were not checked.
-        steps: what a run would do.
+        steps: steps of a run.
         cost: cost of one run; null: an unsafe run, which counts against no budget, or a night of a
             stream whose budget pays for it.
-        notes: what could not be checked, and why.
+        notes: checks that could not be made, and why.
         budget: the present budget.
     """
 
@@ -412,13 +413,13 @@ class LedgerEntry(Record):
     """One line of `hushrank ledger show`.
 
     Attributes:
-        time: when it was recorded; for a release, when it was reserved.
+        time: time of the record; for a release, time of its reservation.
         release_id: null for terms, alerts and recoveries.
         state: reserved, drawn, committed or cancelled; of a stream of nights reserved, running,
             ended or cancelled; UNSAFE, terms, alert or recovery.
-        cost: its cost; null if nothing is charged.
+        cost: cost of the entry; null if nothing is charged.
         counts_now: whether it uses budget of the current period.
-        operator: who ran it.
+        operator: person or account that ran it.
         note: a note in words.
     """
 

@@ -26,7 +26,7 @@ Row = tuple[str, str, str, str]
 
 
 def stage_rows(job: Job) -> list[Row]:
-    """For each stage of a run: name, input, output, side of the trust boundary.
+    """Return name, input, output and side of the trust boundary of each stage of a run.
 
     Raises:
         ConfigError: an input file cannot be read.

@@ -84,11 +84,11 @@ def plain_argument(name: str, value: object, annotation: Any) -> Any:
 
     Args:
         name: the keyword, for the message.
-        value: what the caller passed.
+        value: value that the caller passed.
         annotation: a type, or a union of types.
 
     Raises:
-        ConfigError: it does not fit.
+        ConfigError: the value does not fit.
     """
     kinds = list(_alternatives(annotation))
     if Any in kinds:
@@ -160,7 +160,7 @@ def _fitted(name: str, value: Any, annotation: Any) -> Any:
     """Convert a value to the plain type of one alternative.
 
     Raises:
-        _Unfit: it has none.
+        _Unfit: the value has no fitting form.
     """
     kind = _kind(annotation)
     if kind is Iterable:
@@ -185,8 +185,8 @@ def _scalar(name: str, value: Any) -> Any:
     """Convert a value to text, bool, number, date or None, of exactly that type.
 
     Raises:
-        _Unfit: it is none of these, or a null of another library.
-        ConfigError: it is a text that no file can hold, or a number without an end.
+        _Unfit: the value is none of these, or a null of another library.
+        ConfigError: the value is a text that no file can hold, or a number without an end.
     """
     if value is None:
         return None

@@ -52,7 +52,7 @@ class Keywords(TypedDict, total=False):
         winner_values: words of that column that stand for a side or a tie, such as
             {"left": ["a"], "right": ["b"], "tie": ["both_bad"]}.
         outcome: the column of the result where it names no item; needs `words`.
-        loser: with `winner`, the column of the item that lost, instead of `left` and `right`.
+        loser: column of the item that lost, with `winner`, instead of `left` and `right`.
         event: the column of the identity of an answer, so that copies count once.
         weight: the column of how much an answer counts.
         item: the column of a test item, or of a ranked item.
@@ -64,33 +64,33 @@ class Keywords(TypedDict, total=False):
         kind: comparisons, responses or rankings; by default what the columns say.
         layout: wide, where each item has a column; by default what the columns say.
         epsilon, delta, rho: the guarantee.
-        unit: what is protected: user (the default), comparison or local.
+        unit: unit that is protected: user (the default), comparison or local.
         adjacency: replace-one (the default) or add-remove.
         noise: laplace (the default) or gaussian.
         max_contributions: the most answers of one person that count.
-        per_item_cap: of a person's answers, the most in which one item occurs.
+        per_item_cap: most answers of a person in which one item occurs.
         look: the share of epsilon that pays for the pilot query, which tells through noise whether
             rows are read as meant; or {"share": 0.02, "people": how many were asked}. `rank` takes
             0.02 unless this is None; with `rho`, a stream, unit local or `unsafe` there is none.
-        mechanism: how rankings are privatised, under unit local.
-        already_private: under unit local: the answers were privatised at the source.
-        method: how the ranking is computed.
-        design: which pairs were asked about: balanced, random or any.
+        mechanism: mechanism that privatises rankings, under unit local.
+        already_private: whether the answers were privatised at the source, under unit local.
+        method: method that computes the ranking.
+        design: pairs that were asked about: balanced, random or any.
         pairs: the pairs that people were asked about, if these are not all: a list of pairs of
             items, or a CSV file with the columns left and right.
-        best: which rank is the best: lowest (the default; 1 is the first place) or highest.
-        ties: what becomes of ties.
+        best: rank that is the best: lowest (the default; 1 is the first place) or highest.
+        ties: rule for ties.
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
             most ballots, else unknown; without a default for rankings, but for PrefLib's complete
             orders.
         not_ranked: cells in place of a rank that say that an item was not ranked.
-        missing: what a blank of a test means: unseen (the default), wrong or set-aside.
+        missing: meaning of a blank of a test: unseen (the default), wrong or set-aside.
         booklets: the items of each booklet of a test, as a dict of lists.
         booklet: the column of the booklet that a person had.
-        words: what the values of the result stand for, such as {"left": 1, "right": 0}; without a
+        words: meaning of the values of the result, such as {"left": 1, "right": 0}; without a
             default where `outcome` is given.
-        top_k: how many of the best items to name.
-        about: what was asked, of whom and when, for the page: a dict with keys such as title,
+        top_k: number of the best items to name.
+        about: description of the survey for the page: a dict with keys such as title,
             question, who, how_recruited, sample, dates and contact.
         model, spectral, groups, report, schedule: sections of the YAML file, as dicts.
         observability, retention, runner, memory_limit: further ones.
@@ -279,7 +279,7 @@ def asked_of(
 
     Args:
         asked: the keywords.
-        paths: what to read; None: a table in memory.
+        paths: files to read; None: a table in memory.
         unsafe: the caller allows a release without a lasting ledger.
         anyway: see `Survey`.
 
@@ -340,7 +340,7 @@ def checked(
     """Check a configuration, with messages in the words of Python.
 
     Raises:
-        ConfigError: it breaks a rule.
+        ConfigError: the configuration breaks a rule.
     """
     try:
         keys = cast("Mapping[object, object]", content)
@@ -404,7 +404,7 @@ def _of_earlier_versions(
     """Yield what the same keywords meant in earlier versions, which a ledger may know the job as.
 
     Args:
-        config: what they mean now.
+        config: the same settings in today's form.
         looks: whether its pilot query was added; there was none.
         usual: whether its method was added; that of test answers was `spectral`.
     """

@@ -46,8 +46,8 @@ class Ledger:
         path: a local path or gs:// URL; it is made by the first release.
         name: the population; needed where the file counts several.
         epsilon: the most that all its releases may cost together; None: as recorded.
-        delta: at which that total is stated.
-        refresh: when the total renews: daily, weekly, monthly or yearly.
+        delta: delta at which that total is stated.
+        refresh: period after which the total renews: daily, weekly, monthly or yearly.
         lifetime_epsilon: the most over all periods of a total that renews; None: as recorded.
         signing_key: file of the key that signs its lines; a signed ledger takes no line without.
         anchor: a second place that knows how far the ledger was (docs/backup.md).
@@ -96,7 +96,7 @@ class Ledger:
         """Names of the populations that the ledger counts.
 
         Raises:
-            LedgerError: it is damaged.
+            LedgerError: the ledger is damaged.
         """
         return tuple(dict.fromkeys(entry.population for entry in self._entries()))
 
@@ -107,7 +107,7 @@ class Ledger:
 
         Raises:
             ConfigError: there is no such ledger, or it counts several populations.
-            LedgerError: it is damaged.
+            LedgerError: the ledger is damaged.
         """
         return self._books().balance()
 
@@ -168,7 +168,7 @@ class Ledger:
         """Return key and anchor, with paths relative to the working directory.
 
         Raises:
-            ConfigError, LedgerError: they cannot be used.
+            ConfigError, LedgerError: the ledger's key, anchor or memory cannot be used.
         """
         named = self.guard_keys
         key = named.get("signing_key")

@@ -102,10 +102,11 @@ class Inspection:
     """Exact numbers about the rows, for whoever holds them. Confidential: `repr` shows none.
 
     Attributes:
-        rows: how many rows were read.
-        valid: how many of them a run would count or bound.
+        rows: number of rows that were read.
+        valid: number of rows that a run would count or bound.
         set_aside: reason -> rows that a run would set aside.
-        contributions, kept: what valid rows say, and how much of that the bounds keep.
+        contributions, kept: number of contributions in valid rows, and of those that the bounds
+            keep.
         people: number of contributions -> people who have so many; None: nobody is named.
         appearances: item -> valid rows in which it stands.
     """
@@ -149,8 +150,8 @@ def plan(
 
     Args:
         survey: a YAML file; None: the keywords describe the job, as for `rank`.
-        people: how many people answer, one number or several.
-        epsilons: to try; empty: usual values.
+        people: number of people who answer, one or several numbers.
+        epsilons: epsilons to try; empty: usual values.
         answers: numbers of answers that a person may contribute, to try.
         target: the wanted accuracy: top=0.9 (the best item first), best, order, error, largest.
         spread: standard deviation of the true scores of the simulated items.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.configuration import PathLike
@@ -24,4 +25,4 @@ def pool(releases: Sequence[PathLike]) -> Pooled:
         ConfigError: the scores are on different scales, a release does not say how far its scores
             may be off, two share noise, or no items link them.
     """
-    return pooled.pool([*releases])
+    return pooled.pool([Path(each) for each in releases])

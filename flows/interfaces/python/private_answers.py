@@ -61,8 +61,8 @@ def privatize(
 
     Args:
         answers: a table or the path of a file, as for `rank`.
-        epsilon: of each answer; with `per_user` of all answers of a person together. With mechanism
-            `mallows` or `laplace-ranks` it is for one moved item of a ranking.
+        epsilon: epsilon of each answer; with `per_user` of all answers of a person together. With
+            mechanism `mallows` or `laplace-ranks` it is for one moved item of a ranking.
         out: keep the result in this Parquet file too.
         left, right, outcome, winner: columns of comparisons.
         user: the column of the person, for `per_user`, and for rankings in the layout of one row
@@ -70,7 +70,7 @@ def privatize(
         per_user: divide epsilon by the number of the person's answers.
         item, rank: columns of rankings with one row for each ranked item.
         ranking: the column of lists of items, best first.
-        mechanism: for rankings: mallows, laplace-ranks or random-pairs.
+        mechanism: mechanism for rankings: mallows, laplace-ranks or random-pairs.
         break_ties: put tied items of a ranking in a random order; else such rankings are left out.
 
     Raises:

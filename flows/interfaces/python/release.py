@@ -75,7 +75,7 @@ _FOR_A_PERSON = pa.schema(
         ("rank_high", pa.int64()),
     ]
 )
-REPORT_HEIGHT = 700  # of the page in a notebook, in pixels
+REPORT_HEIGHT = 700  # height of the page in a notebook, in pixels
 _TYPES = {field.name: field.type for field in SCHEMA} | {"place": pa.string()}
 
 
@@ -83,10 +83,10 @@ class Release:
     """One published ranking. `repr` and notebooks show it; nothing here is confidential.
 
     Attributes:
-        record: all that `release.json` holds.
-        folder: where the files are: `release.json`, `ranking.csv`, `report.html`,
+        record: content of `release.json`.
+        folder: folder of the files: `release.json`, `ranking.csv`, `report.html`,
             `certificate.json`.
-        spent: what this call charged to the ledger; None: nothing, since it was drawn before.
+        spent: cost that this call charged to the ledger; None: nothing, since it was drawn before.
         balance: the budget afterwards; None for a release that was only read.
     """
 
@@ -309,7 +309,7 @@ class Release:
         """Certificate that proves the release's claims in exact numbers; None for an older version.
 
         Raises:
-            ArchiveError: it cannot be read.
+            ArchiveError: the certificate cannot be read.
         """
         return load_certificate(self.folder)
 
@@ -347,7 +347,7 @@ class Report:
 
     Attributes:
         path: the file.
-        html: its text; it loads nothing from outside.
+        html: text of the page; it loads nothing from outside.
     """
 
     @plainly
@@ -427,8 +427,8 @@ def read_release(folder: PathLike | CloudPath) -> Release:
         folder: the folder, local or gs://.
 
     Raises:
-        ConfigError: there is no release.
-        ArchiveError: one of its files was changed after it was published.
+        ConfigError: the folder holds no release.
+        ArchiveError: a file of the release was changed after it was published.
     """
     place = _place(folder)
     if (place / SUMS).exists():
@@ -445,7 +445,7 @@ def history(*sources: PathLike | CloudPath) -> History:
     """Read the releases in output folders, or of the jobs of YAML files.
 
     Raises:
-        ConfigError: there is none, or they are of several populations.
+        ConfigError: there is no release, or the releases are of several populations.
         ArchiveError: a file was changed after it was published.
     """
     from hushrank.flows.methods.registry import load_config

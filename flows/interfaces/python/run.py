@@ -75,7 +75,7 @@ def rank(
             It is marked, and is not for publication.
         anyway: accept a delta above 1e-5, at which the promise of epsilon may fail for too many,
             and an epsilon that buys nothing by the plan's formula.
-        wait: for how many seconds at most to wait where another thread or process is at the same
+        wait: most seconds to wait where another thread or process is at the same
             release, whose draw is then shared, or at another night of these people.
         progress: show each step; None: in a notebook or at a terminal.
         **asked: see `Keywords`.
@@ -142,7 +142,8 @@ def _source_in(source: Any, config: SurveyConfig) -> BeamSource:
     """The transform in the form in which it reaches the process that reads rows.
 
     Raises:
-        ConfigError: it is none, or cannot be sent, or the configuration names other rows.
+        ConfigError: the object is no transform, or cannot be sent, or the configuration names other
+            rows.
     """
     import apache_beam  # slow to load
     from apache_beam.internal import pickler
@@ -220,7 +221,7 @@ def held(
     Args:
         survey: the job.
         answers: the table, unless `paths` are given.
-        paths: what to read instead of a table.
+        paths: files to read instead of a table.
         key: names the rows; None: the key of the ledger, which is made if there is none.
 
     Raises:

@@ -20,7 +20,7 @@ from hushrank.transforms.common.plain_text import shown
 
 MOST_BARS = 60
 ACCENT, BAND = "#00796b", "#80cbc4"
-WIDTH, HEIGHT, DOT = 260, 16, 4  # of a bar and its dot, in pixels
+WIDTH, HEIGHT, DOT = 260, 16, 4  # size of a bar and its dot, in pixels
 _CELL = 'style="text-align:left;padding:2px 10px"'
 
 

@@ -61,10 +61,10 @@ def table_file(
     """Write the table into the confidential area; delete it when the block ends.
 
     Args:
-        batches: its rows.
+        batches: rows of the table.
         roles: role and name of each column that decides what a row means.
         area: the confidential area.
-        key: of the ledger.
+        key: key of the ledger.
 
     Raises:
         ConfigError: the table is none, or there is no room for it.
@@ -130,7 +130,7 @@ def _cut(waiting: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _delete_dead(folder: Path) -> None:
     """Delete tables left by killed processes: no living process holds their lock."""
     for path in folder.glob(f"*{ENDING}"):
-        if not is_stale(path):  # its writer may be about to lock it
+        if not is_stale(path):  # a writer may be about to lock it
             continue
         with suppress(OSError):
             with open_to_read(path) as left:
@@ -178,9 +178,9 @@ class ArrowRows:
     """The rows of a table, to be read once.
 
     Attributes:
-        schema: of all columns that are handed over.
-        batches: in the table's order.
-        once: what gives its rows only once; empty: a table, which does so again.
+        schema: schema of all columns that are handed over.
+        batches: rows in the table's order.
+        once: name of what gives its rows only once; empty: a table, which gives them again.
     """
 
     schema: pa.Schema
@@ -202,8 +202,8 @@ def batches_of(answers: Any, columns: Columns, further: Sequence[str]) -> Iterat
         further: names of other columns that are read: that of a window.
 
     Raises:
-        ConfigError: it is no table, lacks a column, has batches of several schemas, or its rows
-            cannot be taken.
+        ConfigError: the object is no table, lacks a column, has batches of several schemas, or its
+            rows cannot be taken.
     """
     roles = [*columns.roles(), *((WINDOW, name) for name in further)]
     rules = {
@@ -347,13 +347,14 @@ def _take(stream: Any, what: str) -> None:
     """Record that the rows of a stream were read.
 
     Raises:
-        ConfigError: they were taken before.
+        ConfigError: the rows were taken before.
     """
     try:
         if stream in _TAKEN:
             raise ConfigError(USED_UP.format(what))
         _TAKEN.add(stream)
-    except TypeError:  # it cannot be recorded; a stream without rows is refused all the same
+    # the taking cannot be recorded; a stream without rows is refused all the same
+    except TypeError:
         return
 
 
@@ -365,7 +366,7 @@ def _of_columns(
     Args:
         present: names of all columns.
         columns: the needed ones that occur once.
-        rules: of the needed columns.
+        rules: rules of the needed columns.
     """
     table = pa.table(dict(columns))
     types = {name: pa.string() for name in present} | {
@@ -460,7 +461,7 @@ def _cells(rows: Sequence[Any], names: Iterable[str]) -> dict[str, list[Any]]:
     """Collect the values of some rows, by column.
 
     Raises:
-        ConfigError: there is a batch or a table among them, which is no row.
+        ConfigError: one of the rows is a batch or a table.
     """
     try:
         plain = [row if type(row) is dict else _as_dict(row, names) for row in rows]

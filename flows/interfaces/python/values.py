@@ -54,12 +54,12 @@ class Rule:
     """Rule by which the values of a column are read.
 
     Attributes:
-        type: of the column when its values are Python objects: lists of texts, bytes or texts.
+        type: type of the column when its values are Python objects: lists of texts, bytes or texts.
         has_truths: whether true and false are values.
         has_fractions: whether floats stay floats; else those that are whole stand for integers.
         has_times: whether dates and times are values.
         is_floored: whether a fraction of a time does not matter, because a night has whole seconds.
-        unfit: what is written for a value that no text stands for; None: null.
+        unfit: text that is written for a value that no text stands for; None: null.
     """
 
     type: pa.DataType
@@ -208,7 +208,7 @@ def _without_numpy(value: np.generic) -> Any:
     """Convert a scalar of numpy to a Python object.
 
     Raises:
-        ValueError: it is a time that Python cannot hold.
+        ValueError: the value is a time that Python cannot hold.
     """
     if not isinstance(value, np.datetime64):
         return value.item()

@@ -4,4 +4,4 @@ One module for each method; rows in groups, with weights, with ties and on night
 In: exact counts. Out: noisy counts, and scores or an order that follow from them.
 """
 
-KIND = "comparisons"  # of input
+KIND = "comparisons"  # kind of input

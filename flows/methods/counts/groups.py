@@ -45,7 +45,7 @@ def groups_of(config: SurveyConfig, cells: int, most: int) -> Groups | None:
         most: counts that can be released.
 
     Raises:
-        ConfigError: there would be more.
+        ConfigError: there would be more counts.
     """
     if config.groups is None:
         return None
@@ -63,9 +63,9 @@ class GroupedMethod(CountedMethod[CountMechanism]):
     """A method that releases counts, of all rows or of each group of them.
 
     Attributes:
-        words: of the counts, for the statement.
+        words: words for the counts, for the statement.
         restated: sensitivities of the counts, for certificates: see `noise_of_counts`.
-        unit, reach: of scores, as in `estimation.common.pooling`.
+        unit, reach: unit and reach of scores, as in `estimation.common.pooling`.
     """
 
     words: CountWords
@@ -74,7 +74,7 @@ class GroupedMethod(CountedMethod[CountMechanism]):
     reach: float = np.inf
 
     def words_of(self, mechanism: CountMechanism) -> CountWords:
-        """Of what the mechanism draws, where a method has several statistics."""
+        """Return words for what the mechanism draws, where a method has several statistics."""
         return self.words
 
     @abstractmethod
@@ -91,7 +91,7 @@ class GroupedMethod(CountedMethod[CountMechanism]):
     def board(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
     ) -> tuple[EvidenceAt, Released]:
-        """What the noisy counts of one group say of its scores, and how they are published."""
+        """Return one group's evidence about its scores, and its counts as they are published."""
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count; with groups, to every count of every group."""
@@ -141,7 +141,7 @@ class GroupedMethod(CountedMethod[CountMechanism]):
     def _boards(
         self, groups: Groups, parts: list[tuple[EvidenceAt, Released]], scores: Floats
     ) -> tuple[Board, ...]:
-        """Of each group that has a name."""
+        """Return the boards of all groups that have a name."""
         pooled = pool([at for at, _ in parts], scores, unit=self.unit, reach=self.reach)
         return tuple(
             Board(name=name, estimate=estimate, own=own, released=released)

@@ -1,4 +1,4 @@
-"""Which method on comparisons has least noise, of those that are right for the design.
+"""Choice of the method on comparisons with least noise, of those that are right for the design.
 
 All of it follows from public facts: the design, the catalogue, epsilon and the bounds. What is
 compared is the variance of the privacy noise in an item's net wins, its wins less half its
@@ -66,9 +66,9 @@ class Candidate:
     """A method that suits the configuration.
 
     Attributes:
-        method: it.
-        mechanism: by which it draws.
-        variance: of the privacy noise in an item's net wins, in comparisons.
+        method: the method.
+        mechanism: mechanism by which it draws.
+        variance: variance of the privacy noise in an item's net wins, in comparisons.
         doubt: c, how much chance in totals adds that the method does not see.
     """
 

@@ -59,7 +59,7 @@ from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Unit
 
-MOST_COUNTS = 2_000_000  # of items and groups: 20 to 30 MB of JSON
+MOST_COUNTS = 2_000_000  # counts of items and groups: 20 to 30 MB of JSON
 
 
 RESTATED = Restated(
@@ -79,9 +79,10 @@ class ReleasedCounts(ReleasedRecord):
     """The noisy win counts, from which all the rest is computed.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
-            have weights, a thousand times that for a win of weight 1.
-        wins: by item, in catalogue order; whole numbers, but for what a night of a stream shows.
+        row_weight: amount that one win adds: 1, or 2 where ties were split into two halves; where
+            rows have weights, a thousand times that for a win of weight 1.
+        wins: wins by item, in catalogue order; whole numbers, but for what a night of a stream
+            shows.
     """
 
     shows = (Figure.WIN_COUNTS,)
@@ -94,7 +95,7 @@ class ReleasedCounts(ReleasedRecord):
         """The record of noisy `counts`.
 
         Raises:
-            ValueError: they are confidential, or of another number of items.
+            ValueError: the counts are confidential, or of another number of items.
         """
         require_noisy(counts, items)
         wins = dict(zip(items, counts.wins.tolist(), strict=True))
@@ -105,7 +106,7 @@ class ReleasedCounts(ReleasedRecord):
         return in_comparisons(self.wins, self.row_weight)
 
     def leads(self) -> Leads:
-        """By wins."""
+        """Leads by wins."""
         return Leads(
             by=LeadBy.WINS,
             items=[*self.wins],
@@ -130,7 +131,7 @@ class NoisyCounts(GroupedMethod):
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS
-    words, unit, reach = WIN_COUNTS, 0.25, 0.5  # of shares won, which differ by 1 at most
+    words, unit, reach = WIN_COUNTS, 0.25, 0.5  # shares won differ by 1 at most
     counted = Counted.WINS
     restated = (RESTATED,)
     plan_order = 0
@@ -193,7 +194,7 @@ class NoisyCounts(GroupedMethod):
         return evidence_of_win_counts(counts, cells.law), released
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
-        """Of a count: a balanced design tells how many comparisons there were."""
+        """Variance of a count: a balanced design tells how many comparisons there were."""
         return mechanism.shown_variance / mechanism.row_weight**2
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
@@ -203,7 +204,7 @@ class NoisyCounts(GroupedMethod):
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism
     ) -> float | None:
-        """Of shares won."""
+        """Predicted error of shares won."""
         variance, rows = mechanism.shown_variance, mechanism.row_weight
         share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
         return predicted_share_error(

@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from hushrank.estimation.comparisons.noisy_pairs import RankedPairs
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
-MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
+MOST_ITEMS_PUBLIC = 100_000  # limit on a public graph, where memory and noise go by pairs that met
 NOT_CONVEX = (
     "The fit ended where the likelihood is no maximum: with this much noise and this link several"
     " sets of scores fit almost equally well. Link logistic has one only."
@@ -125,8 +125,8 @@ class ReleasedPairs(ReleasedRecord):
     In `release.json` every row of the matrix is one line of integers: 2 000 items take 20 to 30 MB.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
-            have weights, a thousand times that for a win of weight 1.
+        row_weight: amount that one win adds: 1, or 2 where ties were split into two halves; where
+            rows have weights, a thousand times that for a win of weight 1.
         items: in catalogue order; rows and columns are in this order.
         wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
             there is nothing to count. Whole numbers, but for what a night of a stream shows.
@@ -152,7 +152,7 @@ class ReleasedPairs(ReleasedRecord):
         """The record of noisy `counts`, of all pairs or of those `asked` about, shape (n, n).
 
         Raises:
-            ValueError: they are confidential, or of another number of items.
+            ValueError: the counts are confidential, or of another number of items.
         """
         require_noisy(counts, items)
         return cls.model_construct(  # checked above: millions of entries are not checked again
@@ -169,7 +169,7 @@ class ReleasedPairs(ReleasedRecord):
         return among_items(self.wins, self.items, items) / self.row_weight
 
     def leads(self) -> Leads:
-        """By majorities, of two noisy entries each."""
+        """Leads by majorities, of two noisy entries each."""
         wins = np.array(self.wins, np.float64)
         return Leads(
             by=LeadBy.MAJORITIES,
@@ -192,11 +192,11 @@ class ReleasedOutcomes(ReleasedRecord):
     """For each compared pair: how often it was compared, and how often one item won, with noise.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 if ties were split into two halves.
+        row_weight: amount that one win adds: 1, or 2 if ties were split into two halves.
         items: items in catalogue order; rows are in this order.
         pairs: row i holds the items j > i that were compared with i.
         compared: comparisons of each pair times `row_weight`; exact, because they are public.
-        wins: for each of these pairs, how often i beat j, noise included.
+        wins: number of times that i beat j in each of these pairs, noise included.
 
     The last three are null if there are more than `MOST_PAIRS` pairs.
     """
@@ -374,7 +374,7 @@ class NoisyPairs(GroupedMethod):
         return replace(found, asked=config.asked_pairs())
 
     def words_of(self, mechanism: CountMechanism) -> CountWords:
-        """Of pairs, or of their outcomes with ties."""
+        """Return words for pairs, or for their outcomes with ties."""
         return TIE_COUNTS if mechanism.ties is Ties.MODEL else self.words
 
     def terms(self, mechanism: CountMechanism) -> Terms:
@@ -469,7 +469,7 @@ class NoisyPairs(GroupedMethod):
         return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
-        """Of (wins - losses) / 2 against n - 1 opponents, or the mean number that it was asked."""
+        """Variance of (wins - losses) / 2 against n - 1 opponents, or the mean number asked."""
         # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
         cells = 4 if _is_public(mechanism) else 2
         variance = mechanism.shown_variance / mechanism.row_weight**2
@@ -481,11 +481,11 @@ class NoisyPairs(GroupedMethod):
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism
     ) -> float | None:
-        """Of scores; not known of ties that are outcomes."""
+        """Predicted error of scores; not known of ties that are outcomes."""
         if mechanism.ties is Ties.MODEL:
             return None
         variance = mechanism.shown_variance / mechanism.row_weight**2
-        # Of a pair with a total that is public, noise moves one count up and the other one down.
+        # In a pair with a public total, noise moves one count up and the other one down.
         noise = 2 * variance if _is_public(mechanism) else variance
         weight = weight_under_noise(survey.pair_comparisons, noise)
         return predicted_error(survey.n_items, weight, survey.link).typical

@@ -70,7 +70,7 @@ class ReleasedList(ReleasedRecord):
 
     @property
     def best(self) -> tuple[str, ...]:
-        """All that is released."""
+        """All items that are released."""
         return self.items
 
 
@@ -79,14 +79,14 @@ class OneShotMechanism(MechanismOnCounts):
     """Noise on win counts of which the k largest are named.
 
     Attributes:
-        k: how many items are named.
+        k: number of items that are named.
     """
 
     k: int
 
     @property
     def noise(self) -> OneShotNoise:
-        """What draws."""
+        """Noise that draws."""
         return OneShotNoise(self.k, self.counts.calibration)
 
 

@@ -26,10 +26,10 @@ from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.streams.released_files import Drawn, Shown
 
 NIGHT, RELEASED, SHOWN, ANSWERS = "night", "released", "shown", "answers"  # arrays of a night
-DECIMALS = 6  # of a shown cell: what is published is what is ranked
+DECIMALS = 6  # decimals of a shown cell: what is published is what is ranked
 
 Cells = NDArray[np.int64] | NDArray[np.float64]
-# Of one night's counts, from the bounds, the items, the weight of a row and the number of groups.
+# Sensitivity of one night's counts, from the bounds, the items, a row's weight and the groups.
 SensitivityOf = Callable[[PrivacyParams, int, int, int], Sensitivity]
 
 
@@ -41,7 +41,7 @@ def calibrate_stream(
     Args:
         config: the job, under unit `user`.
         of: the sensitivity of one night's counts.
-        groups: those that are counted apart; None: there are none.
+        groups: groups that are counted apart; None: there are none.
 
     Raises:
         ConfigError: the budget is too small for any noise that can be computed with.
@@ -72,7 +72,7 @@ def terms_of(mechanism: CountMechanism, where: str) -> Terms:
 
 
 def arrays_of(drawn: Drawn, shown: Shown, night: int, stream: Stream) -> Arrays:
-    """What is stored of a night: what was drawn, and what all nights so far show."""
+    """Return the stored arrays of a night: what was drawn, and what all nights so far show."""
     return {
         NIGHT: np.array(night),
         RELEASED: drawn.released,
@@ -83,11 +83,11 @@ def arrays_of(drawn: Drawn, shown: Shown, night: int, stream: Stream) -> Arrays:
 
 @dataclass(frozen=True, slots=True)
 class ShownCells:
-    """What a release is made of.
+    """Cells that a release is made of.
 
     Attributes:
         counts: noisy, in the unit of counts; integers where the release is no night of a stream.
-        law: of the noise in each of them.
+        law: law of the noise in each of them.
     """
 
     counts: Cells
@@ -98,9 +98,9 @@ def shown_cells(drawn: Arrays, mechanism: CountMechanism, name: str) -> ShownCel
     """The cells that a method ranks by.
 
     Args:
-        drawn: what was drawn.
-        mechanism: that drew it.
-        name: of the array, where the release is no night of a stream.
+        drawn: arrays that were drawn.
+        mechanism: mechanism that drew them.
+        name: name of the array, where the release is no night of a stream.
     """
     if mechanism.stream is None:
         return ShownCells(drawn[name], mechanism.law)
@@ -108,7 +108,7 @@ def shown_cells(drawn: Arrays, mechanism: CountMechanism, name: str) -> ShownCel
 
 
 def drawn_of_group(drawn: Arrays, mechanism: CountMechanism, group: int) -> Arrays:
-    """What was drawn for one of several groups."""
+    """Return the arrays that were drawn for one of several groups."""
     if mechanism.stream is None:
         return {name: values[group] for name, values in drawn.items()}
     return {NIGHT: drawn[NIGHT], SHOWN: drawn[SHOWN][group]}
@@ -133,7 +133,7 @@ def without_diagonal(cells: Cells) -> Cells:
 def simulated_night(
     counts: NDArray[np.int64], mechanism: CountMechanism, bits: RandomBits
 ) -> Arrays | None:
-    """For a plan: how the last night of a stream would show these counts; None: it is no stream.
+    """Show these counts as a stream's last night would, for a plan; None: it is no stream.
 
     Raises:
         ValueError: the bits are those of a release, whose nights are drawn and stored one by one

@@ -78,7 +78,7 @@ class ReleasedTies(ReleasedRecord):
         """The record of noisy `counts`.
 
         Raises:
-            ValueError: they are confidential, or of another number of items.
+            ValueError: the counts are confidential, or of another number of items.
         """
         require_noisy(counts, items)
         wins, ties = (tuple(map(tuple, matrix)) for matrix in counts.cells.tolist())

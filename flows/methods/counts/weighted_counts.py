@@ -1,4 +1,4 @@
-"""How methods on counts calibrate, draw and rank where rows have weights.
+"""Calibration, draw and ranking of methods on counts where rows have weights.
 
 `privacy.row_weights` has the bound, and `estimation.common.design_effect` says what the sum of
 squared weights is for.
@@ -22,8 +22,8 @@ from hushrank.privacy.units import UNITS, PrivacyParams
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES
 
-Arrays = dict[str, NDArray[Any]]  # by name
-WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # of methods that take weights
+Arrays = dict[str, NDArray[Any]]  # arrays by name
+WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # keys of methods that take weights
 
 
 def weighted_mechanism(
@@ -54,10 +54,10 @@ def ranking_weight(
     """The row weight to rank by: integer units of what is as random as one comparison.
 
     Args:
-        drawn: what was released.
-        mechanism: what drew it.
+        drawn: arrays that were released.
+        mechanism: mechanism that drew them.
         wins: noisy counts that add up to those of all rows.
-        entries: how many of them have noise of their own.
+        entries: number of entries that have noise of their own.
     """
     divisor = mechanism.squares_divisor
     if divisor is None:
@@ -76,12 +76,12 @@ def ranking_weight(
 def weight_parameters(
     drawn: Arrays, mechanism: CountMechanism, ranked_by: int
 ) -> dict[str, Parameter]:
-    """What a release says of weights; nothing where rows have none.
+    """Return a release's parameters of weights; empty where rows have none.
 
     Args:
-        drawn: what was released.
-        mechanism: what drew it.
-        ranked_by: of `ranking_weight`.
+        drawn: arrays that were released.
+        mechanism: mechanism that drew them.
+        ranked_by: value from `ranking_weight`.
     """
     divisor, params = mechanism.squares_divisor, mechanism.params
     if divisor is None:

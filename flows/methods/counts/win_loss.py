@@ -78,9 +78,9 @@ class ReleasedWinLoss(ReleasedRecord):
     """The noisy numbers of comparisons that each item won and lost.
 
     Attributes:
-        row_weight: what one comparison adds: 1, or 2 if ties were split into two halves; where rows
-            have weights, a thousand times that for one of weight 1.
-        wins, losses: by item, in catalogue order.
+        row_weight: amount that one comparison adds: 1, or 2 if ties were split into two halves;
+            where rows have weights, a thousand times that for one of weight 1.
+        wins, losses: counts by item, in catalogue order.
     """
 
     shows = (Figure.SCORES,)
@@ -107,7 +107,7 @@ class ReleasedWinLoss(ReleasedRecord):
         return in_comparisons(self.wins, self.row_weight)
 
     def leads(self) -> Leads:
-        """By wins less losses, each of which has noise."""
+        """Leads by wins less losses, each of which has noise."""
         return Leads(
             by=LeadBy.NET_WINS,
             items=[*self.wins],
@@ -199,13 +199,13 @@ class WinLoss(GroupedMethod):
         return evidence_of_win_loss(counts, mechanism.law, link), released
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
-        """Of (wins - losses) / 2."""
+        """Variance of (wins - losses) / 2."""
         return mechanism.whole_law.variance / (2 * mechanism.row_weight**2)
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism
     ) -> float | None:
-        """Of scores."""
+        """Predicted error of scores."""
         # The noise of (wins - losses) / 2.
         variance = mechanism.whole_law.variance / (2 * mechanism.row_weight**2)
         weight = weight_under_perturbation(

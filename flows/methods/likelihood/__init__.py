@@ -3,4 +3,4 @@
 In: exact counts of pairs. Out: scores that carry noise, and intervals.
 """
 
-KIND = "comparisons"  # of input
+KIND = "comparisons"  # kind of input

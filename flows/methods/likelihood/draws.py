@@ -1,4 +1,4 @@
-"""What a certificate says of noise inside the optimisation of a likelihood."""
+"""Certificate's parts on noise inside the optimisation of a likelihood."""
 
 from __future__ import annotations
 

@@ -35,11 +35,11 @@ class ReleasedEffects(ReleasedRecord):
     """Scores, effects and sums of information that were drawn with noise; nothing else leaves.
 
     Attributes:
-        scores: by item, in catalogue order; they sum to zero.
-        effects: by name, in log odds.
-        units: what 1 is worth in each of the three sums of information, in comparisons.
+        scores: scores by item, in catalogue order; they sum to zero.
+        effects: effects by name, in log odds.
+        units: worth of 1 in each of the three sums of information, in comparisons.
         of_scores: about each score.
-        between: what each score shares with each effect; a row for each item.
+        between: information that each score shares with each effect; a row for each item.
         of_effects: about effects: the upper triangle, row by row, without its first entry where
             the first effect is that of being shown first.
     """
@@ -140,8 +140,8 @@ def simulated(wins: Counts, mechanism_covariates: int, ties: Ties) -> Arrays:
 
     Args:
         wins: wins[a, b], shape (n, n), times `ties.row_weight`.
-        mechanism_covariates: how many covariates rows have.
-        ties: as configured.
+        mechanism_covariates: number of covariates of rows.
+        ties: rule for ties, as configured.
     """
     winner, loser = np.nonzero(wins)
     words = pack(np.zeros((len(winner), mechanism_covariates), np.int8))
@@ -153,7 +153,7 @@ def simulated(wins: Counts, mechanism_covariates: int, ties: Ties) -> Arrays:
 
 
 def problems(config: Sections) -> Problems:
-    """What does not go with covariates."""
+    """Yield settings that do not go with covariates."""
     model = config.model
     if model.link != "logistic":
         yield "model.link", "must be logistic with covariates, whose effects are log odds"

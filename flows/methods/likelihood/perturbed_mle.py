@@ -52,7 +52,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
-EXPOSURE_PART = 8  # of epsilon, one in so many parts pays for how often each item was compared
+EXPOSURE_PART = 8  # one part of epsilon in so many pays for how often each item was compared
 # Comparisons an item to expect where nothing is known of them: numbers that float64 fits with ease.
 # It has no part in the guarantee, nor in what is made of the scores.
 ROUND_SIZE = 10_000.0
@@ -71,14 +71,14 @@ _REFUSED_LINK = (
 )
 
 
-LARGEST_MEAN = 1e-6  # of released scores, which sum to zero but for rounding
+LARGEST_MEAN = 1e-6  # mean of released scores, which sum to zero but for rounding
 
 
 class ReleasedScores(ReleasedRecord):
     """Scores that were drawn with noise; nothing else leaves the protected side.
 
     Attributes:
-        scores: by item, in catalogue order; they sum to zero.
+        scores: scores by item, in catalogue order; they sum to zero.
         exposures: comparisons in which each item took part, with noise of their own, or as the
             job's public file says; null where the method does not look at them.
     """
@@ -182,7 +182,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         runs: int,
         bits: RandomBits,
     ) -> Arrays:
-        """As many independent draws as `runs`, along the first axis; a release is one."""
+        """Draw `runs` independent times, along the first axis; a release is one draw."""
         if isinstance(mechanism, EffectMechanism):
             return order_effects.draws(exact, mechanism, runs, bits)
         counts = pair_counts_of(exact, mechanism.ties.row_weight)
@@ -238,7 +238,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         return draws_of_scores(mechanism)
 
     def noise_in_net_wins(self, mechanism: ScoreMechanism | EffectMechanism) -> float:
-        """Of the linear term of the likelihood."""
+        """Variance of the linear term of the likelihood."""
         if isinstance(mechanism, EffectMechanism):
             return mechanism.calibrated.score_noise.variance
         return float(mechanism.noise.variance)
@@ -257,7 +257,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         survey: PlannedSurvey,
         mechanism: ScoreMechanism | EffectMechanism,
     ) -> float | None:
-        """Of scores."""
+        """Predicted error of scores."""
         variance = self.noise_in_net_wins(mechanism)
         weight = weight_under_perturbation(
             survey.n_items, survey.pair_comparisons, variance, survey.link
@@ -274,7 +274,7 @@ def _exposures(drawn: Arrays, mechanism: ScoreMechanism) -> Exposures:
 def _by_public_design(
     scores: Floats, mechanism: ScoreMechanism, design: PublicDesign, names: Sequence[str]
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Where the configuration says how often items, or pairs of them, are compared."""
+    """Rank if the configuration says how often items, or pairs of them, are compared."""
     from hushrank.estimation.comparisons.mle_uncertainty import (
         rank_by_scores_and_exposures,
         rank_by_scores_and_pairs,
@@ -291,7 +291,7 @@ def _by_public_design(
 def _by_expected_design(
     scores: Floats, mechanism: ScoreMechanism
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Where the configuration says how often an item is compared, and all are taken to be alike."""
+    """Rank if the configuration says how often an item is compared, all taken to be alike."""
     from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores, rank_many_by_scores
 
     many = mechanism.n_items > MOST_DENSE_ITEMS

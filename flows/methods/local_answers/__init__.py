@@ -3,4 +3,4 @@
 In: sums of private answers. Out: scores, for `debiased-rr` and for the baselines of plans.
 """
 
-KIND = "comparisons"  # of input
+KIND = "comparisons"  # kind of input

@@ -1,4 +1,4 @@
-"""Methods on answers that are privatised one by one: `debiased-rr` and the baselines it is held to.
+"""Methods on answers that are privatised one by one: `debiased-rr` and baselines beside it.
 
 What the reduction leaves is private already: the sums of privatised answers. It waits in the
 confidential area until the ledger has recorded the release, so that nothing is seen that was not
@@ -92,13 +92,13 @@ LAPLACE = "laplace-rr is a baseline: debiased-rr has smaller errors at the same 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalResponses(PlannedMethod[AnswerMechanism]):
-    """One method: how answers are privatised, and how scores follow from their sums.
+    """Method with one way to privatise answers, and one to get scores from their sums.
 
     Attributes:
         facts, plan_order: see `PlannedMethod`.
         randomisation: the mechanism.
         by_counts: rank by wins of privatised answers, without a model.
-        remark: what a reader of the release must know; empty: nothing.
+        remark: remark for a reader of the release; empty: none.
     """
 
     facts: MethodFacts
@@ -210,7 +210,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: AnswerMechanism
     ) -> float | None:
-        """Of scores from debiased answers; baselines have none, nor jobs whose people choose."""
+        """Predicted error of scores from debiased answers; baselines and chosen epsilons: None."""
         epsilon = _epsilon_of_answer(config, survey)
         if self.randomisation is not Randomisation.WEIGHTED or not epsilon:
             return None
@@ -235,7 +235,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         return estimate_from(fit), SCALE_OF_LINK[fit.link], known, warnings
 
     def certified(self, mechanism: AnswerMechanism, drawn: Arrays) -> tuple[Draw, ...]:
-        """Each answer, before it is counted."""
+        """Return the draw of each answer, before it is counted."""
         guarantee = mechanism.guarantee
         epsilons = ends(guarantee)
         split = guarantee.budget is Budget.PER_USER
@@ -289,7 +289,7 @@ def _dishonest(pairs: WeightedPairs, config: SurveyConfig) -> Iterator[str]:
 
 
 def _bins(pairs: WeightedPairs, config: SurveyConfig) -> EpsilonBins | None:
-    """Of the epsilons that were counted; None where they were not."""
+    """Bins of the epsilons that were counted; None where they were not."""
     if not pairs.chosen.size:
         return None
     epsilons = config.privacy.local_epsilons()
@@ -297,7 +297,7 @@ def _bins(pairs: WeightedPairs, config: SurveyConfig) -> EpsilonBins | None:
 
 
 def _variance(mechanism: AnswerMechanism) -> AnswerVariance:
-    """What the public bounds say of the variance of the sums."""
+    """Variance of the sums that follows from the public bounds."""
     from hushrank.estimation.fit.pair_fit import AnswerVariance
 
     if mechanism.randomisation is Randomisation.LAPLACE:
@@ -353,7 +353,7 @@ def _doubt(fit: DebiasedFit) -> tuple[str, ...]:
 
 
 def _information(pairs: WeightedPairs, link: str) -> dict[str, Parameter]:
-    """What the answers say before anything is estimated: G, and the errors to expect."""
+    """Return what the answers say before anything is estimated: G, and the errors to expect."""
     weight = mean_pair_weight(pairs)
     known: dict[str, Parameter] = {"information_per_pair": weight}
     if pairs.g:

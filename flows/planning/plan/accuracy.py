@@ -28,12 +28,12 @@ class Accuracy:
         error: n^(-1/2) times the l2 norm of the scores' error: of a typical score.
         largest: l-infinity norm of the scores' error.
         width: mean ranks that an item may be better or worse, `rank_high - rank_low`.
-        equal: what `error` is if all items are called equal; scores that are further off than that
+        equal: value of `error` if all items are called equal; scores that are further off than that
             say nothing.
-        largest_equal: what `largest` is then.
+        largest_equal: value of `largest` in that case.
         informative: share of replicates whose release says anything.
         spread: standard error of each of these, by name.
-        scale: what the scores are.
+        scale: scale of the scores.
     """
 
     top: float
@@ -91,7 +91,7 @@ def scores_measured(scores: Floats, truth: Floats, n_top: int | None) -> dict[st
     Args:
         scores: shape (n,), larger is better.
         truth: true scores.
-        n_top: how many items are the best ones; None: 3.
+        n_top: number of the best items; None: 3.
     """
     found = measured(nothing_learned(scores), truth, n_top) | score_errors(scores, truth)
     return found | {"width": math.nan, "informative": 1.0}

@@ -31,8 +31,8 @@ class Verdict:
     """Recommended method.
 
     Attributes:
-        setting: with it.
-        why: in words.
+        setting: setting with the method.
+        why: reason, in words.
     """
 
     setting: Setting
@@ -44,8 +44,8 @@ def methods_to_compare(config: SurveyConfig, own: str | None = None) -> tuple[st
 
     Args:
         config: the job.
-        own: what ranks in it, where the job leaves that open; it stands there even if it is not
-            right.
+        own: method that ranks in it, where the job leaves that open; it stands there even if it is
+            not right.
     """
     usable = [
         name
@@ -72,7 +72,7 @@ def verdict(
     Args:
         config: the job.
         tried: the same setting by each method; where the job says `auto`, that one's choice first.
-        target: what is wanted.
+        target: accuracy that is wanted.
     """
     sign = 1 if target.name in SHARES else -1
     right = [(each, found) for each, found in tried if is_right(config, each.method)]

@@ -26,7 +26,7 @@ from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
-LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
+LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # methods by kind of input
 TRUSTED = {"comparisons": "auto", "responses": "auto"}
 BY_PAIRS = "kemeny"  # replaces ranking methods that have no local form
 
@@ -36,10 +36,10 @@ class Alternative:
     """Job under another guarantee.
 
     Attributes:
-        words: which.
-        method: what ranks then.
-        config: of the job, then.
-        setting: the same people and epsilon.
+        words: name of the guarantee.
+        method: method that ranks under it.
+        config: configuration of the job under it.
+        setting: setting with the same people and epsilon.
     """
 
     words: str
@@ -115,8 +115,8 @@ def _alternatives(
 
     Args:
         config: the job.
-        own: its method.
-        delta: of Gaussian noise, where the job has none.
+        own: method of the job.
+        delta: delta of Gaussian noise, where the job has none.
     """
     privacy, kind = config.privacy, config.input.kind
     if privacy.unit is not Unit.LOCAL:

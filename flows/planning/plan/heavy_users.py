@@ -54,9 +54,9 @@ def gain_of_weights(
 
     Args:
         config: the job; its noise and distinct pairs are taken as weights need them.
-        method: what ranks.
+        method: method that ranks.
         most: L.
-        activity: how much people answer.
+        activity: numbers of answers that people give.
     """
     ranks = METHODS[method]
     if not isinstance(ranks, CountedMethod) or ranks.counted is None or not activity:

@@ -32,10 +32,10 @@ class PeopleNeeded:
     """People in all, at one epsilon.
 
     Attributes:
-        epsilon: of the release.
-        two_items: for two items of difficulties `APART` apart, alone.
-        large_dif: for an item that is large by the rule of ETS in one group, among all items and
-            groups, which are equally large; None: there are not two groups.
+        epsilon: epsilon of the release.
+        two_items: people needed for two items of difficulties `APART` apart, alone.
+        large_dif: people needed for an item that is large by the rule of ETS in one group, among
+            all items and groups, which are equally large; None: there are not two groups.
     """
 
     epsilon: float
@@ -71,7 +71,7 @@ def people_needed(
         dif = None
         if len(names) > 1:
             tail = LEVEL / (2 * n_items * (len(names) - 1))
-            # Of a difference between groups both are centred, of one between items neither is.
+            # In a difference between groups both are centred, in one between items neither is.
             apart = LARGE / DELTA * (1 - 1 / n_items)  # less the mean of all items
             one_group = _people(sampling, noise, config, n_items, apart, tail, centred=True)
             dif = rounded_up(groups * one_group)

@@ -37,15 +37,16 @@ class Limits:
     """Parts of the typical error of a score, by formula: squares add up.
 
     Attributes:
-        method: which method's.
-        people: how many are supposed to answer.
-        epsilon: of the setting.
-        sampling: by who was asked.
-        privacy: by noise, or randomised answers.
+        method: method whose limits these are.
+        people: number of people who are supposed to answer.
+        epsilon: epsilon of the setting.
+        sampling: limit by who was asked.
+        privacy: limit by noise, or by randomised answers.
         even: number of people at which both are equal; None: privacy costs the same share whatever
             the number of people is.
-        theorem: which theorem has the two terms below; empty: none of the papers' fits the job.
-        their_sampling, their_privacy: its terms at the numbers of the job, without constants.
+        theorem: theorem with the two terms below; empty: none of the papers' fits the job.
+        their_sampling, their_privacy: terms of the theorem at the numbers of the job, without
+            constants.
     """
 
     method: str
@@ -65,7 +66,7 @@ class Limits:
 
     @property
     def text(self) -> str:
-        """The same in words."""
+        """Limits in words."""
         rules = "privacy" if self.privacy_rules else "sampling"
         found = (
             f"What limits the error of {self.method} with {self.people:,} people at epsilon"
@@ -91,8 +92,8 @@ def limits_of(config: SurveyConfig, setting: Setting, world: World) -> Limits | 
 
     Args:
         config: the job.
-        setting: of people, answers, epsilon and method.
-        world: what is supposed of people and items.
+        setting: setting of people, answers, epsilon and method.
+        world: assumptions about people and items.
     """
     local = config.privacy.unit is Unit.LOCAL
     setting = replace(setting, method=chosen_method(config, setting).method.facts.name)

@@ -38,7 +38,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
-NEARLY_NO_RIDGE = 0.01  # it keeps the scores of items that lost every comparison finite
+NEARLY_NO_RIDGE = 0.01  # keeps the scores of items that lost every comparison finite
 MOST_ITEMS = 2_000  # largest matrix of wins with noise in every entry, as in `noisy-pairs`
 CLEARLY_BETTER = 2.0  # standard errors by which a naive way must be better
 Way = Callable[[PairCounts, PrivacyParams, RandomBits], Floats]
@@ -79,7 +79,7 @@ def naive_ways(
 
     Args:
         config: the job.
-        setting: its method is put aside.
+        setting: setting; its method is ignored.
         world: see `World`.
     """
     tried = with_setting(config, setting)
@@ -123,7 +123,7 @@ def _accuracy(config: SurveyConfig, setting: Setting, world: World, way: Way) ->
         counts = PairCounts(wins * weight, weight)
         scores = way(counts, params, noise_bits(survey, replicate))
         found.append(scores_measured(scores, survey.truth(replicate), config.top_k))
-    if way is _noisy_wins:  # it gives an order, but no scores
+    if way is _noisy_wins:  # this way gives an order, but no scores
         found = [each | dict.fromkeys(("error", "largest"), math.nan) for each in found]
     return mean_accuracy(found, SCALE_OF_LINK["logistic"])
 

@@ -22,6 +22,7 @@ from hushrank.flows.planning.plan.items_apart import PeopleNeeded, people_needed
 from hushrank.flows.planning.plan.limits import Limits, limits_of
 from hushrank.flows.planning.plan.naive import Loss, loss_of, naive_ways
 from hushrank.flows.planning.plan.plot import accuracy_plot
+from hushrank.flows.planning.plan.sure_margins import SureMargin, sure_margins
 from hushrank.flows.planning.plan.survey import (
     Setting,
     accuracy_of,
@@ -58,17 +59,18 @@ class PlanRequest:
     """Request for a plan; empty lists mean the job's own values, or usual ones.
 
     Attributes:
-        people: how many may answer, one or several numbers.
+        people: number of people who may answer, one or several numbers.
         answers: L to try.
-        epsilons: to try.
-        target: such as `top=0.9`.
-        plot: where to draw; None: nowhere.
-        n_items: where the file does not list the items yet.
-        design: to simulate, in place of the stated one.
+        epsilons: epsilons to try.
+        target: target such as `top=0.9`.
+        plot: file to draw to; None: none.
+        n_items: number of items, if the file does not list them yet.
+        design: design to simulate, in place of the stated one.
         zipf: exponent of the exposures in a design that is not balanced.
         exposures: file of public exposures, instead.
         ties: chance that equals tie, where the job models ties; None: as `World` has it.
-        activity: how many answers people give, such as 5:0.9 and 60:0.1; empty: as many as count.
+        activity: numbers of answers that people give, such as 5:0.9 and 60:0.1; empty: as many as
+            count.
     """
 
     people: tuple[int, ...]
@@ -89,12 +91,12 @@ class SurveyPlan:
     """Result of a plan: all settings tried on simulated surveys, and a recommendation.
 
     Attributes:
-        config: of the job, whose own epsilon may have been open.
-        request: what was asked.
-        world: what is supposed of people and items.
+        config: configuration of the job, whose own epsilon may have been open.
+        request: the request.
+        world: assumptions about people and items.
         target: the accuracy that is wanted.
         tried: every setting with what it reaches.
-        methods: what ranks in each of them: the job's method, or what `auto` takes.
+        methods: method that ranks in each setting: the job's, or the one that `auto` takes.
         right: whether the job's method is right for the design; only then is one recommended.
         chosen: the first of them that reaches the target; None: none does.
         base: the setting of `needed` and `compared`.
@@ -106,9 +108,11 @@ class SurveyPlan:
             order items worse than a naive way.
         best: the method to take; None: there is no choice.
         guarantees: `base` under other guarantees.
-        boards: of each group, error and order in `base`; empty: there are no groups.
+        boards: error and order of each group, in `base`; empty: there are no groups.
         items_apart: for each epsilon, people who are enough to tell items apart; empty: the method
             does not count whole sheets of a test.
+        sure_margins: of each setting, how far noise reaches in ballots; empty: the method states no
+            margins.
         ties: share of pairs in order in `base` by each way of treating ties; empty: the job models
             none.
     """
@@ -131,6 +135,7 @@ class SurveyPlan:
     guarantees: list[tuple[Alternative, Accuracy]]
     boards: list[tuple[float, float]]
     items_apart: list[PeopleNeeded]
+    sure_margins: list[SureMargin]
     ties: dict[Ties, float]
 
     @property
@@ -187,9 +192,9 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
     """Try every setting of a job, and draw the plan if that is requested.
 
     Args:
-        config: of `flows.planning.plan.survey.plan_config` or `config_to_plan`.
-        request: what is asked.
-        world: what is supposed.
+        config: from `flows.planning.plan.survey.plan_config` or `config_to_plan`.
+        request: the request.
+        world: assumptions about people and items.
 
     Raises:
         ConfigError: the request breaks a rule.
@@ -231,6 +236,7 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         guarantees=tried_guarantees(config, base, world),
         boards=group_errors(config, base, world),
         items_apart=people_needed(config, settings, world),
+        sure_margins=sure_margins(config, settings),
         ties=orders_by_ties(config, replace(base, method=methods[0]), world),
     )
 
@@ -281,7 +287,7 @@ def settings_of(config: SurveyConfig, request: PlanRequest) -> list[Setting]:
     """List every combination to try; epsilon varies fastest.
 
     Raises:
-        ConfigError: there are too many, or a number is out of range.
+        ConfigError: there are too many settings, or a number is out of range.
     """
     own = config.privacy.epsilon
     epsilons = request.epsilons or tuple(
@@ -314,7 +320,7 @@ def parse_target(text: str) -> Target:
     """Parse a target such as `top=0.9`.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: the text is no target.
     """
     name, _, value = text.partition("=")
     try:

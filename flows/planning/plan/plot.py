@@ -25,9 +25,9 @@ def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suf
     epsilon.
 
     Args:
-        name: of the population.
-        found: by method, the configured one first.
-        formula: of the first method's typical error at the same settings.
+        name: name of the population.
+        found: accuracy by method, the configured one first.
+        formula: typical error of the first method at the same settings, by a formula.
         suffix: `.svg` or `.png`.
     """
     tried = next(iter(found.values()))

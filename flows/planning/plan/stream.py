@@ -43,15 +43,15 @@ class StreamRequest:
 
     Attributes:
         nights: T, at most `MOST_NIGHTS`.
-        workload: what is shown.
-        habits: how often people answer.
-        people: how many there are.
-        items: how many are ranked, >= 2.
-        answers: of a person that count on one night, >= 1.
-        epsilon, delta: of the whole stream; delta 0 is pure: Laplace noise alone.
-        adjacency: of the guarantee.
-        seed: of the simulated people.
-        group_shares: how many of the answers are of each group, relative numbers > 0; empty: there
+        workload: nights that are shown each night.
+        habits: habits by which people answer.
+        people: number of people.
+        items: number of items that are ranked, >= 2.
+        answers: number of a person's answers that count on one night, >= 1.
+        epsilon, delta: guarantee of the whole stream; delta 0 is pure: Laplace noise alone.
+        adjacency: adjacency of the guarantee.
+        seed: seed of the simulated people.
+        group_shares: share of the answers of each group, relative numbers > 0; empty: there
             are no groups.
 
     Raises:
@@ -106,12 +106,12 @@ class StreamSetting:
 
     Attributes:
         way: every night counts, caps, or caps and encoder.
-        noise_kind: of the noise.
+        noise_kind: kind of the noise.
         participations, gap, bands: k, b and those of the encoder.
         noise: root mean square over nights of the noise in a shown cell, in answers.
         counted: share of people's answers that count.
-        error: of an item's share of the wins, see the module.
-        group_errors: the same of each group; empty: there are no groups.
+        error: error of an item's share of the wins, see the module.
+        group_errors: errors of each group; empty: there are no groups.
     """
 
     way: str
@@ -130,7 +130,7 @@ class StreamPlan:
     """All sensible settings, the one with the smallest error first.
 
     Attributes:
-        request: what was planned.
+        request: the request that was planned.
         settings: sorted by `error`.
     """
 

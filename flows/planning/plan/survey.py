@@ -61,12 +61,12 @@ def plan_config(
     """Read the job of the YAML file, in which epsilon may be missing.
 
     Args:
-        path: of the file.
-        n_items: how many items there will be, where the file does not list them yet.
-        design: in place of the one that the file states, which may be open then.
+        path: path of the file.
+        n_items: number of items, if the file does not list them yet.
+        design: design in place of the one that the file states, which may be open then.
 
     Raises:
-        ConfigError: it breaks another rule.
+        ConfigError: the file breaks another rule.
     """
     given = {ITEMS: n_items is not None, DESIGN: design is not None}
     content = read_yaml(path, (EPSILON, *(key for key, open_ in given.items() if open_)))
@@ -85,7 +85,7 @@ def config_to_plan(path: Path, config: SurveyConfig) -> SurveyConfig:
     """Return the configuration if such a job can be planned.
 
     Raises:
-        ConfigError: it cannot; the text names `path`.
+        ConfigError: no plan can be made; the text names `path`.
     """
     _refuse_what_cannot_be_planned(path, config)
     return config
@@ -115,7 +115,7 @@ def chosen_method(config: SurveyConfig, setting: Setting) -> Choice:
     """Choose the method that would rank, and give the reason for `method: auto`.
 
     Raises:
-        ConfigError: none suits the configuration.
+        ConfigError: no method suits the configuration.
     """
     tried = with_setting(config, setting)
     return METHODS[tried.method].resolve(tried)
@@ -160,11 +160,11 @@ def epsilon_for(
 
     Args:
         config: the job.
-        target: what is wanted.
-        setting: of which epsilon is open.
+        target: accuracy that is wanted.
+        setting: setting with an open epsilon.
         world: see `World`.
         too_little: an epsilon that is known not to reach it.
-        enough: one that is known to.
+        enough: an epsilon that is known to reach it.
     """
 
     def met(epsilon: float) -> bool:
@@ -197,7 +197,7 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
     """Build the survey to simulate.
 
     Raises:
-        ConfigError: there cannot be one such.
+        ConfigError: no such survey can exist.
     """
     link, n_items = config.model.link, len(config.items.catalogue())
     try:
@@ -252,7 +252,7 @@ def _one(
         ) from None
     truth = survey.truth_of_all(replicate)
     found = measured(conclusion.estimate, truth, config.top_k)
-    if conclusion.scale is Scale.PLACE:  # it lists the best items and nothing else
+    if conclusion.scale is Scale.PLACE:  # this scale lists the best items and nothing else
         found |= dict.fromkeys(("order", "width"), math.nan)
         wanted = np.full(len(truth), math.nan)
     else:

@@ -35,7 +35,7 @@ class Exposed:
         zipf: items are shown in proportion to 1 / k^zipf; None: as `shown` says.
         shown: public numbers, one an item in the order of the catalogue.
         pairs: public numbers, how often each pair is compared, shape (n, n); None: as `shown` says.
-        source: where they stand.
+        source: name of the file with these numbers.
     """
 
     zipf: float | None = DEFAULT_ZIPF
@@ -52,9 +52,9 @@ class World:
         spread: standard deviation of the true scores.
         ability_spread: standard deviation of the abilities, in a test.
         seed: the same seed simulates the same surveys.
-        replicates: how many; None: as many as their size allows.
-        design: of the simulated surveys; None: answers are no comparisons.
-        exposed: of a design that is not balanced.
+        replicates: number of replicates; None: as many as their size allows.
+        design: design of the simulated surveys; None: answers are no comparisons.
+        exposed: appearances of items in a design that is not balanced.
         shares: relative numbers of answers of each group; empty: all groups have equally many.
         group_spread: standard deviation of a group's true scores around those of the whole.
         ties: chance that two items of equal scores tie.

@@ -25,10 +25,10 @@ class Worth:
     """Best accuracy that a job can reach.
 
     Attributes:
-        people: how many people are supposed to answer.
+        people: number of people who are supposed to answer.
         error: predicted standard error of an item's score, in a balanced design.
         spread: standard deviation of the scores that the plan supposes, in the same units.
-        enough: with how many people the error is no larger than the spread; 0: not even with
+        enough: number of people with which the error is no larger than the spread; 0: not even with
             `people`.
     """
 
@@ -49,7 +49,7 @@ def worth_of(config: SurveyConfig, calibrated: Calibrated, people: int = 0) -> W
     Args:
         config: the job.
         calibrated: method and mechanism that draw it.
-        people: how many people a plan supposes, if more than the job does.
+        people: number of people that a plan supposes, if more than the job does.
     """
     method = calibrated.method
     if not (config.privacy.private and isinstance(method, PlannedMethod) and _is_plain(config)):

@@ -59,12 +59,12 @@ class ColumnGuess:
     is set, `left` and `right` are not.
 
     Attributes:
-        words: what the words of the result stand for; None: no words are needed.
-        readings: what codes in column `outcome` may stand for; empty: codes that this room does not
-            know; None: the column holds words, or numbers whose meaning is plain.
+        words: meaning of the words of the result; None: no words are needed.
+        readings: possible meanings of codes in column `outcome`; empty: codes that this room does
+            not know; None: the column holds words, or numbers whose meaning is plain.
         empty_winner: why a row may have no winner; empty: nothing suggests that.
         numbered: the column of items whose values that were read are whole numbers; None: none is.
-        otherwise: what else the person has to know of the result; None: nothing.
+        otherwise: further facts about the result that the person has to know; None: nothing.
     """
 
     user: UserGuess | None = None

@@ -47,7 +47,7 @@ from hushrank.transforms.tables.parts import DataFile, ServedTable
 
 HEAD_ROWS = 5
 
-_DELIMITERS = ((",", ","), (";", ";"), ("\t", "tab"))  # with their names in `input.delimiter`
+_DELIMITERS = ((",", ","), (";", ";"), ("\t", "tab"))  # and their names in `input.delimiter`
 _PARTITION = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=\d{4}-\d\d-\d\d")
 # Formats that people have but hushrank does not read, and how to convert them.
 _ADVICE = {
@@ -77,10 +77,10 @@ class Head:
         columns: names, in the order of the file.
         rows: at most `HEAD_ROWS` rows; values as text, numbers, lists or None.
         file: the file that they come from; None: the source itself.
-        files: how many files the source has.
+        files: number of files of the source.
         partition: name of a folder level such as date in `date=2026-11-20`; None: there is none.
         delimiter: the character between columns of a CSV file, as `input.delimiter` calls it.
-        encoding, decimal, header_rows: of a CSV file, as `input` calls them.
+        encoding, decimal, header_rows: settings of a CSV file, as `input` calls them.
         questions: text of the row below the names, for each column, if that row is no answer.
         folders: columns that names of folders tell, except for one of dates.
         is_csv: whether the file is CSV, or another text with columns.

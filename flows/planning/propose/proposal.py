@@ -82,8 +82,8 @@ class ConfigProposal:
 
     Attributes:
         text: content of the file.
-        summary: what was read and what it looks like, for the person.
-        questions: what the lines marked CHOOSE ask, in their order.
+        summary: description of what was read and what it looks like, for the person.
+        questions: questions that the lines marked CHOOSE ask, in their order.
         plannable: whether `hushrank plan` can say what accuracy an epsilon gives.
     """
 
@@ -116,7 +116,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
 
     Args:
         source: a Parquet, CSV, JSON Lines or PrefLib file, a folder of such files, or a table.
-        target: where the YAML file will be; relative paths in it start there.
+        target: path of the new YAML file; relative paths in it start there.
         kind: the kind of its rows; None: guess it.
 
     Raises:
@@ -283,7 +283,7 @@ def ask_for_answers(
         say, hear: as for `answers_to`.
 
     Raises:
-        ConfigError: as `propose_config`; `target` exists; or no more lines come.
+        ConfigError: `propose_config` refuses; `target` exists; or no more lines come.
     """
     if target.exists():  # check this before asking anything
         raise ConfigError(_EXISTS.format(target))

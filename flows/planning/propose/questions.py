@@ -46,9 +46,9 @@ class Choice:
     """One possible answer to a question.
 
     Attributes:
-        answer: what a person types.
-        effect: when to choose it, after its value.
-        value: in the YAML file; empty: the answer itself.
+        answer: text that a person types.
+        effect: advice on when to choose it, after its value.
+        value: value in the YAML file; empty: the answer itself.
     """
 
     answer: str
@@ -70,7 +70,7 @@ class Question:
         short: the question in a few words, for a list of all.
         asks: the question, one sentence.
         choices: all answers; empty: the person writes a value.
-        because: what in the header or the first rows led to the question; empty: every file does.
+        because: reason for the question in the header or the first rows; empty: every file has it.
         columns: the columns that an answer may name; empty: the answer is no column.
     """
 
@@ -162,12 +162,12 @@ def answers_to(
     """Ask one question after another; return the YAML value for each key.
 
     Args:
-        questions: to ask.
+        questions: questions to ask.
         say: shows a line.
         hear: shows a prompt and returns the line that a person typed.
 
     Raises:
-        EOFError: from `hear`, where no more lines come.
+        EOFError: `hear` has no more lines.
     """
     answers = {}
     for number, each in enumerate(questions, 1):
@@ -191,10 +191,10 @@ def column_question(
 
     Args:
         role: key of `input.columns`.
-        meaning: what the column holds.
-        columns: of the file, to choose from.
+        meaning: meaning of the column.
+        columns: columns of the file, to choose from.
         advice: more text after the columns.
-        because: what speaks for a column, or why none was taken.
+        because: evidence for a column, or the reason why none was taken.
     """
     one_of = f"; one of {', '.join(map(scalar, columns))}" if columns else ""
     return Question(
@@ -269,9 +269,9 @@ def doubtful_items_question(
 
     Args:
         items: all columns that may be items, in the order of the file.
-        empty: those of them without an answer in the rows that were read.
-        doubtful: those of them that hold right and wrong, but are named unlike the others.
-        points: those of them that hold whole numbers above 1.
+        empty: columns among them without an answer in the rows that were read.
+        doubtful: columns among them that hold right and wrong, but are named unlike the others.
+        points: columns among them that hold whole numbers above 1.
     """
     told = (
         (empty, "the rows that were read hold no answer in {}"),
@@ -317,7 +317,7 @@ def bound_question(advice: str = _FEWER) -> Question:
     """Ask how many answers of a person count.
 
     Args:
-        advice: what a good number depends on.
+        advice: sentence on what a good number depends on.
     """
     asks = f"{_MOST_ANSWERS}: {advice}"
     return Question(key="privacy.max_contributions", short="answers a person", asks=asks)
@@ -329,9 +329,9 @@ def codes_of_result_question(
     """Ask which code of a result means that the left item won.
 
     Args:
-        column: of the result.
+        column: column of the result.
         sides: the columns of the two items, the left one first.
-        readings: what `input.words` may be; empty: the codes are values of rows, which are not
+        readings: possible `input.words`; empty: the codes are values of rows, which are not
             shown, so the person writes them.
     """
     left, right = map(scalar, sides)
@@ -387,7 +387,7 @@ def empty_winner_question(column: str, ties: Sequence[str], because: str) -> Que
     """Ask what an empty cell in the column of the winner means.
 
     Args:
-        column: of the winner.
+        column: column of the winner.
         ties: words for a tie.
         because: why a cell may be empty.
     """
@@ -475,7 +475,7 @@ def lines_question(why: str) -> Question:
     """Ask whether cells of a CSV file hold line breaks.
 
     Args:
-        why: what in the header or the first rows speaks for it.
+        why: evidence for it in the header or the first rows.
     """
     return Question(
         key="input.multiline",

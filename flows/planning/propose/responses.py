@@ -47,7 +47,7 @@ _ABOUT_PEOPLE = re.compile(
 )
 BLANK_CODES = {".", "*", "-", "--", "?", "n/a", "nan", "null", "none", "missing"}
 LEAST_ITEMS = 3  # fewest items of a sheet; two columns of 0 and 1 may be anything
-LETTERS, LEAST_LETTERS = frozenset("abcdefgh"), 3  # of answers to choose from
+LETTERS, LEAST_LETTERS = frozenset("abcdefgh"), 3  # letters of answers to choose from
 _EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
 
 RightAndWrong = tuple[str, str]
@@ -114,7 +114,7 @@ def guess_sheet(
     Args:
         columns: names, in the order of the file.
         rows: the first few rows.
-        least: how many items it must have.
+        least: least number of items.
     """
     named = guess_user(columns, rows, row_a_person=True, of_test=True)
     others = [column for column in columns if named is None or column != named.column]

@@ -104,8 +104,8 @@ class KindLines:
         privacy: lines of the section `privacy`.
         further: sections that only this kind has.
         budget: total epsilon of the ledger.
-        delta: of the ledger, for noise that needs it; empty: none does.
-        questions: what the lines marked CHOOSE ask, in their order.
+        delta: delta of the ledger, for noise that needs it; empty: none does.
+        questions: questions that the lines marked CHOOSE ask, in their order.
     """
 
     kind: str
@@ -137,7 +137,7 @@ def comparisons_lines(
 
     Args:
         columns: columns of the file.
-        guess: their roles.
+        guess: guess of the columns' roles.
         group: a column that may say which group a row is in.
     """
     of_user = may_name_people(columns, guess.user)
@@ -273,8 +273,8 @@ def rankings_lines(
 
     Args:
         columns: columns of the file.
-        guess: their roles.
-        ties: what becomes of ties in layout `long`.
+        guess: guess of the columns' roles.
+        ties: rule for ties in layout `long`.
         items_file: the file whose header names the items; None: the person must name them.
         complete: whether each ranking lists all items, by the kind of the file.
     """
@@ -421,11 +421,11 @@ def _column_questions(
     """Ask for the column of each missing role, in the order of `roles`.
 
     Args:
-        roles: what each role means.
+        roles: meaning of each role.
         unknown: missing roles.
         columns: the columns that the person chooses from.
         advice: more text for missing roles, after their meaning.
-        of_user: what speaks for a column of people.
+        of_user: evidence for a column of people.
     """
     return tuple(
         column_question(
@@ -446,9 +446,9 @@ def _role_lines(
     """Yield one line for each role that is known or asked for, in the order of `roles`.
 
     Args:
-        roles: what each role means.
+        roles: meaning of each role.
         known: the column of each role that was found.
-        asked: what is asked of the other roles.
+        asked: text that asks about the other roles.
         worded: the role whose words are explained below it.
     """
     meanings = {} if worded is None else {worded: "the result, in the words below"}

@@ -54,7 +54,7 @@ def blank_codes_question(codes: Sequence[str], marks: tuple[str, str] | None) ->
     """Ask whether codes among the answers stand for a blank.
 
     Args:
-        codes: those that the rows hold, which this room knows.
+        codes: codes in the rows that this room knows.
         marks: the words for right and wrong; None: a key says what is right.
     """
     words = "" if marks is None else f"right: {flow(marks[:1])}, wrong: {flow(marks[1:])}"
@@ -72,10 +72,10 @@ def blank_codes_question(codes: Sequence[str], marks: tuple[str, str] | None) ->
 
 
 def points_question(column: str) -> Question:
-    """Ask whether answers may be points, which right and wrong are made of or which are counted.
+    """Ask whether answers may be points, which make right and wrong or are counted themselves.
 
     Args:
-        column: of the answers; empty: each item has one.
+        column: column of the answers; empty: each item has one.
     """
     where = scalar(column) if column else "the columns of items"
     others = "any other number is excluded"
@@ -112,7 +112,7 @@ def most_points_question(columns: Sequence[str], *, among: bool) -> Question:
     """Ask how many points items give, if the rows that were read hold points.
 
     Args:
-        columns: those that hold them; the marks of a log, or items.
+        columns: columns that hold points: the marks of a log, or items.
         among: whether these are items; else they are the column of the marks.
     """
     example = f"{{{scalar(columns[0])}: 3}}" if among else "2"

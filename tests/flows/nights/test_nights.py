@@ -35,7 +35,7 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.flows.run.context import stated_version
 from hushrank.flows.run.job import prepare_job, read_survey
-from tests.flows.conftest import InProcessReducer, answers
+from tests.flows.conftest import SharedReducer, answers
 
 FIRST = date(2024, 11, 16)
 DAYS = [FIRST + timedelta(days=days) for days in range(5)]
@@ -43,7 +43,7 @@ NOW = datetime(2024, 11, 21, 2, tzinfo=UTC)  # the last night is that of the 20t
 
 
 def execute(job):
-    return run_job(job, InProcessReducer())
+    return run_job(job, SharedReducer())
 
 
 def events(survey) -> list[dict]:

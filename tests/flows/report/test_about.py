@@ -17,7 +17,7 @@ from hushrank.flows.report.about import NOT_THE_PUBLIC, SAMPLES, about_rows, mad
 from hushrank.flows.report.page import render_report
 from hushrank.privacy.units import NoiseKind
 from hushrank.verifier import verify_release
-from tests.flows.conftest import ITEMS, InProcessReducer, answers
+from tests.flows.conftest import ITEMS, SharedReducer, answers
 from tests.flows.report.test_page import Page
 from tests.releases import make_release, user_params
 
@@ -139,7 +139,7 @@ def test_the_verifier_wants_the_stated_texts_on_the_page(survey, command):
 def test_python_takes_the_section_as_a_keyword_and_documents_show_the_title(
     tmp_path: Path, monkeypatch
 ):
-    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", SharedReducer)
     job = {
         **{"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"},
         **{"words": {"left": 1, "right": -1, "tie": 0}, "epsilon": 2.0, "max_contributions": 6},

@@ -12,9 +12,11 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import google.auth
 import numpy as np
 import pyarrow as pa
@@ -24,11 +26,12 @@ import yaml
 from apache_beam.portability.api import beam_runner_api_pb2
 from google.auth.credentials import AnonymousCredentials
 
+from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.nights import dataflow_template
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce import execution, reduce
 from hushrank.pipelines.reduce.graph import graph_of
 from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.privacy.keyed_hash import SecretKey
@@ -169,6 +172,73 @@ def test_what_is_staged_is_the_graph_and_the_image(tmp_path, emulator, anybody):
     assert {"Read", "Encode", "Bound", "Count", "Write"} <= names
     staged = [str(found.path) for found in CloudPath.parse("gs://survey").objects()]
     assert not [path for path in staged if "main_session" in path or path.endswith(".tar.gz")]
+
+
+NIGHT = "2026-11-20"
+NOT_SENT = "the job has not ended, or the engine stopped it: None"
+
+
+@pytest.mark.engine
+def test_a_night_on_dataflow_goes_through_its_flow_and_is_paid_once(
+    tmp_path, emulator, anybody, on_prefect, command, monkeypatch
+):
+    """Up to the submission, which Beam's dry run stops; what workers would count is counted here.
+
+    Before the workers have counted, a night that fails costs nothing.
+    """
+    settings = settings_of(JOBS["wins"], "gs://survey")
+    settings |= {
+        "name": "dataflow",
+        "input": settings["input"] | {"paths": ["gs://survey/input/{date}.parquet"]},
+        "runner": {"kind": "dataflow", "project": "test", "region": "europe-west4",
+                   "temp_location": "gs://survey/confidential/tmp",
+                   "image": "example.org/hushrank:0.1.0"},
+    }  # fmt: skip
+    config = tmp_path / "survey.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    pq.write_table(rows_of("comparisons"), tmp_path / "rows.parquet")
+    rows = CloudPath.parse(f"gs://survey/input/{NIGHT}.parquet")
+    rows.write((tmp_path / "rows.parquet").read_bytes())
+    engine = DataflowRunner.engine
+
+    def stopped_before_it_is_sent(section: DataflowRunner) -> Engine:
+        made = engine(section)
+        return replace(made, arguments=(*made.arguments, "--dry_run=True"))
+
+    monkeypatch.setattr(DataflowRunner, "engine", stopped_before_it_is_sent)
+    run, submitted = beam.Pipeline.run, dict[int, Any]()
+
+    def noted(pipeline: beam.Pipeline, *arguments: Any, **keywords: Any) -> Any:
+        result = run(pipeline, *arguments, **keywords)
+        if hasattr(result, "job"):  # Beam calls this twice for one job
+            submitted[id(result.job)] = result.job
+        return result
+
+    monkeypatch.setattr(beam.Pipeline, "run", noted)
+    backfill = ("backfill", config, "--from", NIGHT, "--to", NIGHT, "--prefect")
+    with pytest.raises(RuntimeError, match=NOT_SENT):  # a child process would put it into words
+        command(*backfill)
+    assert {job.proto.type_.name for job in submitted.values()} == {"JOB_TYPE_BATCH"}
+    attempts = len(submitted)  # Prefect repeats the step
+    elsewhere, counts = execution._run_elsewhere, []
+
+    def submitted_and_counted(job: Any, build: Any) -> None:
+        with pytest.raises(RuntimeError, match=NOT_SENT):
+            elsewhere(job, build)
+        counts.append(job.engine.runner)
+        execution._run_here(replace(job, engine=Engine(Runner.LOCAL, beam=True)), build)
+
+    monkeypatch.setattr(execution, "_run_elsewhere", submitted_and_counted)
+    for attempt in range(2):
+        code, printed = command(*backfill)
+        assert code == 0, printed
+        assert ("released before" in printed) is (attempt == 1)
+    assert counts == [Runner.DATAFLOW]
+    assert len(submitted) == attempts + 1
+    entries = CloudPath.parse("gs://survey/ledger.jsonl").read_text().splitlines()
+    assert [json.loads(entry)["event"] for entry in entries].count("draw") == 1
+    runs = on_prefect.flow_runs(flow_runs={"name": {"like_": f"dataflow-{NIGHT}"}})
+    assert sorted(each["state_type"] for each in runs) == ["COMPLETED", "FAILED"]
 
 
 # Without our tree and the tests: what a worker has is the wheel.

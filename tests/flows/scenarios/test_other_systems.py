@@ -60,13 +60,16 @@ UNFIT = [
 ]
 
 
-def python(survey, system: str, *words: object) -> subprocess.CompletedProcess[str]:
+def python(
+    survey, system: str, *words: object, console: str = "utf-8"
+) -> subprocess.CompletedProcess[str]:
+    """Run Python on a system, at a console of a code page that refuses what it does not have."""
     return subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=survey.folder,
-        env=os.environ | foreign_system(system),
+        env=os.environ | foreign_system(system) | {"PYTHONIOENCODING": f"{console}:strict"},
         capture_output=True,
-        text=True,
+        encoding=console,
         check=False,
     )
 
@@ -76,14 +79,20 @@ def modes(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["windows", "macos"])
-def test_a_run_draws_once_and_its_files_are_private_on_another_system(survey, system):
+@pytest.mark.parametrize(
+    ("system", "consoles"), [("windows", ("cp437", "cp1252")), ("macos", ("utf-8", "utf-8"))]
+)
+def test_a_run_draws_once_and_its_files_are_private_on_another_system(survey, system, consoles):
     survey.set(confidential="Ännes work", ledger__path="Ännes ledger/ledger.jsonl")
+    survey.set(items__names=["Łódź", "日本", *survey.settings["items"]["names"][2:]])
     command = ("-m", "hushrank", "run", survey.config)
-    first, second = (python(survey, system, *command) for _ in range(2))
+    first, second = (python(survey, system, *command, console=each) for each in consoles)
     assert first.returncode == second.returncode == 0, first.stdout + first.stderr
     assert "Re-running returns the same result at no cost" in first.stdout
     assert "nothing was spent" in second.stdout
+    for done in (first, second):
+        assert ("Łódź" in done.stdout) is (system == "macos")
+        assert (r"\u0141ód\u017a" in done.stdout) is (system == "windows")
     shown = (survey.output / "release.json").read_bytes()
     pq.write_table(answers(210), survey.folder / "answers.parquet")
     third = python(survey, system, *command)

@@ -143,6 +143,16 @@ def test_half_a_character_costs_one_row_its_value():
     assert part.found.rows["who"].to_pylist() == [None, "u"]
 
 
+def test_a_bundle_that_failed_leaves_no_row_to_the_next_one():
+    columns = comparisons.ComparisonColumns(**comparisons.COLUMNS, user="who", event=None)
+    step = elements.BatchElements(columns)
+    for who in ("lost", "u"):  # an engine gives the same object to both
+        step.start_bundle()
+        assert not list(step.process({"who": who, "a": 0, "b": 1, "y": 1}))
+    (part,) = (each.value for each in step.finish_bundle())
+    assert part.found.rows["who"].to_pylist() == ["u"]
+
+
 def odd_elements(_: int) -> list[Any]:
     return [*NO_ROWS, *ODD, {"who": Decimal(1), "a": np.int64(0), "b": 1.0, "y": "1"}]
 

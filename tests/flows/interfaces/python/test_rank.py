@@ -17,7 +17,7 @@ import hushrank as hr
 from hushrank.flows.errors import BudgetRefused, ConfigError, HushrankError
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.run import context
-from tests.flows.conftest import ITEMS, InProcessReducer, answers
+from tests.flows.conftest import ITEMS, SharedReducer, answers
 
 TABLE = answers(200)
 STEPS = ("reserve", "reduce", "draw", "estimate", "publish_release", "commit")
@@ -41,7 +41,7 @@ def job(tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are read in this process, which saves the seconds that a child takes to start."""
-    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.interfaces.python.run.Reducer", SharedReducer)
 
 
 def copies(folder: Path) -> list[Path]:
