@@ -197,7 +197,7 @@ class PredictableBits(HushrankError):  # noqa: N818 - what they are is the fault
     """Random bits of a release that is to be safe can be predicted. Nothing is released."""
 
 
-class AuditStopped(HushrankError):  # noqa: N818 - what it found is the fault
+class AuditStopped(HushrankError):  # noqa: N818 - named after what stopped
     """Error if a release draws what its audit does not examine. Nothing was read or spent."""
 
     spent = NOTHING

@@ -1,11 +1,12 @@
 """Signals that wait until what was begun is finished, or tidied up.
 
 Ctrl-C, the SIGTERM of a supervisor and the SIGHUP of a terminal that closes all mean: stop, and
-tidy up. Where nothing can be tidied up, as between two files that belong together, a signal is
-delivered right after; and one that comes while another is being obeyed does not break that off.
+tidy up. In a place where nothing can be tidied up, as between two files that belong together, a
+signal waits until that place is passed. A signal that comes while another one is obeyed does not
+interrupt the tidying up.
 
-Python handles signals in the main thread alone, so nothing is done in any other. Nothing holds
-SIGKILL.
+Python handles signals in the main thread alone, so this module does nothing in other threads.
+SIGKILL cannot be delayed.
 """
 
 from __future__ import annotations

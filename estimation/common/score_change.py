@@ -172,13 +172,13 @@ def _chance(link: Link, difference: Floats) -> Floats:
 def rates_of_counts(
     wins: Floats, noise_variance: float, noise: NoiseKind, *, public_totals: bool = False
 ) -> WinRates:
-    """Noisy wins over noisy wins of both.
+    """Shares of wins: noisy wins of one item over the noisy wins of both.
 
     With a wins of one item and b of the other, a - p (a + b) has mean 0 at the true p, and variance
     n p (1 - p) + v ((1 - p)^2 + p^2) for n comparisons and noise of variance v on a and on b; with
-    public a + b, n p (1 - p) + v. The interval is every p at which it is no larger than chance and
-    noise explain, which without noise is Wilson's ([W27]). Where a + b is not above zero nothing is
-    known.
+    public a + b, n p (1 - p) + v. The interval holds every p at which that difference is no
+    larger than chance and noise explain; without noise this is Wilson's interval ([W27]). If a + b
+    is not above zero, nothing is known.
 
     Args:
         wins: shape (n, n), in comparisons, noise included; nan where two items did not meet.

@@ -1,17 +1,17 @@
 """Correlation between the errors of scores that two nights of a stream show.
 
-What is shown on a night is of a window of nights. The score of a window is what its answers would
-say if every night had as many answers as it has, and each of them came out anew very often: a mean
-over nights, by their numbers of answers. A change is the difference of the two windows' scores. A
-night that is in both windows is the same night, with the same answers: it moves both scores alike.
+Each night shows the scores of a window of nights. The true score of a window is the mean over its
+nights, weighted by their numbers of answers: it is the score that the window would show if every
+answer were drawn again very often. A change is the difference of two windows' scores. A night in
+both windows brings the same answers to both, so it moves both scores alike.
 
 Sampling: answers are independent given the scores. A window of M answers has an error of variance
 proportional to 1 / M, and M_o answers that are in both windows make the covariance proportional to
-M_o / (M M'). So the correlation is M_o / sqrt(M M'), and what is left of the variance of a
-difference is that of the nights which only one of the windows has.
+M_o / (M M'). So the correlation is M_o / sqrt(M M'). Only the nights that are in one of the two
+windows add to the variance of the difference.
 
-Noise: that of a cell on the two nights has the correlation that `privacy.stream` knows exactly, and
-cells are alike; so have sums of cells that are weighed alike on both nights.
+Noise: `privacy.stream` knows exactly the correlation between the noise of a cell on the two nights.
+All cells have the same one, and so have sums of cells with the same weights on both nights.
 
 With f and f' the shares of noise in the variances of the two errors, their correlation is therefore
 

@@ -48,12 +48,13 @@ A - B is independent of the noise in T where noise is normal (nearly so for Lapl
 have a gradient of mean zero at the truth. No weight is below zero, so with a logistic link it is
 convex. k = U / (U + the noise's variance) makes the error least. Errors of U move k as well, and
 where s was fitted to T that is a bias: k U is lowered by their covariance, k' Var(U), as in Stein's
-identity. Published are the scores with the ridge that suits the noise (see `noisy_pairs`).
+identity. The published scores have the ridge that suits the noise (see `noisy_pairs`).
 
-Errors are of scores with hardly any ridge, so that no interval rests on the belief that scores of
-two groups are alike. In the gradient vary: A - B; W about U; and U, where s was fitted: along a
-unit vector u its errors are spread (u e' + e u'), e normal. Across the groups that u tells apart,
-that is taken to matter as if one item won three of four there at least (`pair_meetings.APART`).
+The errors are those of scores with hardly any ridge, so that no interval rests on the belief that
+scores of two groups are alike. Three parts of the gradient vary: A - B; W about U; and U, where s
+was fitted: along a unit vector u its errors are spread (u e' + e u'), e normal. Across the groups
+that u tells apart, that is taken to matter as if one item won three of four there at least
+(`pair_meetings.APART`).
 
 Comparisons are taken as independent given the scores.
 

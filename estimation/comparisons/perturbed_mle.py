@@ -284,12 +284,13 @@ def loss_bounds(link: Link) -> LossBounds:
 def default_ridge(params: PrivacyParams, settings: MleSettings, n_items: int) -> float:
     """The largest of three ridges, each for one part of the error; from public numbers alone.
 
-    Privacy: `cheap_ridge`. Accuracy: scores of variance 1 / PRECISION, seen through an information
-    h and the noise w, are best drawn to zero by PRECISION (1 + Var(w) / h). Rounding: one at which
-    the cover of the minimiser adds a fifth of the sampling error at most; it matters from some 10^7
-    comparisons an item on. All are far below RIDGE_FACTOR sqrt(d log n), d the comparisons of an
-    item, that the worst case of [CCW] Prop. 2.2 allows and their experiments use: for these
-    (n = 300, p = 1, epsilon = 1) the error is half as large.
+    Privacy: `cheap_ridge`. Accuracy: for scores of variance 1 / PRECISION, seen through an
+    information h and the noise w, the ridge PRECISION (1 + Var(w) / h) has the least error.
+    Rounding: a ridge at which the cover of the minimiser adds at most a fifth of the sampling
+    error; it matters from some 10^7 comparisons an item on. All are far below
+    RIDGE_FACTOR sqrt(d log n), d the comparisons of an item, that the worst case of [CCW] Prop. 2.2
+    allows and their experiments use: for these (n = 300, p = 1, epsilon = 1) the error is half as
+    large.
     """
     if not params.private:
         return PRECISION

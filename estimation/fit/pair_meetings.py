@@ -1,14 +1,14 @@
 """Number of meetings of each pair, from noisy totals: its expectation, and how sure that is.
 
-A pair meets s z times on average, s from what goes together in the totals, z of a law of its own.
+A pair meets s z times on average: s follows from what totals have in common, z has its own law.
 
-s: the design of chance, and beside it the directions in which totals stray from that together.
-These are the eigenvectors of the residuals, each over its standard deviation, whose eigenvalues lie
-outside the semicircle that independent residuals have ([W58]), each shortened by what noise adds to
-it ([GD17]).
+s: the design of chance, plus the directions in which totals stray from it together. These are
+eigenvectors of the residuals, each residual over its standard deviation. They have eigenvalues
+outside the semicircle of independent residuals ([W58]), and each eigenvalue is shortened by what
+noise adds to it ([GD17]).
 
-z: any law on a grid, the likeliest for all totals ([KW56], by EM): a total is normal around s z
-with variance s z and that of the noise. The sum of two Laplace draws of scale b is normal with
+z: the law on a grid that is likeliest for all totals ([KW56], by EM). A total is normal around s z
+with the variance s z plus that of the noise. The sum of two Laplace draws of scale b is normal with
 variance 2 b^2 g where g has the law Gamma(2): a few values of g stand for all.
 
 References:

@@ -1,12 +1,12 @@
-"""The steps of one run. Each is a function of the job; `flows.run.run` says in which order.
+"""Steps of one run. Each is a function of the job; `flows.run.run` calls them in order.
 
-What a step leaves behind is enough for the next one, so a run that died is taken up where it was:
+Each step leaves behind all that the next one needs, so a run that died continues where it was:
 `exact.npz` (confidential), then `drawn.npz` (the release itself: everything after it is
 post-processing and may be repeated freely), then the published folder.
 
-Noise is drawn, stored where nobody takes it for a release, marked in the ledger by its digest, and
-then given its name. Whenever a run dies, either the mark is missing, and nothing is spent, or the
-next run finds what was paid for: it is never paid for twice.
+Noise is drawn, stored under a name that nobody takes for a release, marked in the ledger by its
+digest, and then given its final name. Whenever a run dies, either the mark is missing, and nothing
+is spent, or the next run finds the noise that was paid for. So noise is never paid for twice.
 """
 
 from __future__ import annotations

@@ -76,9 +76,9 @@ class Guarantee:
     rho: float | None
 
     def with_look(self, params: PrivacyParams) -> Guarantee:
-        """Guarantee of a release with this one and with the pilot query that `params` set aside.
+        """Joint guarantee of a release and of the pilot query that `params` set aside.
 
-        Epsilons add up (`privacy.look`), and no rho says what both are together.
+        Epsilons add up (`privacy.look`); the two together have no rho.
         """
         if not params.look:
             return self

@@ -93,11 +93,10 @@ def _run_here(job: Reduction, build: Build) -> None:
 
 
 def _run_elsewhere(job: Reduction, build: Build) -> None:
-    """Run the graph on another engine, whose job ends with this process if that is ended.
+    """Run the graph on another engine; if this process is ended, the engine's job ends too.
 
-    The shuffle is the engine's; only rows of heavy people wait in files. Where a job of the
-    same release is done already, left by a process that died or that did not wait, its results are
-    taken.
+    The engine shuffles the rows; only rows of heavy people wait in files. If a process that died or
+    did not wait has left a finished job of the same release, its results are used.
     """
     if is_reduced(job.results):
         return

@@ -259,8 +259,7 @@ def read_tally(folder: str) -> dict[str, int]:
 
 
 def read_votes(folder: str, unit: Unit) -> NDArray[np.int64]:
-    """Votes of what was reduced that rows fit, and that they do not, shape (2,):
-    `privacy.look`.
+    """Count the votes that rows fit and that they do not, shape (2,), for `privacy.look`.
 
     Args:
         folder: folder of a reduction of comparisons that is done; of unit `user` people voted in
