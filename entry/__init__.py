@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.planning import Plan as Plan
     from hushrank.flows.interfaces.python.planning import inspect as inspect
     from hushrank.flows.interfaces.python.planning import plan as plan
+    from hushrank.flows.interfaces.python.pool import pool as pool
     from hushrank.flows.interfaces.python.private_answers import privatize as privatize
     from hushrank.flows.interfaces.python.release import History as History
     from hushrank.flows.interfaces.python.release import Release as Release
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.run import run as run
     from hushrank.flows.interfaces.python.table import Table as Table
     from hushrank.flows.refit.fitted import Fitted as Fitted
+    from hushrank.flows.refit.pooled import Pooled as Pooled
 
     __version__: str
 
@@ -53,6 +55,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
     "hushrank.flows.interfaces.python.estimate": ("estimate",),
     "hushrank.flows.interfaces.python.ledger": ("Ledger",),
     "hushrank.flows.interfaces.python.planning": ("Inspection", "Plan", "inspect", "plan"),
+    "hushrank.flows.interfaces.python.pool": ("pool",),
     "hushrank.flows.interfaces.python.private_answers": ("privatize",),
     "hushrank.flows.interfaces.python.release": (
         "History",
@@ -64,6 +67,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
     "hushrank.flows.interfaces.python.run": ("rank", "run"),
     "hushrank.flows.interfaces.python.table": ("Table",),
     "hushrank.flows.refit.fitted": ("Fitted",),
+    "hushrank.flows.refit.pooled": ("Pooled",),
 }
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = ("estimation", "privacy")
@@ -79,6 +83,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "Ledger",
     "LedgerError",
     "Plan",
+    "Pooled",
     "Release",
     "Report",
     "RunInProgress",
@@ -89,6 +94,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "history",
     "inspect",
     "plan",
+    "pool",
     "privacy",
     "privatize",
     "rank",

@@ -22,7 +22,7 @@ from hushrank.flows.ledger.texts import (
     spend_text,
 )
 from hushrank.flows.planning.plan.worth import worth_note, worth_of
-from hushrank.flows.release.archive import RANKING, REPORT, SCORES, STEP_FILE
+from hushrank.flows.release.archive import PRECINCTS, RANKING, REPORT, SCORES, STEP_FILE
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.effects import effect_sentences
 from hushrank.flows.release.election import election_lines
@@ -281,6 +281,10 @@ def reading_notes(release: Release) -> Iterator[str]:
             from hushrank.flows.release.rounds import round_lines, rounds_of
 
             yield from round_lines(rounds_of(release), release.shown())
+    if release.precincts is not None:
+        from hushrank.flows.release.precincts import precincts_sentence
+
+        yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
     yield from robustness_sentences(release, release.shown())
     if release.test is not None:
         yield from _of_test(release.test)

@@ -1,1 +1,1 @@
-"""One module per job: typed options in, a Beam pipeline graph out."""
+"""Modules with one job each: typed options in, a Beam pipeline graph out."""

@@ -1,4 +1,4 @@
-"""What releases cost, and what they cost together: a thin layer over dp-accounting.
+"""Cost of releases, alone and together: a thin layer over dp-accounting.
 
 A pure epsilon-DP mechanism is represented by binary randomised response with the same epsilon,
 which dominates every epsilon-DP mechanism, and an (epsilon, delta)-DP one likewise ([KOV15] Theorem
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
-if TYPE_CHECKING:  # it takes a second to load, and plain sums of epsilons do without it
+if TYPE_CHECKING:  # dp-accounting takes a second to load, and plain sums of epsilons need none
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -47,7 +47,7 @@ PLD_MAX_EPSILON = 480.0  # above it a total means little and exp(loss) nears the
 PLD_MIN_DELTA = 1e-10  # below it the rounding of the convolutions would be felt
 RDP_ORDERS = tuple(1 + 2 ** (k / 4) for k in range(-24, 65))  # zCDP within 0.4 % of the best order
 SMALL_EPSILON = 1e-4  # below it the divergence of randomised response drowns in rounding
-CONVOLUTION_ERROR = 1e-12  # of a delta that was read off a composed PLD; measured below 1e-13
+CONVOLUTION_ERROR = 1e-12  # error of a delta read off a composed PLD; measured below 1e-13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,9 @@ class Spend:
 
     Attributes:
         epsilon, delta: 0 where `rho` is set.
-        rho: of discrete Gaussian noise on integers, squared sensitivity / (2 squared scale); such
-            noise is rho-zCDP.
-        l2_squared: of these integers the squared l2 sensitivity, or less; 1 where it is not known.
+        rho: cost of discrete Gaussian noise on integers, squared sensitivity / (2 squared scale);
+            such noise is rho-zCDP.
+        l2_squared: squared l2 sensitivity of these integers, or less; 1 where it is not known.
 
     Raises:
         ValueError: a field is negative or not a number, delta is not below 1, `l2_squared` is not
@@ -88,7 +88,7 @@ class Spend:
 
 
 def spend_of(params: PrivacyParams, l2_squared: int) -> Spend:
-    """What a release under `params` costs, if its noise is calibrated to exactly that.
+    """Return the cost of a release under `params`, if its noise is calibrated to exactly that.
 
     Args:
         params: the guarantee.
@@ -120,7 +120,7 @@ def rho_for(epsilon: float, delta: float, l2_squared: int = 1) -> float:
     To 1 part in 10^9 of what is known: that of the discrete Gaussian itself, and not only of zCDP.
 
     Args:
-        epsilon, delta: of one release.
+        epsilon, delta: guarantee of one release.
         l2_squared: see `Spend`.
 
     Raises:
@@ -146,7 +146,7 @@ def largest_rho(holds: Callable[[Spend], bool], guess: float, l2_squared: int = 
 
     Args:
         holds: true up to some rho and false above it.
-        guess: where to begin, > 0.
+        guess: start of the search, > 0.
         l2_squared: see `Spend`.
     """
 
@@ -213,7 +213,7 @@ def _sum(spends: Sequence[Spend], delta: float) -> Fraction | None:
 
 
 def _gaussian_epsilon(spends: Sequence[Spend], delta: float) -> float:
-    """Of Gaussian spends: by the theorem of `gaussian_profile`, or by RDP where that is less."""
+    """Return the epsilon of Gaussian spends by `gaussian_profile`, or by RDP if that is less."""
     from hushrank.privacy.gaussian_profile import Shift, composed_gaussians, shift_of
 
     shifts: list[Shift] = []
@@ -226,7 +226,7 @@ def _gaussian_epsilon(spends: Sequence[Spend], delta: float) -> float:
 
 
 def _most_gain(spends: Sequence[Spend], delta: float) -> float:
-    """By how much any accountant's epsilon can be below the plain sum; `inf` where that is unknown.
+    """Return how far any accountant's epsilon can be below the plain sum; `inf` if unknown.
 
     Pure releases may be randomised responses, which all tell the truth with probability p, the
     product of the 1 / (1 + exp(-epsilon)); their likelihood ratio is then exp(sum). What is
@@ -291,5 +291,5 @@ def _event(spend: Spend) -> dp_event.DpEvent:
         return dp_event.ZCDpEvent(spend.rho)
     if spend.epsilon < SMALL_EPSILON:
         return dp_event.ZCDpEvent(spend.epsilon**2 / 2)  # [BS16] Proposition 1.4
-    odds = math.exp(-spend.epsilon)  # of a lie against the truth
+    odds = math.exp(-spend.epsilon)  # odds of a lie against the truth
     return dp_event.RandomizedResponseDpEvent(2 * odds / (1 + odds), 2)

@@ -55,10 +55,10 @@ RELATIVE_TOLERANCE = 1e-9  # relative tolerance of the search in `local_epsilon_
 # Relative error of scipy's binomial terms and tails, with room to spare: tests that compare with 40
 # digits find less than 1e-10.
 BINOMIAL_ERROR = 1e-9
-BLOCKS = 4096  # of blanket sizes: more only make the bound tighter
-SMALLEST_PART = 1e-3  # of delta, which blanket sizes far below the mean may take
+BLOCKS = 4096  # blocks of blanket sizes: more only make the bound tighter
+SMALLEST_PART = 1e-3  # part of delta that blanket sizes far below the mean may take
 NO_COINS = 100.0  # nats; of fewer than 10^43 reports none is a coin
-MOST_REPORTS = 10**9  # that are counted; more would only prove less, and slowly
+MOST_REPORTS = 10**9  # reports that are counted; more would only prove less, and slowly
 SEARCH_STEPS = 40  # halvings of an interval of length epsilon0
 
 

@@ -59,7 +59,7 @@ class AuditResult:
         event: the event that shows it, in words.
         trials: runs on each input.
         held_out: runs on each input in which the event was counted.
-        counts: how often it occurred: under the input that favours it, under the other.
+        counts: occurrences of the event: under the input that favours it, under the other.
     """
 
     epsilon_lower: float
@@ -93,11 +93,11 @@ def audit_epsilon(
         release: called as release(input, runs); returns that many independent outputs, finite
             numbers of shape (runs,) or (runs, d). `one_by_one` turns a function that returns a
             single output into such a function.
-        left: one input.
+        left: outputs on one input.
         right: an input adjacent to it.
         trials: runs on each input, at least 100.
         confidence: confidence of the bound, strictly between 0 and 1, for instance 1 - 1e-6.
-        delta: of the promised (epsilon, delta)-DP.
+        delta: delta of the promised (epsilon, delta)-DP.
         statistics: more functions of the outputs to try, by name: shape (runs, d) ->
             (runs,) or (runs, k).
         ratio: logarithm of the likelihood ratio of the two inputs, where it is known: shape (runs,
@@ -149,11 +149,11 @@ def one_by_one(release: Callable[[Input], ArrayLike]) -> Release[Input]:
 
 
 class _Score(Protocol):
-    """How much better the left input explains an output."""
+    """Score of how much better the left input explains an output."""
 
     @property
     def name(self) -> str:
-        """In words."""
+        """Name of the score, in words."""
         ...
 
     def __call__(self, outputs: Rows) -> NDArray[np.float64]:
@@ -179,8 +179,8 @@ class _Shaped:
 
     name: str
     columns: Callable[[Rows], Rows]
-    cuts: list[NDArray[np.float64]]  # for each column, ascending
-    tables: list[NDArray[np.float64]]  # for each column, one number for each of its cells
+    cuts: list[NDArray[np.float64]]  # cuts of each column, ascending
+    tables: list[NDArray[np.float64]]  # numbers of each column, one for each of its cells
 
     def __call__(self, outputs: Rows) -> NDArray[np.float64]:
         """See `_Score`."""
@@ -201,7 +201,7 @@ class _Event:
     threshold: float
 
     def counts(self, left: Rows, right: Rows) -> tuple[int, int]:
-        """How often the event occurs: on the input that it favours, on the other."""
+        """Count how often the event occurs: on the input that it favours, on the other."""
         favoured, other = (left, right) if self.sign > 0 else (right, left)
         return self._count(favoured), self._count(other)
 
@@ -305,7 +305,7 @@ def _epsilon_bound(
         counts: shape (2, k): counts of k events, on the input that each favours and on the other.
         runs: number of runs on each input.
         level: probability with which each of the two bounds may fail.
-        delta: of the promised (epsilon, delta)-DP.
+        delta: delta of the promised (epsilon, delta)-DP.
 
     Returns:
         shape (k,).

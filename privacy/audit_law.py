@@ -36,7 +36,7 @@ def epsilon_by_law(
         change: shape (d,): how far each exact count moves between the two inputs.
         noise: shape (runs, d): noise of that many runs.
         kind: family of the noise in every count that moves; scales may differ.
-        delta: of the promised (epsilon, delta)-DP.
+        delta: delta of the promised (epsilon, delta)-DP.
         level: probability that the bound is wrong, over the runs.
 
     Returns:

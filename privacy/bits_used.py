@@ -15,7 +15,7 @@ from hushrank.privacy.randomness import SECURE, BitSource
 
 
 class Purpose(StrEnum):
-    """What random bits decide."""
+    """Decisions for which random bits are drawn."""
 
     NOISE = "noise"  # noise that is added to counts, or inside an optimisation
     RANDOMISATION = "randomisation"  # randomisation of single answers and rankings

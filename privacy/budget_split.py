@@ -20,7 +20,7 @@ from hushrank.privacy.accounting import Spend, largest_rho
 from hushrank.privacy.filters import adaptive_total, fits, main_delta
 from hushrank.privacy.units import NoiseKind
 
-DIGITS = 3  # of a share: one that people can read, and that a better accountant seldom changes
+DIGITS = 3  # digits of a share: people can read it, and a better accountant seldom changes it
 
 
 def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) -> Spend:
@@ -29,10 +29,10 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
     `laplace`: pure epsilons; `gaussian`: rho, whatever the sensitivity of the counts.
 
     Args:
-        noise: of every release.
-        releases: how many; at least 1.
-        epsilon: of all together, finite and > 0.
-        delta: of all together; > 0 for `gaussian`.
+        noise: kind of noise of every release.
+        releases: number of releases; at least 1.
+        epsilon: joint epsilon of all releases, finite and > 0.
+        delta: joint delta of all releases; > 0 for `gaussian`.
 
     Returns:
         A spend of three significant digits, rounded down.
@@ -54,7 +54,7 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
             return adaptive_total([spend] * releases, delta).epsilon <= epsilon
 
         return Spend(rho=_rounded_down(largest_rho(fit, epsilon)))
-    least = _rounded_down(epsilon / releases)  # which fits by the plain sum
+    least = _rounded_down(epsilon / releases)  # this share fits by the plain sum
     low, high = least, epsilon
     while delta > 0 and (middle := _rounded_down(math.sqrt(low * high))) > low:
         if delta_of_repeated(middle, releases, epsilon) <= main_delta(delta):
@@ -88,13 +88,13 @@ def releases_left(
     most: int,
     first: Spend | None = None,
 ) -> int:
-    """How many more releases of `spend` fit, on top of `spends`, within (epsilon, delta).
+    """Count how many more releases of `spend` fit, on top of `spends`, within (epsilon, delta).
 
     Args:
-        spends: what counts already.
-        spend: of each further release.
-        epsilon, delta: of all together.
-        most: where to stop counting.
+        spends: costs that count already.
+        spend: cost of each further release.
+        epsilon, delta: joint limit of all releases.
+        most: number at which to stop counting.
         first: the cost that was set aside first, if it is not the first of `spends` any more.
 
     Returns:

@@ -81,12 +81,12 @@ class CovariateNoise:
     """Calibrated noise, as if it were continuous and the minimiser exact.
 
     Attributes:
-        scale: of w at scores: density proportional to exp(-|x| / scale); 0 without privacy.
-        ridge: of scores.
+        scale: scale of w at scores: density proportional to exp(-|x| / scale); 0 without privacy.
+        ridge: ridge of scores.
         share: effects have scale / share and ridge / share; a power of two.
         sensitivity: l1 of the module's text.
         determinant_epsilon: e_det.
-        epsilon: what all of it costs.
+        epsilon: cost of all of it.
     """
 
     scale: float
@@ -144,10 +144,10 @@ def calibrate_covariates(
     Args:
         params: unit, adjacency and the bounds that are enforced.
         n_items: size of the public catalogue, n.
-        n_effects: how many covariates there are, q.
-        ridge: of scores, > 0; public.
-        share: in (0, 1], a power of two; public.
-        epsilon: for w alone; `inf` gives no noise.
+        n_effects: number of covariates, q.
+        ridge: ridge of scores, > 0; public.
+        share: share of epsilon, in (0, 1], a power of two; public.
+        epsilon: epsilon for w alone; `inf` gives no noise.
 
     Raises:
         ValueError: the noise is not Laplace, the ridge is too small for epsilon (the text says how

@@ -53,7 +53,7 @@ class GriddedNoise:
     """Noise on the multiples of `step`, a power of two, so that each is exact in floating point.
 
     Attributes:
-        law: of the multiples.
+        law: law of the multiples.
         step: 0 where there is no noise.
     """
 
@@ -90,7 +90,7 @@ def gridded(kind: NoiseKind, scale: float) -> GriddedNoise:
 
 
 def delta_of_grid(params: PrivacyParams, n_values: int) -> float:
-    """What drawing w on its grid adds to delta; nothing for Laplace noise."""
+    """Delta that drawing w on its grid adds; zero for Laplace noise."""
     if params.noise is NoiseKind.LAPLACE or not params.private:
         return 0.0
     growth = math.exp(min(params.epsilon, LARGEST_EXPONENT))
@@ -102,7 +102,7 @@ class OutputCover:
     """Rounding and noise that make a computed minimiser as private as the exact one.
 
     Attributes:
-        noise: on the grid of the output.
+        noise: noise on the grid of the output.
         tolerance: tau, the gradient norm that the computed point must not exceed.
         epsilon: e_out, what the cover costs.
     """

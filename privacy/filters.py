@@ -85,13 +85,13 @@ from fractions import Fraction
 from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of
 from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
 
-MAIN_SHARE = Fraction(63, 64)  # of delta, for the filter that the first cost selects
-RENYI_SHARE = Fraction(1, 1024)  # of delta, for each order
-SUM_SHARE = Fraction(1, 128)  # of delta, for the deltas of costs, if the first has none
+MAIN_SHARE = Fraction(63, 64)  # share of delta for the filter that the first cost selects
+RENYI_SHARE = Fraction(1, 1024)  # share of delta for each order
+SUM_SHARE = Fraction(1, 128)  # share of delta for the deltas of costs, if the first has none
 RENYI_ORDERS = (1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 33.0, 65.0)  # fixed: chosen in view of no cost
 SLACK_PER_CHARGE = 1e-3  # slack S over squared shift; only small scales have more
 FLOAT_ERROR = 1e-12  # relative, of sums of logarithms and exponentials of floats
-REMAINING_ACCURACY = 1e-6  # of what is left by Renyi divergence, as a share of the budget
+REMAINING_ACCURACY = 1e-6  # accuracy of what is left by Renyi divergence, as a share of the budget
 MOST_EXPONENT = 30.0  # above it exp(x) - 1 is exp(x), to the last bit of a float
 
 
@@ -110,7 +110,7 @@ class Total:
     """The smallest limit that allows a history of costs.
 
     Attributes:
-        epsilon: at the delta of the question; `inf` where no rule has a bound.
+        epsilon: joint epsilon at the delta of the question; `inf` where no rule has a bound.
         rule: the filter that allows the history at this epsilon.
     """
 
@@ -122,8 +122,8 @@ def adaptive_total(spends: Sequence[Spend], delta: float, first: Spend | None = 
     """The smallest epsilon of a limit at `delta` that allows `spends`.
 
     Args:
-        spends: what counts; the order matters only for the default of `first`.
-        delta: of the limit.
+        spends: costs that count; their order matters only for the default of `first`.
+        delta: delta of the limit.
         first: the cost that was set aside first, if it is not the first of `spends` any more: a
             look has stopped that release, or it was cancelled after others were drawn.
 
@@ -145,7 +145,7 @@ def fits(
     Args:
         spends, delta, first: as for `adaptive_total`.
         new: cost of one more release.
-        epsilon: of the limit.
+        epsilon: epsilon of the limit.
 
     Raises:
         ValueError: `delta` is not at least 0 and below 1.
@@ -163,7 +163,7 @@ def remaining_epsilon(
 
     Args:
         spends, delta, first: as for `adaptive_total`.
-        epsilon: of the limit.
+        epsilon: epsilon of the limit.
 
     Raises:
         ValueError: `epsilon` is not finite, or `delta` is not at least 0 and below 1.

@@ -81,7 +81,7 @@ class Shift(NamedTuple):
 
 
 def shift_of(rho: float, l2_squared: int) -> Shift:
-    """Of discrete Gaussian noise of variance l2_squared / (2 rho), by the theorem.
+    """Shift of discrete Gaussian noise of variance l2_squared / (2 rho), by the theorem.
 
     It holds for every larger squared sensitivity D^2 at the same rho as well, so that the least
     that it can be will do: with r^2 as chosen here, D^2 / s^2 = 2 rho / (1 - r^2 / sigma^2) falls
@@ -90,7 +90,7 @@ def shift_of(rho: float, l2_squared: int) -> Shift:
     log D^2, for which k falls as 1 / D^2.
 
     Args:
-        rho: of the noise, >= 0.
+        rho: rho of the noise, >= 0.
         l2_squared: squared l2 sensitivity of the integers, >= 1.
     """
     if rho == 0:

@@ -1,4 +1,4 @@
-"""How far one unit can move the gradient and the Hessian of a likelihood of comparisons.
+"""Sensitivity of the gradient and the Hessian of a likelihood of comparisons to one unit.
 
 A comparison that item a won against item b has the loss -log F(d), d = theta_a - theta_b, hence
 the gradient -s(d) (e_a - e_b) with s = (log F)' in [0, slope], and the Hessian h(d) (e_a - e_b)
@@ -70,7 +70,7 @@ class GradientSensitivity:
     Attributes:
         l1, l2: norms of the gradient's change.
         rows: terms of rank one in the Hessian that one input has and the other lacks, at most.
-        rows_within: those of them that can come on top of a change of l1 norm `l1`.
+        rows_within: number of these rows that can come on top of a change of l1 norm `l1`.
         terms: rows added, replaced or flipped, of which the gradient's change is the sum; 1 where
             that sum is the same at every theta.
         term_l2: l2 norm of one of them, at most.
@@ -96,10 +96,11 @@ def gradient_sensitivity(
     add-remove), and at most n(n-1)/2 with distinct pairs.
 
     Args:
-        loss: of one comparison.
+        loss: bounds on the loss of one comparison.
         params: unit, adjacency and the bounds that are enforced on a bundle.
         n_items: size of the public catalogue, n >= 2.
-        public_graph: which pairs each unit compared is public; only outcomes are protected.
+        public_graph: whether it is public which pairs each unit compared; then only outcomes are
+            protected.
 
     Raises:
         ValueError: `n_items` is below 2, or a public graph is asked for under add-remove, which
@@ -144,7 +145,7 @@ def gradient_sensitivity(
 
 @dataclass(frozen=True, slots=True)
 class _BundleSize:
-    """What a bundle can hold: all rows, rows across a set, rows that meet one item.
+    """Sizes that a bundle can have: all rows, rows across a set, rows that meet one item.
 
     The last two count the pairs that exist, and those across a set, where a pair can occur once
     only; they are infinite elsewhere.

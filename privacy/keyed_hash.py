@@ -27,11 +27,11 @@ from hushrank.privacy.randomness import BitSource, RandomBits
 KEY_BYTES = 32
 BLOCK_BYTES = 16
 _INTEGER, _STRING, _TUPLE = 1, 2, 3  # first word of a message: its kind
-_FEW = 8  # so few strings are faster one by one than block by block
+_FEW = 8  # strings up to which hashing one by one is faster than block by block
 # Strings at a time: their states stay in a processor's cache, and steps are long enough for threads
 # to take turns; of a quarter of these, two threads take longer than one.
 CHUNK = 1 << 15
-CHUNK_BYTES = 1 << 23  # of them, but a longer string is a chunk of its own
+CHUNK_BYTES = 1 << 23  # bytes of a chunk of strings, but a longer string is a chunk of its own
 
 _PREFIX_MASKS = (
     np.where(  # mask k selects the first k bytes of a block
@@ -96,7 +96,7 @@ class KeyedHash:
         return hashes
 
     def _of_chunk(self, offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> Hashes:
-        """As `of_strings`, of at least one string; `text` may go on after the last string."""
+        """Hash like `of_strings`, at least one string; `text` may go on after the last string."""
         lengths, starts = np.diff(offsets), offsets[:-1]
         longest = int(lengths.max())
         if len(lengths) > _FEW and lengths.min() == longest > 0:

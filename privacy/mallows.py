@@ -46,7 +46,7 @@ from hushrank.privacy.exponential import exp_of_minus
 from hushrank.privacy.randomness import RandomBits
 
 LARGEST_WEIGHT = 2.0**44  # w_0: few words are rejected, and every product below is exact in a float
-MOST_ITEMS = 1 << 16  # of one ranking: C_t stays below 2^60
+MOST_ITEMS = 1 << 16  # items of one ranking: C_t stays below 2^60
 LARGEST_WORD = np.uint64(2**64 - 1)
 BLOCK_CELLS = 1 << 17  # positions at a time: the intermediates stay in the processor's cache
 # e^-x has a relative error below 2^-41.8; this covers it three times, and the rounding of its
@@ -87,10 +87,11 @@ def insertion_weights(epsilon: NDArray[np.float64], n_items: int) -> NDArray[np.
 def sample_positions(weights: NDArray[np.uint64], n: int, bits: RandomBits) -> NDArray[np.uint16]:
     """Synthetic positions of the best, second best, ... item of `n` rankings.
 
-    Guarantee: that of the table, if `bits.safe`.
+    Guarantee: the one of the table, if `bits.safe`.
 
     Args:
-        weights: from `insertion_weights`; shape (m, 1) for all, or (m, n) for one table each.
+        weights: weights from `insertion_weights`; shape (m, 1) for all, or (m, n) for one table
+            each.
         n: number of rankings.
         bits: `system_bits()` in a release.
 
@@ -98,7 +99,7 @@ def sample_positions(weights: NDArray[np.uint64], n: int, bits: RandomBits) -> N
         shape (m, n): entry (i, r) is where ranking r's i-th best item comes out, 0 = best.
 
     Raises:
-        ValueError: there are neither one table nor `n`.
+        ValueError: the number of tables is neither 1 nor `n`.
     """
     n_items, n_tables = weights.shape
     if n_tables not in (1, n):
@@ -231,7 +232,7 @@ def _displacements(
 ) -> NDArray[np.unsignedinteger]:
     """n draws of D with P(D = d) = w_d / C exactly, from the cumulative sums of the w."""
     total = cumulative[-1]
-    words_each = LARGEST_WORD // total  # so many words mean the same number below the total
+    words_each = LARGEST_WORD // total  # number of words with the same meaning below the total
     drawn = bits.words(n) // words_each
     while (rejected := drawn >= total).any():
         again = np.flatnonzero(rejected)

@@ -1,4 +1,4 @@
-"""How far the pairwise differential measurements Y can move between two adjacent inputs.
+"""Sensitivity of the pairwise differential measurements Y.
 
 Y_ij counts the people who were right on item i and wrong on item j. A person with s right and f
 wrong answers, s + f <= K, adds a table of ones: s f of them, at most floor(K^2 / 4). Of Y_ij and

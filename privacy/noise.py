@@ -44,7 +44,7 @@ class NoiseLaw:
     Attributes:
         kind: `laplace`: P(x) proportional to exp(-|x| / scale); `gaussian`: to
             exp(-x^2 / (2 scale^2)).
-        scale: in units of the count; 0 means no noise at all.
+        scale: scale in units of the count; 0 means no noise at all.
 
     Raises:
         ValueError: `scale` is not finite, negative or above 2^50.
@@ -124,7 +124,7 @@ def add_noise(counts: NDArray[np.int64], law: NoiseLaw, bits: RandomBits) -> NDA
 
     Args:
         counts: any shape, integers below 2^62 in size.
-        law: what to draw.
+        law: law of the noise.
         bits: `system_bits()` in a release; OpenDP then draws from the operating system itself.
             Other bits feed a faster sampler that is only good for simulation. `bits.used` tells
             afterwards which of the two it was.

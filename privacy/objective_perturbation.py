@@ -71,10 +71,10 @@ ROUNDING = 1 + 2.0**-40  # scales are computed in floating point and rounded up 
 
 
 class Constants(StrEnum):
-    """Which scale and ridge belong to an epsilon."""
+    """Source of the scale and the ridge that belong to an epsilon."""
 
-    TIGHT = "tight"  # what the proof needs
-    PAPER = "paper"  # what the papers print
+    TIGHT = "tight"  # the values that the proof needs
+    PAPER = "paper"  # the values that the papers print
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +83,13 @@ class ObjectiveNoise:
 
     Attributes:
         kind: law of each entry of w.
-        scale: of w: exp(-|x| / scale), or standard deviation for `gaussian`; 0 without privacy.
-        ridge: with which the scale is private.
-        sensitivity: of the gradient, in the norm that the noise needs.
+        scale: scale of w: exp(-|x| / scale), or standard deviation for `gaussian`; 0 without
+            privacy.
+        ridge: ridge that makes the scale private.
+        sensitivity: sensitivity of the gradient, in the norm that the noise needs.
         determinant_epsilon: e_det, the part of epsilon that the Hessians take.
-        epsilon: what all of it costs, at most what was asked for.
-        delta: likewise.
+        epsilon: cost of all of it, at most the epsilon that was asked for.
+        delta: delta of all of it, at most the delta that was asked for.
     """
 
     kind: NoiseKind
@@ -126,9 +127,9 @@ def calibrate_noise(
         params: unit, adjacency, enforced bounds, law of the noise and its delta.
         n_items: size of the public catalogue.
         ridge: gamma, > 0; public, never computed from the data.
-        epsilon: for w alone, at most params.epsilon: the output's noise has its own share; `inf`
-            gives no noise.
-        public_graph: which pairs each unit compared is public.
+        epsilon: epsilon for w alone, at most params.epsilon: the output's noise has its own share;
+            `inf` gives no noise.
+        public_graph: whether it is public which pairs each unit compared.
         constants: `paper` never adds less noise than `tight`.
 
     Raises:
@@ -263,9 +264,9 @@ def _gaussian(
 
 
 def _tail(change: GradientSensitivity, loss: LossBounds, n_items: int, delta: float) -> float:
-    """What b.g / scale exceeds with probability delta at most."""
+    """Value that b.g / scale exceeds with probability delta at most."""
     dimension = min(change.terms * change.term_directions, n_items - 1)
-    projected = change.l2 * math.sqrt(float(chdtri(dimension, delta)))  # of a chi variable
+    projected = change.l2 * math.sqrt(float(chdtri(dimension, delta)))  # quantile of a chi variable
     # The ends of a term with two directions: both of them, of length term_l2, or either alone.
     alone = change.term_l2 / (math.sqrt(2) * loss.slope)
     stretches = np.array([1.0] if change.term_directions == 1 else [1.0, alone, alone])

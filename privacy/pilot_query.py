@@ -35,7 +35,7 @@ from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_mo
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, PrivacyParams
 
-MOST_SHARE = 0.5  # of the budget: more would make the look the release
+MOST_SHARE = 0.5  # share of the budget: more would make the pilot query the release
 
 
 def votes_sensitivity(params: PrivacyParams) -> Sensitivity:
@@ -62,7 +62,7 @@ def with_look(params: PrivacyParams, share: float) -> PrivacyParams:
 
     Args:
         params: the whole budget, without a look.
-        share: of epsilon, in (0, 1/2].
+        share: share of epsilon, in (0, 1/2].
 
     Returns:
         The same without that part, which is `look`. Without privacy: `params` as they are.
@@ -84,21 +84,21 @@ def with_look(params: PrivacyParams, share: float) -> PrivacyParams:
 
 
 def epsilon_with_look(epsilon: float, look: float) -> float:
-    """What a look of epsilon `look` and all that follows it, of `epsilon`, come to."""
+    """Joint epsilon of a pilot query of epsilon `look` and of all that follows it, of `epsilon`."""
     if math.isinf(epsilon):
         return epsilon
     return float_at_least(decimal_value(epsilon) + decimal_value(look))
 
 
 def spend_with_look(spend: Spend, params: PrivacyParams) -> Spend:
-    """What the look of `params` and a release that costs `spend` cost together.
+    """Joint cost of the pilot query of `params` and a release that costs `spend`.
 
     The look is no Gaussian noise, so the sum of it and of Gaussian noise is told as epsilon and
     delta, which holds for both, and not as rho.
 
     Args:
-        spend: of the release without its look.
-        params: of the release.
+        spend: cost of the release without its pilot query.
+        params: parameters of the release.
     """
     if not params.look:
         return spend

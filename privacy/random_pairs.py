@@ -65,7 +65,7 @@ MOST_PAIRS = 100  # answers of one ranking
 
 
 class Hide(StrEnum):
-    """What of a ranking is private."""
+    """Part of a ranking that is private."""
 
     ORDER = "order"  # the order of its items
     ITEMS = "items"  # also which items it holds, and how many
@@ -76,9 +76,9 @@ class RandomPairs:
     """The law of the answers; `law_of_epsilon` makes it.
 
     Attributes:
-        epsilon: of a whole ranking, nats.
+        epsilon: epsilon of a whole ranking, nats.
         pairs: d, the most answers of one ranking.
-        hide: what is private.
+        hide: part of a ranking that is private.
         threshold: T; the true answer becomes each other one with probability T / 2^64.
     """
 
@@ -116,7 +116,7 @@ class PairAnswers:
     lengths: Integers
 
     def __len__(self) -> int:
-        """How many rankings answered."""
+        """Number of rankings that answered."""
         return len(self.lengths)
 
 
@@ -144,9 +144,9 @@ def best_pairs(epsilon: float, n_items: int, hide: Hide) -> int:
     """d with the smallest variance of a pair's share: from public numbers alone.
 
     Args:
-        epsilon: of a whole ranking.
+        epsilon: epsilon of a whole ranking.
         n_items: m, the most items of a ranking that counts; for `items` the whole catalogue.
-        hide: what is private.
+        hide: part of a ranking that is private.
     """
     most = max(1, min(n_pairs(n_items), MOST_PAIRS, math.ceil(epsilon)))
     tried = np.arange(1, most + 1)
@@ -190,7 +190,7 @@ def answer_pairs(
         lengths: shape (R,), how many items each has. With `order`, lists of 0 and 1 items have no
             pair and do not answer.
         n_items: size of the catalogue, at least 2.
-        law: of the answers.
+        law: law of the answers.
         bits: `system_bits()` in a release.
 
     Raises:

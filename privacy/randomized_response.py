@@ -94,7 +94,7 @@ class SplitResponse:
     """Randomised response in which a person's epsilon is split evenly over their answers.
 
     Attributes:
-        epsilon: of a person, nats.
+        epsilon: epsilon of a person, nats.
         thresholds: T of an answer of somebody with k answers, at place k; place 0 is not used.
     """
 
@@ -224,7 +224,7 @@ def attenuation(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
 def epsilon_of_answer(
     epsilon: NDArray[np.float64], n_answers: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each answer's share of its person's epsilon (`budget: per_user`), rounded down.
+    """Return each answer's share of its person's epsilon (`budget: per_user`), rounded down.
 
     Guarantee: a person whose `n_answers` answers are all randomised with their share is epsilon-DP
     with all of them together ([XSC] §S.2). How many there are is not hidden.

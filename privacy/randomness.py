@@ -36,7 +36,7 @@ class RandomBits(Protocol):
 
     @property
     def source(self) -> BitSource:
-        """Where the bits come from."""
+        """Source of the bits."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""How far counts of rankings can move where one person's rankings change.
+"""Sensitivity of counts of rankings, if one person's rankings change.
 
 A person has at most L rankings, each a list of at most l of the catalogue's items, best first. Of a
 list of k items
@@ -14,6 +14,12 @@ are added to counts, and
     margins     1 if item a is above item b, -1 if below, 0 if neither: a cell a < b, k (k - 1) / 2
     rounds      for each round of an instant runoff, 1 for the best item that is left: n - 1 cells
 
+Of lists in public groups, such as ballots by precinct,
+
+    precincts   the first item of the list, in the group that it came from: one cell, one
+    districts   the same in the public set of groups that holds this group, if one does
+    totals      the same in all groups together
+
 A *part* is one of these with an integer weight; several parts can be released
 as one vector, under one noise law, and a part with a larger weight is then known better.
 
@@ -24,8 +30,8 @@ may well be, so nothing can be gained without a bound on how alike the lists of 
 Between bundles u of i lists and v of j lists
 
     |x(u) - x(v)|_1 <= (i + j) c1 for all parts but `rankings`, where it is |i - j|;
-    |x(u) - x(v)|^2 <= (i^2 + j^2) c2 for above, places and squares, whose entries are >= 0, so that
-        the mixed term only lowers it;
+    |x(u) - x(v)|^2 <= (i^2 + j^2) c2 for above, places, squares and the parts of groups, whose
+        entries are >= 0, so that the mixed term only lowers it;
     |x(u) - x(v)|^2 <= (i + j)^2 c2 for nets and margins; and (i - j)^2 for `rankings`.
 
 All of these are convex in (i, j), and so is their sum over the parts of a vector. It is therefore
@@ -39,9 +45,11 @@ the noise in a margin is then smaller than in the difference of two cells, by sq
 noise and under add-remove; with Gaussian noise under replace-one it is the same.
 
 Exact, for one part alone: above (v reverses every list of u), places (v moves every item by one
-place), nets (v reverses), rankings. Squares are exact where the catalogue has 2 l items; otherwise
-two lists share items, and their squares, and the bound is loose. So is that of vectors with squares
-beside other parts: by the share of the squares at most, `SPREAD`.
+place), nets (v reverses), rankings. The parts of groups are exact together: all lists of u have one
+first item and one group, and v has another item in another district. Squares are exact where the
+catalogue has 2 l items; otherwise two lists share items, and their squares, and the bound is loose.
+So is that of vectors with squares beside other parts: by the share of the squares at most,
+`SPREAD`.
 
 The same bounds hold for complete lists, l the size of the catalogue: the lists that attain them are
 complete.
@@ -99,11 +107,11 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
 
 SPREAD = 10  # one part in so many of the squared sensitivity (of Laplace noise: of l1) is squares
-COMERS = 4  # under add-remove: rankings get one part in so many of that of nets or pairs
+COMERS = 4  # under add-remove, rankings take one part in so many of what nets or pairs take
 
 
 class Part(StrEnum):
-    """What is counted."""
+    """Statistic that is counted."""
 
     ABOVE = "above"
     PLACES = "places"
@@ -112,9 +120,13 @@ class Part(StrEnum):
     RANKINGS = "rankings"
     MARGINS = "margins"
     ROUNDS = "rounds"
+    PRECINCTS = "precincts"
+    DISTRICTS = "districts"
+    TOTALS = "totals"
 
 
-Weights = Mapping[Part, int]  # what one in a part adds to the released vector
+Weights = Mapping[Part, int]  # amount that one in a part adds to the released vector
+LEVELS = (Part.PRECINCTS, Part.DISTRICTS, Part.TOTALS)  # of a table of first places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +144,7 @@ class _Lists:
 
     @property
     def items(self) -> int:
-        """How many items one list says something of, at most."""
+        """Most items that one list says something about."""
         return self.longest if self.below is None else self.below
 
     def nets(self) -> list[int]:
@@ -144,11 +156,11 @@ class _Lists:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Norms:
-    """How far one list moves a part.
+    """Change of a part by one list.
 
     Attributes:
         l1, squared: norms of what a list adds.
-        l1_apart, squared_apart: of the change where one list takes the place of another.
+        l1_apart, squared_apart: norms of the change where one list takes the place of another.
     """
 
     l1: int
@@ -185,7 +197,7 @@ def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
         mixed = sum(min(lists.longest, n - place) for place in range(1, lists.longest + 1))
         return _Norms(l1=told, squared=told, l1_apart=2 * told, squared_apart=2 * (told + mixed))
     norms = {Part.ABOVE: (told, told), Part.PLACES: (n, n), Part.SQUARES: (squared, fourth)}
-    one, two = norms[part]
+    one, two = norms.get(part, (1, 1))  # one cell of each level of groups
     return _Norms(l1=one, squared=two, l1_apart=2 * one, squared_apart=2 * two)
 
 
@@ -195,7 +207,7 @@ def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -
     Args:
         params: adjacency, and L as `max_contributions`.
         longest: l, the most items of a list, >= 2.
-        weights: of each part that is released, >= 1.
+        weights: weight of each part that is released, >= 1.
 
     Returns:
         l1 and squared l2 sensitivity.
@@ -243,13 +255,31 @@ def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitiv
 
 
 def _between(i: int, j: int, lists: _Lists, weights: Weights) -> Sensitivity:
-    """Between bundles of i and of j lists."""
+    """Bound the change between bundles of i and of j lists."""
     l1 = l2_squared = 0
     for part, weight in weights.items():
         change = _norms_of_list(part, lists).between(i, j)
         l1 += weight * change[0]
         l2_squared += weight**2 * change[1]
     return Sensitivity(l1, l2_squared)
+
+
+def level_weights(params: PrivacyParams, *, districts: bool) -> dict[Part, int]:
+    """Weights of the levels of a table of first places, most for its many small cells.
+
+    The share of a level in the squared sensitivity (of Laplace noise: of l1) is what it takes of
+    the budget. Gaussian noise: 9/10 and 1/10; or 289/361 and 36/361 twice. Laplace noise: 5/6 and
+    1/6; or 5/7 and 1/7 twice.
+
+    Args:
+        params: kind of noise.
+        districts: whether there are three levels.
+    """
+    levels = LEVELS if districts else (Part.PRECINCTS, Part.TOTALS)
+    cell, other = (17, 6) if districts else (3, 1)
+    if params.noise is NoiseKind.LAPLACE:
+        cell, other = 5, 1
+    return {part: cell if part is Part.PRECINCTS else other for part in levels}
 
 
 def margin_weights(params: PrivacyParams, longest: int, *, below: int) -> dict[Part, int]:

@@ -87,9 +87,9 @@ Units = NDArray[np.int64]
 
 
 class Counted(StrEnum):
-    """What rows add to."""
+    """Counts that rows add to."""
 
-    WINS = "wins"  # of each item
+    WINS = "wins"  # wins of each item
     PAIRS = "pairs"  # the matrix of wins
     WIN_LOSS = "win-loss"  # wins and losses of each item
 
@@ -106,8 +106,8 @@ class RowFactors:
     """f(m), by which all rows of a person with m rows are multiplied.
 
     Attributes:
-        params: with `bounding: weights`.
-        counted: what the rows add to.
+        params: parameters with `bounding: weights`.
+        counted: counts that the rows add to.
         n_items: size of the public catalogue.
     """
 
@@ -149,8 +149,8 @@ class WeightedSensitivity:
     """Sensitivity of counts of weighted rows, and of their sum of squares.
 
     Attributes:
-        counts: of the counts alone.
-        whole: of counts and sum together, as one vector.
+        counts: sensitivity of the counts alone.
+        whole: sensitivity of counts and sum together, as one vector.
         divisor: K, of the sum of squares.
     """
 
@@ -166,9 +166,9 @@ def weighted_sensitivity(
 
     Args:
         params: unit, adjacency and enforced bounds, with weights.
-        counted: which counts.
+        counted: kind of counts.
         n_items: size of the public catalogue, n >= 2.
-        row_weight: what one win of one unit adds to its count, >= 1.
+        row_weight: amount that one win of one unit adds to its count, >= 1.
 
     Raises:
         ValueError: rows have no weights, or a size is too small.
@@ -194,7 +194,7 @@ def norms_add_up(params: PrivacyParams, counted: Counted, n_items: int) -> bool:
 
     Args:
         params: unit, adjacency and enforced bounds, with weights.
-        counted: which counts.
+        counted: kind of counts.
         n_items: size of the public catalogue, n >= 2.
     """
     if params.bounding is Bounding.WEIGHTS and counted is not Counted.PAIRS:

@@ -1,4 +1,4 @@
-"""How far a released count can move between two adjacent inputs.
+"""Sensitivity of released counts: the largest change between two adjacent inputs.
 
 Every bound carries its derivation and is checked by enumeration over all small inputs in
 `tests/privacy/test_sensitivity.py`. In all of them a comparison adds `row_weight` to its winner's
@@ -77,7 +77,7 @@ def win_counts_sensitivity(
     Args:
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
-        row_weight: what one win adds to its count, >= 1.
+        row_weight: amount that one win adds to its count, >= 1.
         n_groups: groups with counts of their own, shape (n_groups, n_items); 1: there are none.
 
     Returns:
@@ -127,7 +127,7 @@ def pair_counts_sensitivity(
     Args:
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
-        row_weight: what one win adds to its cell, >= 1.
+        row_weight: amount that one win adds to its cell, >= 1.
         n_groups: groups with a matrix of their own; 1: there are none. They change nothing.
 
     Returns:
@@ -221,7 +221,7 @@ def win_loss_sensitivity(
     Args:
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
-        row_weight: what one row adds to either cell, >= 1.
+        row_weight: amount that one row adds to either cell, >= 1.
         n_groups: groups with counts of their own, shape (n_groups, 2, n_items); 1: there are none.
 
     Returns:
@@ -285,7 +285,7 @@ def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int =
     Args:
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
-        row_weight: what one row adds to each of its items, >= 1.
+        row_weight: amount that one row adds to each of its items, >= 1.
 
     Returns:
         l1 and squared l2 sensitivity.
@@ -358,7 +358,7 @@ def sheet_totals_sensitivity(
 
 
 def _between_bundles(params: PrivacyParams, bundle: Sensitivity) -> Sensitivity:
-    """One bundle added, or one replaced by another: cells are non-negative, so norms add up."""
+    """Bound a bundle added, or one replaced by another: cells are non-negative, so norms add up."""
     norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
     return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared)
 
@@ -392,7 +392,7 @@ def outcomes_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 
     Args:
         params: unit and enforced bounds; adjacency `replace-one`.
         n_items: size of the public catalogue, n >= 2.
-        row_weight: what one win adds to its entry, >= 1.
+        row_weight: amount that one win adds to its entry, >= 1.
 
     Returns:
         l1 and squared l2 sensitivity.

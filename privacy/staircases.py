@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-MOST_ROWS = 20  # of which there are 2714 staircases; it takes 0.2 seconds at most
+MOST_ROWS = 20  # such rows have 2714 staircases; the search takes 0.2 seconds at most
 
 
 def searched_squares(n_items: int, most_rows: int) -> tuple[int, int] | None:
@@ -63,7 +63,7 @@ def searched_squares(n_items: int, most_rows: int) -> tuple[int, int] | None:
 
 @cache
 def _search(n_items: int, most_rows: int) -> tuple[int, int]:
-    """Over all pairs of staircases whose norms alone leave a larger change possible."""
+    """Search all pairs of staircases whose norms alone leave a larger change possible."""
     shapes = []
     for beaten in _staircases(n_items, most_rows, n_items):
         wins = beaten + [0] * (n_items - len(beaten))
@@ -81,7 +81,7 @@ def _search(n_items: int, most_rows: int) -> tuple[int, int]:
 
 
 def _staircases(n_items: int, most_rows: int, widest: int) -> Iterator[list[int]]:
-    """How many items each beats, the first of `n_items` first, without those that beat none."""
+    """Yield how many items each item beats, the first first, without those that beat none."""
     yield []
     for beaten in range(1, min(n_items - 1, most_rows, widest) + 1):
         for others in _staircases(n_items - 1, most_rows - beaten, beaten):

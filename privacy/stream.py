@@ -1,4 +1,4 @@
-"""One budget for a whole stream of nights, of which each night shows a window or all so far.
+"""Budget of a whole stream of nights, of which each night shows a window or all so far.
 
 A stream has T nights. Night t counts cells x_t, integers >= 0 (wins by item, wins by ordered pair).
 What is shown that night is row t of A x, where A is lower triangular and Toeplitz: ones for the
@@ -80,7 +80,7 @@ from hushrank.privacy.stream_encoder import Encoder, Floats, Terms, Workload, de
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 MAX_ENCODED = 1 << 62  # beyond it an integer could overflow
-FEW_DRAWS = 30  # of Laplace noise: the tails of their sum are still heavier than Gaussian
+FEW_DRAWS = 30  # draws of Laplace noise up to which their sum has heavier tails than Gaussian
 
 Counts = NDArray[np.int64]
 
@@ -91,10 +91,11 @@ def stream_sensitivity(
     """Sensitivity of C X, all nights of a stream together; the module derives it.
 
     Args:
-        night: of one night's cells under `add-remove`, whatever the stream's adjacency is.
+        night: sensitivity of one night's cells under `add-remove`, whatever the stream's adjacency
+            is.
         adjacency: the stream's.
         terms: enforced on every person.
-        encoder: with at most `terms.gap` bands.
+        encoder: an encoder with at most `terms.gap` bands.
 
     Returns:
         l1 and squared l2 sensitivity, in units of 2^-20 and 2^-40 of a count.
@@ -113,14 +114,15 @@ def stream_sensitivity(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """How the nights of one stream are released and shown.
+    """Rules by which the nights of one stream are released and shown.
 
     Attributes:
         terms: T, k, b.
-        workload: what is shown.
+        workload: nights whose sum is shown each night.
         encoder: C.
-        sensitivity: of C X.
-        law: of each entry of z_t; with `sensitivity` it makes the guarantee of all nights together.
+        sensitivity: sensitivity of C X.
+        law: law of each entry of z_t; with `sensitivity` it makes the guarantee of all nights
+            together.
     """
 
     terms: Terms
@@ -155,7 +157,8 @@ class Stream:
         draws = int(np.count_nonzero(self.kernel[: night + 1]))
         few = self.law.kind is NoiseKind.LAPLACE and draws <= FEW_DRAWS
         if few and variance > 1:
-            return NoiseLaw(NoiseKind.LAPLACE, math.sqrt(variance / 2 + 1 / 12))  # on integers
+            # the law on integers
+            return NoiseLaw(NoiseKind.LAPLACE, math.sqrt(variance / 2 + 1 / 12))
         return NoiseLaw(NoiseKind.GAUSSIAN, math.sqrt(variance))
 
     def covariance(self, first: int, second: int) -> float:
@@ -197,8 +200,9 @@ def stream_of(
             night.
         night: sensitivity of one night's cells under `add-remove`, which `params` must enforce.
         terms: enforced on every person.
-        workload: what is shown.
-        bands: of the encoder; None: as many as the terms and the workload allow, 1 for `laplace`.
+        workload: nights whose sum is shown each night.
+        bands: bands of the encoder; None: as many as the terms and the workload allow, 1 for
+            `laplace`.
 
     Raises:
         ValueError: another unit than `user`, more bands than the gap, the window or the noise
@@ -253,7 +257,7 @@ def encoded_night(encoder: Encoder, recent: Sequence[Counts]) -> Counts:
 def released_night(stream: Stream, recent: Sequence[Counts], bits: RandomBits) -> Counts:
     """y_t: the encoded night with fresh noise. To draw it twice is to release it twice.
 
-    Guarantee: with those of all other nights the one of `stream_of`, if every person's
+    Guarantee: together with all other nights the one of `stream_of`, if every person's
     participation was bounded by `stream.terms` and `bits.safe`.
 
     Args:
@@ -268,7 +272,7 @@ def released_night(stream: Stream, recent: Sequence[Counts], bits: RandomBits) -
 
 
 def shown_night(stream: Stream, released: Counts) -> Floats:
-    """What is shown on the last of the released nights: row t of A C^-1 y, post-processing.
+    """Return the counts shown on the last released night: row t of A C^-1 y, post-processing.
 
     Args:
         stream: the terms.

@@ -1,4 +1,4 @@
-"""Which nights of a stream count, what is shown of them, and the matrix that spreads them.
+"""Nights of a stream that count, the workload, and the matrix that spreads nights.
 
 A and C are lower triangular Toeplitz matrices of T rows, given by their first columns: `Workload`
 and `Encoder`. `privacy.stream` says what they do and proves what they promise.
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """When a person's rows count.
+    """Terms that say when a person's rows count.
 
     Attributes:
         nights: T, the length of the stream, between 1 and 2^15.
@@ -65,7 +65,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is shown each night: the sum of the cells of the last `window` nights.
+    """Workload of each night: the sum of the cells of the last `window` nights.
 
     Attributes:
         window: W >= 1, 1 for the night alone; None: of all nights so far.
@@ -101,7 +101,7 @@ class Encoder:
             from, is what sensitivities are computed with.
 
     Raises:
-        ValueError: there are none, one is negative, or the first is 0.
+        ValueError: there are no coefficients, one is negative, or the first is 0.
     """
 
     coefficients: tuple[int, ...]
@@ -117,7 +117,7 @@ class Encoder:
 
     @property
     def bands(self) -> int:
-        """How many nights a night's cells are in."""
+        """Number of nights that a night's cells are in."""
         return len(self.coefficients)
 
     def norms(self, terms: Terms) -> Sensitivity:

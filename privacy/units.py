@@ -1,4 +1,4 @@
-"""What one release protects: the unit of privacy, the adjacency and the budget."""
+"""Protection of one release: the unit of privacy, the adjacency and the budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """Whose change the guarantee covers: two adjacent inputs differ in one of these."""
+    """Unit whose change the guarantee covers: two adjacent inputs differ in one of these."""
 
     COMPARISON = "comparison"  # one row (edge DP)
     USER = "user"  # every row of one person (individual DP)
@@ -16,7 +16,7 @@ class Unit(StrEnum):
 
 
 class Adjacency(StrEnum):
-    """How two adjacent inputs differ in that unit."""
+    """Way in which two adjacent inputs differ in that unit."""
 
     REPLACE_ONE = "replace-one"  # one unit takes other values; how many units there are is public
     ADD_REMOVE = "add-remove"  # one unit is present or absent
@@ -30,14 +30,14 @@ class NoiseKind(StrEnum):
 
 
 class Bounding(StrEnum):
-    """What becomes of the rows of a person who has more than L."""
+    """Rule for the rows of a person who has more than L."""
 
     LEAVE_OUT = "leave-out"  # L of them count, drawn at random
     WEIGHTS = "weights"  # all count, with a weight that falls with their number
 
 
 UNITS = 1_000  # integer units of a comparison, where rows have weights
-MOST_WEIGHT = 30  # so that squares of the weights of ten billion rows add up within 63 bits
+MOST_WEIGHT = 30  # largest for which squared weights of ten billion rows add up within 63 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +45,16 @@ class PrivacyParams:
     """Guarantee of one release and the bounds that it rests on.
 
     Attributes:
-        unit: what the guarantee protects; not `local`, which no central mechanism gives.
-        adjacency: what "differ in one unit" means.
+        unit: unit that the guarantee protects; not `local`, which no central mechanism gives.
+        adjacency: meaning of "differ in one unit".
         epsilon: privacy loss in nats; > 0; `inf` only for a release without privacy.
         delta: failure probability, in [0, 1); 0 for `laplace`, > 0 for `gaussian` without `rho`.
         rho: zCDP parameter; `gaussian` only, instead of `delta`, and then `epsilon` is not used.
         noise: law of the noise.
         max_contributions: L, the rows kept of one user; 1 for unit `comparison`.
         per_item_cap: c, the most kept rows of one user in which the same item occurs; None: no cap.
-        distinct_pairs: each user's kept rows are on distinct pairs of items.
-        bounding: what becomes of a user's further rows; `weights` needs unit `user`, `gaussian`
+        distinct_pairs: whether each user's kept rows are on distinct pairs of items.
+        bounding: rule for a user's further rows; `weights` needs unit `user`, `gaussian`
             noise and `distinct_pairs`.
         max_weight: W, the largest weight of a row, a multiple of 1 / `UNITS`; None: rows carry no
             weights of their own.

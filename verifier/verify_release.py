@@ -188,8 +188,8 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
-    personal?=personal election?=election robustness?=[robustness] released=<released>
-    groups?=[group]
+    personal?=personal election?=election precincts?=precincts robustness?=[robustness]
+    released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -219,6 +219,9 @@ person-effect: of=text by=text estimate=number low=open high=open
 election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rules=[rule-result]
     rounds?=[round*rounds]~
 round: out=item possible=[item] reached=bool
+precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number reach=number
+    wide_deviation=number wide_reach=number votes=[[size*n]] votes_of_districts=[[size*n]]~
+    votes_of_all=[size*n]
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
@@ -268,6 +271,8 @@ margin-counts: kind=text items=items weights={count} margins=[[int*n]*n] ranking
 above-counts: kind=text items=items weights={count} above=[[int*n]*n] squares=[int*n]~ rankings=int~
 net-sums: kind=text items=items weights={count} nets=[int*n] squares=[int*n] rankings=int
 place-counts: kind=text items=items weights={count} places=[[int*columns]*n]
+precinct-counts: kind=text items=items weights={count} precincts=[[int*n]] districts=[[int*n]]~
+    totals=[int*n]
 round-counts: kind=text items=items weights={count} rounds=[[int~*n]*rounds] exhausted=[int*rounds]
 parameters of win-counts: *weighted
 parameters of win-loss-counts: link=text *weighted
@@ -303,6 +308,8 @@ parameters of above-counts: weight_of_above=count weight_of_squares?=count weigh
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
 parameters of place-counts: weight_of_places=count longest_ranking=count sum_of_footrules=number
     items_at_one_rank?=text
+parameters of precinct-counts: weight_of_precincts=count weight_of_districts?=count
+    weight_of_totals=count longest_ranking=count items_at_one_rank?=text
 parameters of round-counts: weight_of_rounds=count longest_ranking=count items_at_one_rank?=text
 certificate.json: hushrank_certificate=count release=identity files={digest} guarantee=guarantee
     domain=domain rows=rows public_facts=[fact] draws=[<draw>] bits=bits~ reconstructed=bool
@@ -680,6 +687,7 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
     """That release.json says of itself what the certificate says of it."""
     privacy, domain = release["privacy"], certificate["domain"]
     night, groups = domain["stream"], release.get("groups") or ()
+    table = (release.get("precincts") or {}).get("precincts")
     names = sorted(line["item"] for line in release["ranking"])
     listed = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
     pairs = pairs_of(SAME, certificate, {"night": None, **release})
@@ -689,7 +697,7 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
     pairs |= {
         "errata": (certificate["errata"], [erratum] if erratum else []),
         "reconstructed": (certificate["reconstructed"], reconstructed),
-        "groups": (domain["groups"], [each["name"] for each in groups]),
+        "groups": (domain["groups"], table or [each["name"] for each in groups]),
         "names of items": (domain["catalogue_sha256"], hashlib.sha256(listed).hexdigest()),
         "random bits": (certificate["bits"], privacy["bits"]),
     }
@@ -778,6 +786,7 @@ KIND_OF = {  # what each method may publish
     "bradley-terry": ("private-rankings", "private-pairs", "above-counts"),
     "kemeny": ("private-rankings", "private-pairs", "above-counts", "margin-counts"),
     "footrule": ("place-counts",),
+    "precinct-table": ("precinct-counts",),
     "instant-runoff": ("round-counts",),
     "personalized": ("private-pairs",),
 }
@@ -803,11 +812,18 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "top-list": lambda n, groups, pairs: n,
 }
 # Kinds that may be told by group.
-GROUPED = {"win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"}
-COUNTED_LISTS = ("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts")
+GROUPED = {
+    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
+    "precinct-counts",
+}
+COUNTED_LISTS = (
+    *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
+    "precinct-counts",
+)
 OF_PAIRS = ("condorcet", "smith", "copeland", "schulze", "ranked-pairs", "minimax", "borda")
 NAMED_PARTS = ("above", "places", "nets", "squares", "rankings")  # each has a weight, or 0
-RANKED_PARTS = (*NAMED_PARTS, "margins", "rounds")
+LEVELS = ("precincts", "districts", "totals")  # of a table of first places
+RANKED_PARTS = (*NAMED_PARTS, "margins", "rounds", *LEVELS)
 # Of other kinds a certificate states none: they go by which pairs met, or by the longest ranking.
 Needed = tuple[str, int | None]  # derivation, or law of answers; entries
 SUMS = ("of_scores", "between", "of_effects")  # of information, in the order of their `kind`
@@ -833,7 +849,9 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
     pairs = sum(map(len, listed or ())) or n * (n - 1) // 2
     entries = ENTRIES[kind](n, b.groups, pairs) if kind in ENTRIES else None
     main = DERIVATION_OF.get(kind) or release["privacy"]["mechanism"]
-    if main == RANKED[0] and certificate["rows"]["settings"].get("unlisted") == "below":
+    if kind == "precinct-counts":
+        entries = n * sum(map(len, (released["precincts"], released["districts"] or (), [0])))
+    elif main == RANKED[0] and certificate["rows"]["settings"].get("unlisted") == "below":
         main = RANKED[1]
     if kind == "right-wrong-counts":
         entries = 2 * (graph_sizes(released["pairs"])[0] or pairs)
@@ -879,7 +897,13 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
         ("personal", release.get("personal") is not None, kind == "private-pairs"),
-        ("election", bool(release.get("election")), kind in {*COUNTED_LISTS} - {"net-sums"}),
+        (
+            "election",
+            bool(release.get("election")),
+            kind in {*COUNTED_LISTS} - {"net-sums", "precinct-counts"},
+        ),
+        ("precincts", release.get("precincts") is not None, kind == "precinct-counts"),
+        ("groups", bool(release.get("groups")), kind != "precinct-counts"),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -1315,6 +1339,7 @@ FACTS_STATED = {
     ASKED_PAIRS,
     "the items, none of which was made from the answers",
     "the groups that have rankings of their own",
+    "the groups that have counts of their own",
     "how many people there are",
     "how many rows there are",
     "that an answer was given, and what is not_protected in `guarantee`",
@@ -1468,7 +1493,9 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         told |= numbers_of_look(certificate, release)
     if release.get("stream"):
         told |= numbers_of_night(certificate, release, main["law"])
-    if certificate["domain"]["groups"]:
+    if release["released"]["kind"] == "precinct-counts":
+        check_precincts(certificate, release, say)
+    elif certificate["domain"]["groups"]:
         told |= sums_of_groups(certificate, release)
     if release.get("unit") is not None:
         told["unit"] = release["unit"], UNIT_OF.get(release["scale"])
@@ -1496,6 +1523,83 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
             say.check(False, wrong=f"release.json: {name} has a number where nothing is counted")
     for name in not_counts(certificate, release):
         say.check(False, wrong=f"release.json: {name} has a fraction, and counts have none")
+
+
+def precinct_blocks(told: Document) -> list[list[int]]:
+    """Rows of the precincts of each district; at last those that are in none, if there are any."""
+    place = {code: number for number, code in enumerate(told["precincts"])}
+    blocks = [
+        [place.get(code, -1) for code in codes] for codes in (told["districts"] or {}).values()
+    ]
+    listed = {row for rows in blocks for row in rows}
+    rest = [row for row in range(len(told["votes"])) if row not in listed]
+    return [*blocks, rest] if rest else blocks
+
+
+def precinct_totals(release: Document) -> list[float]:
+    """Votes of each item in all precincts: means of what was released and of sums of what was
+    released of parts, by their variances."""
+    released, told = release["released"], release["precincts"]
+    weights, noise = released["weights"], release["privacy"]["noise_variance"] or 0.0
+    cells, wide = (noise / weights[name] ** 2 for name in ("precincts", "totals"))
+    found = []
+    for item, total in enumerate(released["totals"]):
+        parts, spread = 0.0, 0.0
+        for number, rows in enumerate(precinct_blocks(told)):
+            part = sum(released["precincts"][row][item] for row in rows) / weights["precincts"]
+            own = len(rows) * cells
+            if number < len(told["districts"] or ()):
+                share = own / (own + wide) if noise else 1.0
+                given = released["districts"][number][item] / weights["districts"]
+                part, own = share * given + (1 - share) * part, share * wide
+            parts, spread = parts + part, spread + own
+        share = spread / (spread + wide) if noise else 1.0
+        found.append(share * total / weights["totals"] + (1 - share) * parts)
+    return found
+
+
+def check_precincts(certificate: Document, release: Document, say: Findings) -> None:
+    """That votes by precinct add up, at all levels, to what the noisy counts say of all together,
+    and that their errors are those of the noise."""
+    told, released, domain = release["precincts"], release["released"], certificate["domain"]
+    districts, codes = told["districts"], told["precincts"]
+    inside = sorted(code for own in (districts or {}).values() for code in own)
+    sizes = [len(released["precincts"]), len(told["votes"])]
+    if codes != domain["groups"] or told["elsewhere"] != domain["other_rows"]:
+        raise Wrong("precincts: they are not the groups of the certificate")
+    if sizes != [len(codes) + told["elsewhere"]] * 2 or (districts and inside != sorted(codes)):
+        raise Wrong("precincts: a row is missing, or a precinct is not in one district")
+    of_districts = [released["districts"], told["votes_of_districts"]]
+    if [None if each is None else len(each) for each in of_districts] != [
+        None if districts is None else len(districts)
+    ] * 2:
+        raise Wrong("precincts: districts are not those that were counted")
+    deviation = math.sqrt(release["privacy"]["noise_variance"] or 0.0)
+    gaussian, fits = "gaussian" in release["privacy"]["mechanism"], True
+    for name, level in (("", "precincts"), ("wide_", "totals")):
+        weight, reach = released["weights"][level], told[f"{name}reach"]
+        own = deviation / weight
+        least = NormalDist().inv_cdf(0.975) * own + (0.5 / weight if deviation else 0.0)
+        fits = fits and math.isclose(told[f"{name}deviation"], own, rel_tol=1e-9)
+        fits = fits and (math.isclose(reach, least, rel_tol=1e-6) if gaussian else reach >= least)
+    say.check(fits, wrong="precincts: errors are not those of the noise")
+    votes, blocks = told["votes"], precinct_blocks(told)
+    sums = [
+        [sum(votes[row][item] for row in rows) for rows in blocks] for item in range(len(votes[0]))
+    ]
+    adds = [sum(each) for each in sums] == told["votes_of_all"]
+    for number, own_votes in enumerate(told["votes_of_districts"] or ()):
+        adds = adds and [each[number] for each in sums] == own_votes
+    totals = precinct_totals(release)
+    near = all(
+        abs(whole - max(total, 0.0)) < 0.5 + 1e-6
+        for whole, total in zip(told["votes_of_all"], totals, strict=True)
+    )
+    say.check(
+        adds and near,
+        "votes by precinct add up to what the noisy counts say of all together",
+        "precincts: votes do not add up, or not to what the noisy counts say of all together",
+    )
 
 
 Told = dict[str, tuple[Any, Any]]  # by name: what is stated, and what follows
@@ -1539,6 +1643,7 @@ UNIT_OF = {
     **{name: name for name in ("log-odds", "elo", "laplace", "probit")},
     **{"win-share": "percent", "difficulty": "log-odds", "above-middle": "places", "place": "none"},
     "point-difficulty": "log-odds",
+    "votes": "votes",
 }
 
 
@@ -1998,6 +2103,8 @@ def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) 
     comes["margins"] = (told, told)
     changes["margins"] = (2 * told, 2 * (told + sum(min(k, n - 1 - place) for place in range(k))))
     comes["rankings"], changes["rankings"] = (1, 1), (0, 0)
+    for level in LEVELS:  # one cell, or another one
+        comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
     corners = (comes, changes)[:sides]
     l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
@@ -2202,6 +2309,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation in ("sheet_totals_sensitivity", "point_totals_sensitivity"):
         return inputs_of_sheets(of_unit | released)
     if derivation in RANKED:
+        if released["kind"] == "precinct-counts":
+            levels = dict.fromkeys(LEVELS, 0) | released["weights"]
+            return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
@@ -3324,7 +3434,10 @@ NAMES = (
     *("certificate.json", "certificate.sig", "SHA256SUMS"),
 )
 # Of releases with effects, with abilities or steps of a test, with differences or fit of its items.
-MORE_TABLES = {"effects.csv", "scores.csv", "steps.csv", "dif.csv", "fit.csv", "rounds.csv"}
+MORE_TABLES = {
+    *("effects.csv", "scores.csv", "steps.csv", "dif.csv", "fit.csv", "rounds.csv"),
+    "precincts.csv",
+}
 
 
 def check_scores(release: Document, say: Findings) -> None:
@@ -3340,6 +3453,9 @@ def check_scores(release: Document, say: Findings) -> None:
     elif kind == "win-counts" and not release.get("groups"):
         total = sum(released["wins"].values()) or math.nan
         drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
+    elif kind == "precinct-counts" and release.get("precincts"):
+        totals = (max(each, 0.0) for each in precinct_totals(release))
+        drawn = dict(zip(released["items"], totals, strict=True))
     text = "release.json: the items that are ranked are not those whose numbers were drawn"
     say.check(told is None or sorted(told) == sorted(line["item"] for line in ranking), wrong=text)
     say.check(
@@ -3845,6 +3961,8 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
     ]
     told = ("item", "statistic", "degrees", "chance", "misfits", "slope")
     yield "fit.csv", "fit", fits, told
+    named = ("level", "code", "district", "item", "noisy", "low", "high", "votes")
+    yield "precincts.csv", "votes by precinct", lines_of_precincts(release), named
     rounds = (release.get("election") or {}).get("rounds") or []
     lines = [
         {
@@ -3862,6 +3980,40 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
     ]
     of_rounds = ("round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached")
     yield "rounds.csv", "rounds", lines, of_rounds
+
+
+def lines_of_precincts(release: Document) -> list[Document]:
+    """A line for each precinct, each district and all together, and each item."""
+    told, released = release.get("precincts"), release["released"]
+    if told is None:
+        return []
+    inside = {code: name for name, own in (told["districts"] or {}).items() for code in own}
+    levels = [
+        ("precinct", code, inside.get(code, ""), "precincts", counts, votes)
+        for code, counts, votes in zip(
+            told["precincts"], released["precincts"], told["votes"], strict=False
+        )
+    ]
+    if told["elsewhere"]:
+        last = released["precincts"][-1], told["votes"][-1]
+        levels.append(("elsewhere", "", "", "precincts", *last))
+    for name, counts, votes in zip(
+        told["districts"] or (),
+        released["districts"] or (),
+        told["votes_of_districts"] or (),
+        strict=True,
+    ):
+        levels.append(("district", name, "", "districts", counts, votes))
+    levels.append(("all", "", "", "totals", released["totals"], told["votes_of_all"]))
+    found = []
+    for level, code, district, name, counts, own in levels:
+        reach = told["reach" if name == "precincts" else "wide_reach"]
+        for item, count, votes in zip(released["items"], counts, own, strict=True):
+            noisy = count / released["weights"][name]
+            ends = {"low": max(noisy - reach, 0.0), "high": max(noisy + reach, 0.0)}
+            line = {"level": level, "code": code, "district": district, "item": item}
+            found.append({**line, "noisy": noisy, **ends, "votes": votes})
+    return found
 
 
 def wins_by_item(released: Document) -> dict[str, float] | None:
@@ -4092,9 +4244,9 @@ stream laplace: Such a change moves the counts of all nights together by at most
 stream gaussian: Such a change moves what the noise of all nights is added to by at most {l2} as a
     vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of
     this scale. It also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
-groups: Counts are kept apart for {named_groups} groups{others}. An answer counts in one of them
-    only, and the noise hides a change of any answers in any groups: {cost} is paid once for all
-    rankings {of_which} together.{across}
+groups -precinct-counts: Counts are kept apart for {named_groups} groups{others}. An answer counts
+    in one of them only, and the noise hides a change of any answers in any groups: {cost} is paid
+    once for all rankings {of_which} together.{across}
 balanced: The operator states that every pair of items was asked about equally often. Shares and
     ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
     reason alone.
@@ -4204,9 +4356,12 @@ trusted lists -unnamed one_list: One ranking of each person counts; of several, 
     one{end}
 trusted lists -unnamed -one_list: At most {L} rankings of each person count, chosen by a secret
     key{end}
-trusted lists unlisted_below: Items that a ranking does not list count as below those it lists.
-trusted lists unlisted_unknown: Items that a ranking does not list are taken as unknown: it says
-    nothing of them.
+precinct-counts: A ranking counts in one precinct only, and the noise hides a change of any rankings
+    of a person in any precincts: {cost} is paid once for the whole table.
+trusted lists -precinct-counts unlisted_below: Items that a ranking does not list count as below
+    those it lists.
+trusted lists -precinct-counts unlisted_unknown: Items that a ranking does not list are taken as
+    unknown: it says nothing of them.
 central user by_weights: All answers of each person count, at most one on each pair of
     items{and_cap}. Of a person with more than {L} of them each counts less, the less the more there
     are: together they move the counts by no more, as a vector, than {L} answers could.
@@ -4351,6 +4506,8 @@ above-counts: count of pairs (in how many rankings one item is above another)
 net-sums: item's sum of items below it less items above it (sums of squares and the number of
     rankings included, from which intervals know how much rankings differ)
 place-counts: count of places (in how many rankings an item is at a place)
+precinct-counts: count of first places (in how many rankings an item is first, in each of
+    {named_groups:,} public precincts{elsewhere}{in_districts} and in all together)
 round-counts: count of a round (how many rankings have an item as the best of those left, or none of
     them)
 right-wrong-counts complete: count of people who were right on one item and wrong on another, both
@@ -4378,6 +4535,14 @@ right-wrong-counts: the difficulties, the ranking and all intervals are computed
     counts alone
 sheet-totals|point-totals: the difficulties, the ranking and all intervals are computed from these
     noisy numbers alone
+precinct-counts: the totals, the table that adds up and all intervals are computed from the noisy
+    counts alone
+[elsewhere]
+others: ~and elsewhere
+:
+[in_districts]
+districts: , in each of {districts:,} districts
+:
 [cost]
 gaussian: the budget
 : epsilon
@@ -4697,6 +4862,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "bands": released.get("by_band") is not None,
         f"missing_{settings.get('missing') or 'unseen'}": "missing" in settings,
         "squares": released.get("squares") is not None,
+        "districts": released.get("districts") is not None,
     }
     return {name for name, on in flags.items() if on}
 
@@ -4741,6 +4907,7 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
         "l1_over_epsilon": digits(norms["l1"] / parts["left"]),
         "rho": digits(fraction(draw["cost"]["rho"] or "0/1")),
         "named_groups": len(certificate["domain"]["groups"]),
+        "districts": len(released.get("districts") or ()),
         "units": b.weight * UNIT,
         "max_weight": f"{float(fraction(certificate['domain']['bounds']['max_weight'] or 1)):g}",
         "stated": release["privacy"]["parameters"].get("public_graph_statement"),

@@ -1,4 +1,4 @@
-"""What estimators share: reduced matrices, link functions, uncertainty, estimates.
+"""Tools that estimators share: reduced matrices, link functions, uncertainty, estimates.
 
 In: released numbers. Out: scores, intervals, rank intervals and groups.
 """

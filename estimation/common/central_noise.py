@@ -41,10 +41,10 @@ class Calibration:
     """Noise that gives a statistic its guarantee: what draws is what is stated.
 
     Attributes:
-        sensitivity: of the statistic, in its own integer units.
+        sensitivity: sensitivity of the statistic, in its own integer units.
         derivation: the function whose docstring derives the sensitivity.
-        law: of the noise on each entry.
-        spend: what drawing it costs.
+        law: law of the noise on each entry.
+        spend: cost of one draw.
     """
 
     sensitivity: Sensitivity
@@ -132,12 +132,12 @@ def law_of_sum(law: NoiseLaw, draws: int) -> NoiseLaw:
 def release_win_counts(counts: WinCounts, calibration: Calibration, bits: RandomBits) -> WinCounts:
     """Add noise to every win count ([CCW] Alg. 2 and 3): counts that may be published.
 
-    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    Guarantee: the one of `calibration`, for counts of a log whose bounds were
     enforced, if `bits.safe`.
 
     Args:
         counts: confidential win counts.
-        calibration: of `calibrate_win_counts`, for these items and this weight of a row.
+        calibration: noise from `calibrate_win_counts`, for these items and this weight of a row.
         bits: `system_bits()` in a release.
 
     Raises:
@@ -153,12 +153,12 @@ def release_win_loss(
 ) -> WinLossCounts:
     """Add noise to every count: counts that may be published.
 
-    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    Guarantee: the one of `calibration`, for counts of a log whose bounds were
     enforced, if `bits.safe`.
 
     Args:
         counts: confidential.
-        calibration: of `calibrate_win_loss`, for these items and this weight of a row.
+        calibration: noise from `calibrate_win_loss`, for these items and this weight of a row.
         bits: `system_bits()` in a release.
 
     Raises:
@@ -180,12 +180,12 @@ def release_pair_counts(
 
     Nothing is counted, and nothing drawn, for pairs that nobody was asked about, either.
 
-    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    Guarantee: the one of `calibration`, for counts of a log whose bounds were
     enforced, if `bits.safe`.
 
     Args:
         counts: confidential pair counts.
-        calibration: of `calibrate_pair_counts`, for these items and this weight of a row.
+        calibration: noise from `calibrate_pair_counts`, for these items and this weight of a row.
         bits: `system_bits()` in a release.
         asked: the pairs that rows may be of, public, symmetric, of shape (n, n); None: all.
 
@@ -208,16 +208,16 @@ def release_pair_counts(
 def release_outcomes(
     counts: PairCounts, calibration: Calibration, bits: RandomBits
 ) -> OutcomeCounts:
-    """Where who compared what is public: totals as they are, noise on one item's wins a pair.
+    """Release outcomes of a public graph: exact totals, and noise on one item's wins of each pair.
 
-    Guarantee: that for which `calibration` was made, for two logs whose rows differ in the outcomes
+    Guarantee: the one of `calibration`, for two logs whose rows differ in the outcomes
     of one unit's alone, and whose bounds were enforced, if `bits.safe`. Which pairs met, and how
     often, has the same law for both logs, and given it `outcomes_sensitivity` bounds how far wins
     move.
 
     Args:
         counts: confidential pair counts, dense or sparse.
-        calibration: of `calibrate_outcomes`, for these items and this weight of a row.
+        calibration: noise from `calibrate_outcomes`, for these items and this weight of a row.
         bits: `system_bits()` in a release.
 
     Returns:
@@ -240,8 +240,8 @@ def release_squares(
 
     Args:
         squares: exact, shape (1,), in squared units.
-        divisor: of `calibrate_weighted`.
-        calibration: of the counts.
+        divisor: divisor of the squares, from `calibrate_weighted`.
+        calibration: noise of the counts.
         bits: `system_bits()` in a release.
 
     Returns:

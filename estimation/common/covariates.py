@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-STEPS = 64  # of the grid between 0 and 1
+STEPS = 64  # steps of the grid between 0 and 1
 LEVELS = 2 * STEPS + 1
 MOST = 9  # covariates of a row: who was shown first, and eight features
 
@@ -30,7 +30,7 @@ def pack(steps: Steps) -> Words:
 
 
 def unpack(words: Words, n_covariates: int) -> Steps:
-    """What `pack` packed, shape (m, q)."""
+    """Return the steps that `pack` packed, shape (m, q)."""
     steps, left = np.empty((len(words), n_covariates), np.int8), words
     for k in range(n_covariates):
         left, digit = np.divmod(left, np.uint64(LEVELS))
@@ -56,7 +56,7 @@ class CovariateCounts:
         counts: shape (k,), int64, > 0.
         n_items: size of the catalogue.
         n_covariates: q, 1 to `MOST`.
-        row_weight: what one win adds: 1, or 2 where a tie counts 1 for either item.
+        row_weight: amount that one win adds: 1, or 2 where a tie counts 1 for either item.
 
     Raises:
         ValueError: the arrays do not fit together, or an entry is out of range.
@@ -108,7 +108,7 @@ class CovariateCounts:
     def of_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], n_items: int, n_covariates: int, row_weight: int
     ) -> Self:
-        """What `arrays` made arrays of."""
+        """Rebuild the counts from the result of `arrays`."""
         return cls(
             arrays["cells"], arrays["words"], arrays["counts"], n_items, n_covariates, row_weight
         )

@@ -1,4 +1,4 @@
-"""In which unit counts of weighted rows are as random as counts of rows without weights.
+"""Unit in which counts of weighted rows are as random as counts of rows without weights.
 
 A cell adds up weights w of independent rows. In proportion to its mean its variance is
 
@@ -43,10 +43,10 @@ def effective_units(
 
     Args:
         total: noisy sum of all counts of wins, in their own units.
-        total_variance: of its noise.
+        total_variance: variance of the total's noise.
         squares: noisy sum of squared weights, in squared units, without `row_weight`.
-        squares_variance: of its noise.
-        row_weight: what a win of weight one unit adds to its count.
+        squares_variance: variance of the noise in the sum of squares.
+        row_weight: amount that a win of weight one unit adds to its count.
         most: units of the heaviest row.
 
     Returns:
@@ -63,9 +63,9 @@ def effective_units(
 def answers_as_one(
     wins: Floats, noise_variance: float, kurtosis: float, win_chance: Floats, used: Mask
 ) -> int:
-    """How many answers on a pair count as one, where they agree more than scores explain.
+    """Return how many answers on a pair count as one, if they agree more than scores explain.
 
-    Law: of a pair with T comparisons, t = 2 F - 1 and noise of variance v in either count,
+    Law: on a pair with T comparisons, t = 2 F - 1 and noise of variance v in either count,
     e = (A - B) - T t has the variance f T (1 - t^2) + 2 v (1 + t^2), where f = 1 for independent
     answers and f = k where one opinion is asked k times. So f is a ratio of sums over pairs, which
     the scores' own degrees of freedom make smaller by their share.
@@ -73,7 +73,7 @@ def answers_as_one(
     Args:
         wins: noisy, in comparisons, shape (n, n).
         noise_variance: v.
-        kurtosis: of a sum of two draws of that noise.
+        kurtosis: kurtosis of a sum of two draws of that noise.
         win_chance: F, of the scores that were fitted, shape (n, n).
         used: the pairs that the fit used, symmetric.
 

@@ -1,4 +1,4 @@
-"""What an estimator says about the items: scores, ranks and how far to trust them."""
+"""Estimates of items: scores, ranks and how far to trust them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Estimate:
             `at_once`.
         informative: False where the noise leaves nothing to be learned; every interval then covers
             everything.
-        at_once: what is sure of all items together; None where the method does not say.
-        errors: how far the scores may be off, for probabilities of ranks; None where that is not
+        at_once: statements that are sure of all items together; None where the method makes none.
+        errors: joint errors of the scores, for probabilities of ranks; None if they are not
             known.
         noise_share: share of privacy noise in the variance of each score, the rest being sampling;
             None where the method does not say.

@@ -26,10 +26,10 @@ PROBIT_TAIL = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link function and its logarithm: what a likelihood and its privacy analysis need.
+    """One link function and its logarithm, as a likelihood and its privacy analysis need them.
 
     Attributes:
-        name: as in the configuration.
+        name: name of the link in the configuration.
         cdf: F, the chance of winning.
         log_cdf: log F.
         derivatives: (log F)', which decreases, and -(log F)'', at least 0: F is log-concave.
@@ -62,7 +62,7 @@ class Link:
 
 
 def _logistic_cdf(d: Floats) -> Floats:
-    """As `scipy.special.expit`, which takes three times as long."""
+    """Compute `scipy.special.expit`, which itself takes three times as long."""
     return np.asarray(1.0 / (1.0 + np.exp(np.minimum(-d, LARGEST_EXPONENT))))
 
 
@@ -140,7 +140,7 @@ def link_named(name: str) -> Link:
     """The link of that name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no link of that name.
     """
     if name not in LINKS:
         raise ValueError(f"link must be one of {', '.join(LINKS)}; got {name!r}")

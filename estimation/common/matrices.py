@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-LARGEST_SUM = 2.0**62  # of sums that are taken in float64 beside the exact ones: 2^63 is not near
+LARGEST_SUM = 2.0**62  # largest sum taken in float64 beside the exact ones; 2^63 is not near
 
 
 @dataclass(frozen=True, slots=True)
 class CellCounts:
-    """How often each cell was met. Integers: their sum is the same in every order.
+    """Number of times that each cell was met. Integers: their sum is the same in every order.
 
     Attributes:
         cells: shape (k,), int64, ascending, each once: row * n + column, which 32 bits cannot hold
@@ -41,7 +41,7 @@ class CellCounts:
 
     @classmethod
     def of(cls, cells: Integers, weight: int = 1) -> CellCounts:
-        """Each occurrence in `cells`, in any order, counts `weight`."""
+        """Count `weight` for each occurrence in `cells`, in any order."""
         ordered = np.sort(cells)
         first = _firsts(ordered)
         return cls(ordered[first], weight * np.diff(np.append(first, len(ordered))))
@@ -70,7 +70,7 @@ class CellSums:
     """Two integer sums of each cell that was met, the same in every order and grouping.
 
     Attributes:
-        cells: as in `CellCounts`.
+        cells: the cells, as in `CellCounts`.
         sums: shape (2, k), int64.
     """
 
@@ -110,7 +110,7 @@ class CellSums:
         return cls.of(cells, sums)
 
     def matrices(self, n_items: int) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        """Both sums as matrices that store the same cells, shape (n, n), int64."""
+        """Return both sums as matrices that store the same cells, shape (n, n), int64."""
         one, other = (CellCounts(self.cells, each).matrix(n_items) for each in self.sums)
         return one, other
 
@@ -137,7 +137,7 @@ def push(stack: list[Sums], part: Sums) -> None:
 
 
 def _firsts(ordered: Integers) -> Integers:
-    """Where runs of equal values start."""
+    """Return the places where runs of equal values start."""
     new = np.ones(len(ordered), np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
     return np.flatnonzero(new)
@@ -223,7 +223,7 @@ def integers_of(counts: Counts) -> NDArray[np.int64]:
     """Counts that are integers, as all are that noise may be added to.
 
     Raises:
-        ValueError: they are not, as those that a night of a stream shows.
+        ValueError: they are not integers, like those that a night of a stream shows.
     """
     if counts.dtype != np.int64:
         raise ValueError("counts must be integers: these are computed from released ones")
@@ -239,7 +239,7 @@ def check_released(counts: WinCounts | WinLossCounts) -> None:
     """Counts that a ranking may be made of.
 
     Raises:
-        ValueError: they are confidential, or of fewer than 2 items.
+        ValueError: the counts are confidential, or have fewer than 2 items.
     """
     if counts.confidential:
         raise ValueError("counts are confidential: only released counts may be ranked")
@@ -306,18 +306,18 @@ class PairCounts:
         )
 
     def won(self) -> NDArray[np.int64]:
-        """What each item won, shape (n,)."""
+        """Number of wins of each item, shape (n,)."""
         return np.asarray(self.wins.sum(axis=1)).astype(np.int64)
 
     def lost(self) -> NDArray[np.int64]:
-        """What each item lost, shape (n,)."""
+        """Number of losses of each item, shape (n,)."""
         return np.asarray(self.wins.sum(axis=0)).astype(np.int64)
 
     def dense(self) -> Counts:
         """The matrix where it is dense.
 
         Raises:
-            ValueError: it is sparse.
+            ValueError: the counts are sparse.
         """
         if isinstance(self.wins, scipy.sparse.csr_array):
             raise ValueError(f"counts of {self.n_items} items are sparse: dense ones are needed")
@@ -385,13 +385,13 @@ class OutcomeCounts:
         return int(self.wins.nnz)
 
     def with_wins(self, wins: NDArray[np.int64]) -> OutcomeCounts:
-        """The same with noisy `wins`, shape (n_pairs,)."""
+        """Return the same outcomes with noisy `wins`, shape (n_pairs,)."""
         places = (wins, self.totals.indices, self.totals.indptr)
         noisy = scipy.sparse.csr_array(places, shape=self.totals.shape)
         return OutcomeCounts(noisy, self.totals, self.row_weight, confidential=False)
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
-        """As arrays by name; `outcome_counts_of` reads them."""
+        """Return arrays by name; `outcome_counts_of` reads them."""
         return {"wins": self.wins.data, **arrays_of_sparse(self.totals)}
 
 
@@ -416,7 +416,7 @@ def outcome_counts_of(arrays: Mapping[str, NDArray[np.int64]], row_weight: int) 
     """Noisy counts that `OutcomeCounts.arrays` made arrays of.
 
     Raises:
-        ValueError: they are no such counts.
+        ValueError: the arrays are no such counts.
     """
     n_items, ends = len(arrays["row_ends"]) - 1, arrays["row_ends"]
     wins, totals = (
@@ -439,7 +439,7 @@ def pair_counts_of(arrays: Mapping[str, NDArray[np.int64]], row_weight: int) -> 
     """Confidential pair counts, dense from `counts` alone or sparse from `arrays_of_sparse`.
 
     Raises:
-        ValueError: they are no pair counts.
+        ValueError: the arrays are no pair counts.
     """
     if "row_ends" not in arrays:
         return PairCounts(arrays["counts"], row_weight)

@@ -1,4 +1,4 @@
-"""How far scores or a ranking are from the truth: the papers' measures.
+"""Distances of scores or a ranking from the truth: the papers' measures.
 
 Larger scores are better. Ranks are 1 for the best, and equal items share the mean of their ranks;
 where a set of the best K is needed, the first in the catalogue come first among equals.

@@ -48,13 +48,13 @@ from hushrank.estimation.common.uncertainty import (
 
 MOST_JOINT = 300  # items; with more the joint law gains little and takes long
 MOST_DIRECTIONS, FEWEST_DIRECTIONS, CELLS_OF_ALL = 2_000, 500, 8_000_000
-LEAST_VARIANCE = 1e-9  # of the largest one: less is rounding
-STANDARD_ERRORS = 3.0  # of a simulated chance that are added to it
+LEAST_VARIANCE = 1e-9  # as a share of the largest one: less is rounding
+STANDARD_ERRORS = 3.0  # standard errors that are added to a simulated chance
 SMALLEST, FURTHEST, CLOSE = 0.5, 12.0, 1e-5  # standard errors between which a limit is sought
 LIKELY, MOST_ON_ONE_SIDE = 3.0, 3  # the first guess; secants until a bracket is halved
 LEAST = 1e-300  # a chance whose log can be taken
 
-BetterAt = Callable[[float], NDArray[np.bool_]]  # at a tail chance
+BetterAt = Callable[[float], NDArray[np.bool_]]  # takes a tail chance
 
 equal_draws = lru_cache(maxsize=4)(normal_draws)  # plans rank again and again; at most 1 MB each
 
@@ -80,9 +80,9 @@ def apart(
     interval of that item alone reaches than its error would by the slope at the score.
 
     Args:
-        errors: of the scores, with a covariance of shape (n, n).
+        errors: errors of the scores, with a covariance of shape (n, n).
         centre: shape (n,), of the intervals of single items.
-        ends: their low and high ends, which may be infinite or not known (NaN).
+        ends: low and high ends of the scores' intervals, which may be infinite or not known (NaN).
         reach: shape (n,), how far they would reach by the slope, on either side.
         quantiles: q, for all pairs or shape (n, n).
     """
@@ -109,9 +109,9 @@ def separate_pairs(
 
     Args:
         values: shape (n,), what items are ordered by; larger is better.
-        better_at: of a tail chance, shape (n, n): True at (i, j) where item i is shown to be better
-            than item j, which only an item of a larger value may be.
-        ends_at: of a tail chance, the ends of an interval around each score.
+        better_at: maps a tail chance to shape (n, n): True at (i, j) where item i is shown to be
+            better than item j, which only an item of a larger value may be.
+        ends_at: maps a tail chance to the ends of an interval around each score.
         covariance: shape (n, n), of the errors of the scores, of which no more than correlations
             counts; None: their joint law is not known.
 
@@ -162,7 +162,7 @@ class JointTails:
 
     Attributes:
         n_items: n.
-        of_scores: of one side of one score's interval.
+        of_scores: chance that one side of one score's interval misses.
         missed: shape (draws,), squared length from which on the interval of some score misses.
         directions: shape (draws, n), errors of the scores of each direction; None: not known.
         deviation: shape (n, n), standard deviation of each difference.
@@ -186,7 +186,7 @@ class JointTails:
         if self.directions is None or self.deviation is None or not open_.any():
             return tail
         furthest = np.zeros(len(self.directions))
-        errors = np.ascontiguousarray(self.directions.T)  # of an item together
+        errors = np.ascontiguousarray(self.directions.T)  # the errors of an item lie together
         for item, worse in enumerate(map(np.flatnonzero, open_)):
             if len(worse):
                 gaps = errors[item] - errors[worse]
@@ -235,8 +235,8 @@ def _joint_tail(
     Args:
         furthest: largest error of each direction, in standard errors, for a length of 1.
         length: degrees of freedom of the squared length.
-        chance: at most, of that or of what `missed` says.
-        missed: of each direction, the squared length from which on something else is wrong.
+        chance: largest allowed chance of that, or of what `missed` says.
+        missed: for each direction, the squared length from which on something else is wrong.
     """
 
     squares, n_directions = furthest**2, len(furthest)
@@ -257,7 +257,7 @@ def _joint_tail(
         return float(ndtr(-SMALLEST))
     near, far = _between(height, first)
     low, high = SMALLEST, FURTHEST
-    while high - low > CLOSE:  # by halves; `scipy.optimize` takes longer to load
+    while high - low > CLOSE:  # bisection; `scipy.optimize` takes longer to load
         middle = (low + high) / 2
         too_near = middle <= near or (middle < far and excess(middle) > 0)
         low, high = (middle, high) if too_near else (low, middle)
@@ -272,7 +272,7 @@ def _between(height: Callable[[float], float], first: float) -> tuple[float, flo
 
     Args:
         height: the function, which has its root between `SMALLEST` and `FURTHEST`.
-        first: its value at `SMALLEST`.
+        first: value at `SMALLEST`.
     """
     near, far, same_side = SMALLEST, FURTHEST, 0
     last, z = (SMALLEST, first), LIKELY
@@ -315,14 +315,15 @@ def _groups(values: NDArray[np.float64], better: NDArray[np.bool_]) -> NDArray[n
 
 
 def separate_intervals(values: NDArray[np.float64], ends_at: EndsAt) -> RankSeparation:
-    """The same where an item is better than those whose intervals lie below its own.
+    """Separate ranks where an item is better than those whose intervals lie below its own.
 
     In O(n log n), for items too many for a matrix of pairs. Two items are told apart where neither
     interval misses, so for one item's rank each is asked for at half the chance of a pair.
 
     Args:
         values: shape (n,), what items are ordered by; larger is better.
-        ends_at: of a tail chance, the ends of an interval around each value; they may be infinite.
+        ends_at: maps a tail chance to the ends of an interval around each value; they may be
+            infinite.
     """
     n = len(values)
     low, high = ends_at(LEVEL / (2 * n))  # pairs follow from the scores, which spend all of it
@@ -332,7 +333,7 @@ def separate_intervals(values: NDArray[np.float64], ends_at: EndsAt) -> RankSepa
         return first - 1, n - last
 
     groups = np.empty(n, np.int64)
-    number, best = 0, -np.inf  # of the members of the current group, the largest lower end
+    number, best = 0, -np.inf  # best: the largest lower end in the current group
     for item in np.argsort(-values, kind="stable"):
         if number == 0 or best > high[item]:
             number, best = number + 1, -np.inf

@@ -1,4 +1,4 @@
-"""What the pilot query says: how many rows or people it saw, the share that fits, when to stop.
+"""Pilot query: how many rows or people it saw, the share that fits, when to stop.
 
 See `privacy.look` for who votes. All here follows from two noisy numbers and the law of
 their
@@ -18,7 +18,7 @@ from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.pilot_query import votes_sensitivity
 from hushrank.privacy.units import Bounding, NoiseKind, PrivacyParams
 
-LEVEL = 0.95  # of the interval of the share
+LEVEL = 0.95  # confidence of the interval of the share
 FALSE_STOP = 0.001  # most chance of a stop where half of the votes fit, or half of the people vote
 MISSED = 0.1  # chance of no stop where nothing fits, at the number that `noticed_from` tells
 REACH = 20.0  # scales of noise: nothing is looked for beyond
@@ -28,7 +28,7 @@ SHARES = np.linspace(0.0, 1.0, 2001)
 def calibrate_look(params: PrivacyParams) -> Calibration | None:
     """Laplace noise for the two numbers of votes, at the epsilon that `params` set aside.
 
-    None: they set none aside.
+    None: the parameters set no epsilon aside.
     """
     if not params.look:
         return None
@@ -47,12 +47,12 @@ def calibrate_look(params: PrivacyParams) -> Calibration | None:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look saw.
+    """Noisy result of a pilot query.
 
     Attributes:
         fit, unfit: votes that rows fit, and that they do not, with noise; may be negative.
-        law: of the noise in each.
-        people: how many people were asked, a public number; None: it is not stated.
+        law: law of the noise in each number.
+        people: number of people who were asked, a public number; None: it is not stated.
     """
 
     fit: int
@@ -67,7 +67,7 @@ class Seen:
         return fit / (fit + unfit) if fit + unfit else None
 
     def interval(self) -> tuple[float, float]:
-        """Of the true share, with `LEVEL`: every share p at which the votes are not too unlikely.
+        """Interval of the true share, with `LEVEL`: every share p that makes the votes likely.
 
         At the true p, (1 - p) fit - p unfit is noise alone, so those p are kept at which it is no
         further out than that noise is with probability `LEVEL` (Fieller's way). Which are kept may
@@ -115,7 +115,7 @@ class Seen:
 
 
 def noticed_from(law: NoiseLaw) -> int:
-    """How many votes that rows do not fit make a look stop, but for a chance of `MISSED`.
+    """Return how many votes of rows that do not fit stop a run, but for a chance of `MISSED`.
 
     Where no row fits. In two significant digits, rounded up.
     """

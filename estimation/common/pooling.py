@@ -69,17 +69,17 @@ from hushrank.estimation.common.pair_separation import (
 from hushrank.estimation.common.probabilities import ScoreErrors, normal_draws
 from hushrank.estimation.common.uncertainty import LEVEL, MOST_PAIRED
 
-FURTHEST, STEPS = 8.0, 161  # of z, in standard deviations
-CELLS = 2_048  # of scores, between which log B is straight
+FURTHEST, STEPS = 8.0, 161  # range of z in standard deviations, and steps in it
+CELLS = 2_048  # cells of scores, between which log B is straight
 
 
 def reach_of_ends(centre: Floats, error: Floats, q: float, missed: float) -> tuple[Floats, Floats]:
-    """How far intervals go below and above their centres, in errors; shape (n,), q at least.
+    """Reach of intervals below and above their centres, in errors; shape (n,), q at least.
 
     Args:
         centre: m, shape (n,).
         error: e, shape (n,), at least 0.
-        q: how far an interval goes that heeds no ends.
+        q: reach of an interval that heeds no ends.
         missed: chance that the best item, or the worst, is not held.
     """
     error = np.maximum(error, np.finfo(float).tiny + 1e-9 * error.max())
@@ -87,7 +87,7 @@ def reach_of_ends(centre: Floats, error: Floats, q: float, missed: float) -> tup
 
 
 def _reach(centre: Floats, error: Floats, q: float, missed: float) -> Floats:
-    """How far intervals go above, so that the largest is held."""
+    """Reach of intervals above their centres, so that the largest score is held."""
     z = np.linspace(-FURTHEST, FURTHEST, STEPS)
     mass = _largest(centre, error, z)
     beyond = np.cumsum(mass[:, ::-1], axis=1)[:, ::-1]  # T_i(z)
@@ -126,18 +126,18 @@ def _level(masses: Floats, allowed: float) -> float:
 FEW, MANY = 10, 31  # values of t while scores are sought, and at last
 SPREADS = 0.02, 8.0  # the least t but 0 and the largest, in scales of the scores
 ROUNDS = 8
-STAYS = 0.01  # of a unit: a step at which scores are found
+STAYS = 0.01  # largest step, in units, at which scores count as found
 LONGEST_STEP = 1.5  # units
 SHARED = 6.0  # units: standard deviation of mu, before anything is known of it
 KEPT = 0.8
-ENDS_MISSED = 0.6 * LEVEL  # of best items and of worst ones; what a normal law leaves out is beside
-DRAWS, MOST_OFF = 16, 2.0  # of scores, at most so many units from their mean along an axis
+ENDS_MISSED = 0.6 * LEVEL  # chance to miss best items and worst ones; a normal law's is beside
+DRAWS, MOST_OFF = 16, 2.0  # draws of scores, at most so many units from their mean along an axis
 LEAST_TILT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What noisy counts say of scores near some.
+    """Evidence of noisy counts about scores near given ones.
 
     Attributes:
         information: shape (n, n), or (n,) where errors are taken as independent; may be singular.
@@ -148,7 +148,7 @@ class Evidence:
     pull: Floats
 
 
-EvidenceAt = Callable[[Floats], Evidence]  # at scores, shape (n,)
+EvidenceAt = Callable[[Floats], Evidence]  # takes scores, shape (n,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,9 @@ class Pooled:
     """Scores of groups.
 
     Attributes:
-        estimates: of each group, in order.
-        own: of each group, how much of a score's distance from the others its own counts decide: 0,
-            nothing; 1, all.
+        estimates: estimate of each group, in order.
+        own: for each group, how much of a score's distance from the others its own counts decide:
+            0, nothing; 1, all.
         spread: t, its mean.
     """
 
@@ -169,7 +169,7 @@ class Pooled:
 
 @dataclass(frozen=True, slots=True)
 class _Posterior:
-    """What is known of the scores of one group: mean, covariance (or variances), and `own`."""
+    """Posterior of one group's scores: mean, covariance (or variances), and `own`."""
 
     mean: Floats
     covariance: Floats
@@ -184,7 +184,7 @@ def pool(
     Args:
         groups: evidence of each group: functions of scores, shape (n,).
         start: scores of the whole, shape (n,).
-        unit: of scores: a difference that is far from nothing and not unusual.
+        unit: a difference of scores that is far from nothing and not unusual.
         reach: no score is further from 0.
 
     Raises:
@@ -303,7 +303,7 @@ def _scale(known: Sequence[Floats], at: Floats, unit: float, least: float) -> fl
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What follows for one t; a group's arrays are in the order of the groups.
+    """Results for one t; a group's arrays are in the order of the groups.
 
     Attributes:
         squared: t^2.
@@ -311,7 +311,7 @@ class _Given:
         sums: A_g x_g.
         covariance: M.
         mean: mu'.
-        log_likelihood: of t, mu integrated out, but for what does not depend on t.
+        log_likelihood: log likelihood of t, mu integrated out, but for what does not depend on t.
     """
 
     squared: float

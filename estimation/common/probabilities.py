@@ -1,4 +1,4 @@
-"""How probable it is that an item is the best, or among the best k, given its estimate.
+"""Probability that an item is the best, or among the best k, given its estimate.
 
 An estimate shows the true scores theta but for an error: x ~ N(theta, Sigma). Where scores lie
 closer together than their errors, the largest estimate is too large. What the scores of all items
@@ -35,7 +35,7 @@ SPREADS = np.geomspace(0.003, 3, 80)  # t, in root mean squares of x
 
 @dataclass(frozen=True, slots=True)
 class ScoreErrors:
-    """What scores would be without being drawn to zero, and how far they may be off.
+    """Scores without shrinkage to zero, and their errors.
 
     Attributes:
         centre: shape (n,).
@@ -51,9 +51,9 @@ class RankChances:
     """Probabilities of ranks; shape (n,), in catalogue order.
 
     Attributes:
-        best: of rank 1.
-        top: of rank k or better.
-        k: what `top` is of.
+        best: chance of rank 1.
+        top: chance of rank k or better.
+        k: the k of `top`.
     """
 
     best: Floats
@@ -105,7 +105,7 @@ def _axes(covariance: Floats) -> tuple[Floats, Floats | None]:
     centred = covariance - covariance.mean(axis=0)
     centred = centred - centred.mean(axis=1, keepdims=True)
     values, vectors = np.linalg.eigh((centred + centred.T) / 2)
-    level = np.argmax(np.abs(vectors.sum(axis=0)))  # what moves all scores alike
+    level = np.argmax(np.abs(vectors.sum(axis=0)))  # the direction that moves all scores alike
     others = np.arange(len(values)) != level
     return np.maximum(values[others], 0), vectors[:, others]
 
@@ -136,7 +136,7 @@ def _along(normal: Floats, root: Floats, vectors: Floats | None) -> Floats:
 def normal_draws(draws: int, n: int) -> Floats:
     """Standard normal draws, equal at each call, shape (draws, n), to average over.
 
-    They hide nothing: what is computed with them is computed from what is public.
+    The draws hide nothing: what is computed with them is computed from what is public.
     """
     words = seeded_bits(SEED).words((draws, n))
     return np.asarray(ndtri(((words >> np.uint64(11)) + 0.5) / 2.0**53))

@@ -1,4 +1,4 @@
-"""How many people would have to change for another item to be first.
+"""Number of people who would have to change for another item to be first.
 
 Let x be exact counts of which a noisy copy was released, A the first item, and g[B] how far A is
 ahead of B in x: a difference of two counts, or of two entries. One person's rows move g[B] by at
@@ -41,7 +41,7 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.privacy.units import NoiseKind
 
-ROUNDING = 1e-9  # of a quotient: it must not make a bound larger
+ROUNDING = 1e-9  # rounding error of a quotient: it must not make a bound larger
 
 
 class LeadBy(StrEnum):
@@ -52,22 +52,22 @@ class LeadBy(StrEnum):
     MAJORITIES = "majorities"  # over each other item, in comparisons of the two
     BORDA = "borda"
     FIRST_PLACES = "first-places"
-    SCORES = "scores"  # of a fitted model: an estimate, no certificate
+    SCORES = "scores"  # scores of a fitted model: an estimate, no certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """How far each other item is behind the first one, with noise.
+    """Distance of each other item behind the first one, with noise.
 
     Attributes:
-        by: in which number.
+        by: number in which the items are compared.
         gaps: shape (n - 1,), in answers.
         deviation: standard deviation of the noise in the count of one item, or in the gap of a pair
             where each pair has a number of its own; in answers.
-        kind: its law. A sum of Laplace noise has lighter tails than one draw of the same variance,
-            so it may be given as one.
-        draws: of which the noise of a pair's number is the sum.
-        step: by which released numbers go, in answers.
+        kind: law of the noise. A sum of Laplace noise has lighter tails than one draw of the same
+            variance, so it may be given as one.
+        draws: number of draws whose sum is the noise of a pair's number.
+        step: step between released numbers, in answers.
     """
 
     by: LeadBy
@@ -79,12 +79,12 @@ class Gaps:
 
     @property
     def n_items(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return len(self.gaps) + 1
 
     @property
     def allowance(self) -> float:
-        """By how much the noise may have made a gap larger, with 95 % for all pairs at once."""
+        """Amount by which noise may have made a gap larger, with 95 % for all pairs at once."""
         if self.deviation == 0:
             return 0.0
         if self.by is LeadBy.MAJORITIES:
@@ -94,7 +94,7 @@ class Gaps:
         return range_quantile(self.n_items, self.kind) * self.deviation + self.step
 
     def at_least(self, bound: float) -> int:
-        """How many people have to change, each of whom moves a gap by `bound` at most."""
+        """Return how many people have to change if each moves a gap by `bound` at most."""
         left = float(self.gaps.min()) - self.allowance
         return max(0, math.ceil(left / bound - ROUNDING))
 
@@ -137,7 +137,7 @@ def _distribution(x: Floats, kind: NoiseKind) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowBounds:
-    """What may count of one person.
+    """Limits of what may count of one person.
 
     Attributes:
         rows: most rows of a person, or rankings.
@@ -151,12 +151,12 @@ class RowBounds:
 
 
 def bound_of(by: LeadBy, bounds: RowBounds, n_items: int) -> int:
-    """By how much one person's rows move a gap if they are added or taken away.
+    """Return how far one person's rows move a gap if they are added or taken away.
 
     See the module's text for the proof.
 
     Raises:
-        ValueError: of scores, whose bound depends on the fit (`estimated_changes`).
+        ValueError: `by` means scores, whose bound depends on the fit (`estimated_changes`).
     """
     within = min(bounds.rows, bounds.per_item or bounds.rows)
     if bounds.distinct:
@@ -200,16 +200,17 @@ def estimated_changes(
     Args:
         scores: log odds, shape (n,).
         wins: entry b of row a is how often a beat b, noise included, shape (n, n), in comparisons.
-        variance: of the noise in an entry.
-        kind: its law.
-        bounds: of a person.
+        variance: variance of the noise in an entry.
+        kind: law of the noise.
+        bounds: limits of one person's rows.
 
     Returns:
         None: who is first does not stand clear of the noise, or nothing ties items together.
     """
     n = len(scores)
     met = np.maximum(wins + wins.T, 0.0)
-    chance = 1 / (1 + np.exp(np.subtract.outer(-scores, -scores)))  # that the row beats the column
+    # chance that the row's item wins
+    chance = 1 / (1 + np.exp(np.subtract.outer(-scores, -scores)))
     weight = met * chance * (1 - chance)
     curvature = np.diag(weight.sum(axis=1)) - weight
     if np.linalg.matrix_rank(curvature) < n - 1:

@@ -56,7 +56,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreChange:
-    """What changed, an entry for each item; every array of shape (n,).
+    """Change of scores, an entry for each item; every array of shape (n,).
 
     Attributes:
         change: the later score less the earlier one.
@@ -77,12 +77,12 @@ def score_change(
     """Compare two estimates of the same items.
 
     Args:
-        earlier: one of them, in some order of the items.
+        earlier: the earlier estimate, in some order of the items.
         later: the other, in the same order.
         normal: the errors of both are normal; otherwise tails as heavy as those of Laplace noise
             are reckoned with when all items are looked at together.
-        correlation: of the two errors of each item, between -1 and 1; 0 where the estimates share
-            neither answers nor noise.
+        correlation: correlation of the two errors of each item, between -1 and 1; 0 where the
+            estimates share neither answers nor noise.
 
     Raises:
         ValueError: the numbers of items differ, or a correlation is out of range.
@@ -114,9 +114,9 @@ def _reach(a: Floats, b: Floats, sizes: tuple[Floats, Floats], r: Floats) -> Flo
 
 
 def family_stretch(n_items: int, *, normal: bool) -> float:
-    """By what an interval must grow so that any of `n_items` misses with chance `LEVEL` at most.
+    """Stretch of an interval so that any of `n_items` misses with chance `LEVEL` at most.
 
-    Bonferroni: each is to miss with chance LEVEL / n. For normal errors that is a ratio of normal
+    Bonferroni: each may miss with chance LEVEL / n. For normal errors that is a ratio of normal
     quantiles; tails of Laplace noise fall as e^-x, and a mixture of both falls no slower.
     """
     if normal:
@@ -131,7 +131,7 @@ class WinRates:
     Every array has shape (n, n), with nan where nothing is known of a pair, as on the diagonal.
 
     Attributes:
-        rate: in 0 to 1; entry (j, i) is one less entry (i, j).
+        rate: chances of winning, in 0 to 1; entry (j, i) is one less entry (i, j).
         low, high: interval of it.
     """
 
@@ -148,7 +148,7 @@ def rates_of_scores(scores: Intervals, link: Link) -> WinRates:
     never too short, and for independent ones of equal size 1.4 times as long as it need be.
 
     Args:
-        scores: of n items, with intervals that may be infinite.
+        scores: estimates of n items, with intervals that may be infinite.
         link: F.
     """
     difference = np.subtract.outer(scores.scores, scores.scores)
@@ -164,7 +164,7 @@ def rates_of_scores(scores: Intervals, link: Link) -> WinRates:
 
 
 def _chance(link: Link, difference: Floats) -> Floats:
-    ends = np.where(difference > 0, 1.0, 0.0)  # of an infinite difference
+    ends = np.where(difference > 0, 1.0, 0.0)  # ends for an infinite difference
     known = np.where(np.isinf(difference), 0.0, difference)
     return np.where(np.isinf(difference), ends, link.cdf(known))
 
@@ -183,8 +183,9 @@ def rates_of_counts(
     Args:
         wins: shape (n, n), in comparisons, noise included; nan where two items did not meet.
         noise_variance: v, in comparisons squared; 0: no noise.
-        noise: its law.
-        public_totals: only one of the two counts of a pair is noisy: their sum is public.
+        noise: law of the noise.
+        public_totals: whether only one of the two counts of a pair is noisy, as their sum is
+            public.
     """
     total = wins + wins.T
     np.fill_diagonal(total, np.nan)

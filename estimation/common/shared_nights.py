@@ -1,4 +1,4 @@
-"""How far the errors of scores hang together that two nights of a stream show.
+"""Correlation between the errors of scores that two nights of a stream show.
 
 What is shown on a night is of a window of nights. The score of a window is what its answers would
 say if every night had as many answers as it has, and each of them came out anew very often: a mean
@@ -32,11 +32,11 @@ from hushrank.privacy.stream import Stream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightTotals:
-    """How many answers the nights of a window have.
+    """Number of answers on the nights of a window.
 
     Attributes:
         first: number of the window's first night.
-        answers: of each night, noise included; shape (nights,).
+        answers: answers of each night, noise included; shape (nights,).
     """
 
     first: int
@@ -53,15 +53,15 @@ class NightTotals:
 
 
 def window_totals(stream: Stream, sums: Floats | NDArray[np.int64]) -> NightTotals:
-    """How many answers the nights have that the last of some released nights shows.
+    """Return the number of answers on the nights that the last of some released nights shows.
 
     Post-processing, as what is shown: C^-1 takes the bands apart, so the sums of a window's nights
     add up to that of the cells shown.
 
     Args:
         stream: the terms.
-        sums: of the released cells of each night, from the first to the one shown, in the units in
-            which they are released; shape (nights,).
+        sums: sums of the released cells of each night, from the first to the one shown, in the
+            units in which they are released; shape (nights,).
 
     Raises:
         ValueError: no night, or more than the stream has.
@@ -90,9 +90,10 @@ def error_correlation(
     """Correlation of the errors of each score on two nights.
 
     Args:
-        shares: of privacy noise in the variances of the scores, one array of shape (n,) a night.
-        noise_correlation: of one cell as it is shown on the two nights.
-        sampling_correlation: of the two windows' answers.
+        shares: share of privacy noise in the variances of the scores, one array of shape (n,) a
+            night.
+        noise_correlation: correlation of the noise in one cell as the two nights show it.
+        sampling_correlation: correlation of the two windows' answers.
 
     Returns:
         Shape (n,); below 0 where noise of the earlier night is taken off from the later one's.

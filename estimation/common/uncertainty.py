@@ -1,4 +1,4 @@
-"""From the variance of an estimate to intervals, rank intervals and groups of equals.
+"""Intervals, rank intervals and groups of equals from the variance of an estimate.
 
 Laplace noise plus sampling error is not normal. A Laplace variable of scale b is a normal one whose
 variance is 2 b^2 E, with E exponential of mean 1, so a normal variable plus k independent Laplace
@@ -32,34 +32,34 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.privacy.units import NoiseKind
 
 LEVEL = 0.05  # intervals miss this often
-SPENT_ON_FAR = 0.002  # of it, on finding the pairs that need no test (`far_tail`)
-STEP = 1.25  # from one number of doubtful opponents to the next that is tried
-KNOTS = 65  # of the table of quantiles; the spline between them is right to 1 part in 10^5
-MOST_STEPS = 100  # of Newton's method for them
-LAST_STEP = 1e-8  # of a quantile: the next one would be below rounding
+SPENT_ON_FAR = 0.002  # share of it that is spent to find pairs that need no test (`far_tail`)
+STEP = 1.25  # ratio of one number of doubtful opponents to the one tried before
+KNOTS = 65  # knots of the table of quantiles; their spline is right to 1 part in 10^5
+MOST_STEPS = 100  # steps of Newton's method for quantiles
+LAST_STEP = 1e-8  # last step towards a quantile: the next one would be below rounding
 GRID_STEP = 0.1  # trapezoid rule in log G, whose spread is 1 / sqrt(k): converges geometrically,
 GRID_SPREADS = 0.5  # here past 10^-15
-GRID_BELOW, GRID_ABOVE = 40.0, 6.0  # its ends, from log k, for k = 1
+GRID_BELOW, GRID_ABOVE = 40.0, 6.0  # ends of the grid, from log k, for k = 1
 
 # margin(x, y), elementwise: a value x that exceeds y by more is shown to be the larger one.
 Margin = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
-MarginAt = Callable[[float], Margin]  # at a tail chance
+MarginAt = Callable[[float], Margin]  # takes a tail chance
 EndsAt = Callable[[float], tuple[NDArray[np.float64], NDArray[np.float64]]]
 Counts = NDArray[np.int64]
-CountsAt = Callable[[float], tuple[Counts, Counts]]  # how many are better, and how many are worse
+CountsAt = Callable[[float], tuple[Counts, Counts]]  # numbers of better and of worse items
 MOST_PAIRED = 2_000  # items up to which who is better than whom is kept as a matrix
 
 
 def quantile(
     noise_share: NDArray[np.float64], tail: float, kind: NoiseKind, n_draws: int
 ) -> NDArray[np.float64]:
-    """What sampling error plus privacy noise, of total variance 1, exceeds with chance `tail`.
+    """Value that sampling error plus privacy noise, of variance 1, exceeds with chance `tail`.
 
     Sampling error is taken as normal, discrete noise as continuous noise of the same variance.
 
     Args:
         noise_share: the noise's share of the total variance, in [0, 1], any shape.
-        tail: in (0, 1/2).
+        tail: chance, in (0, 1/2).
         kind: law of the noise.
         n_draws: independent draws of equal scale of which the noise is the sum.
 
@@ -83,8 +83,8 @@ class _Spline:
     It equals `scipy.interpolate.CubicSpline`, which takes a fifth of a second to load.
 
     Attributes:
-        values: at the knots.
-        slopes: its derivative there, times the step.
+        values: values at the knots.
+        slopes: derivative at the knots, times the step.
     """
 
     values: NDArray[np.float64]
@@ -118,7 +118,7 @@ def _laplace_quantile(tail: float, n_draws: int) -> _Spline:
     no x is below its quantile, and each is nearer than the one before.
     """
     mixture = _Mixture.of(np.linspace(0, 1, KNOTS), n_draws)
-    x = np.full(KNOTS, -ndtri(tail))  # of a normal variable
+    x = np.full(KNOTS, -ndtri(tail))  # quantile of a normal variable
     for _ in range(MOST_STEPS):
         log_chance = mixture.log_tail(x)
         steepness = np.exp(mixture.log_density(x) - log_chance)
@@ -135,15 +135,15 @@ def log_tail(
     """Log chance that a normal plus `n_draws` Laplace variables, of total variance 1, exceed x.
 
     Args:
-        x: at least 0, any shape.
+        x: values of at least 0, any shape.
         noise_share: the Laplace variables' share of the variance, in [0, 1], of the same shape.
-        n_draws: how many Laplace variables, of equal scale.
+        n_draws: number of Laplace variables, of equal scale.
     """
     return _Mixture.of(noise_share, n_draws).log_tail(x)
 
 
 class _Mixture:
-    """That sum, as the mixture of normal variables over the gamma variable G of the module's text.
+    """Sum of these variables, as the mixture of normal variables over G of the module's text.
 
     It is made once for all x at which it is asked.
     """
@@ -190,7 +190,7 @@ class _Mixture:
 
 @dataclass(frozen=True, slots=True)
 class AllAtOnce:
-    """What is sure of all n items at once: all of it together is true with 95 %.
+    """Statements about all n items at once: all of them together are true with 95 %.
 
     Half of the 5 % is spent on the scores and half on the pairs (Bonferroni), and what follows from
     both for free is added: items whose intervals lie apart are in order, and whoever is better than
@@ -214,12 +214,12 @@ class AllAtOnce:
 
 @dataclass(frozen=True, slots=True)
 class RankSeparation:
-    """Which ranks each item may have; arrays of shape (n,), in catalogue order.
+    """Ranks that each item may have; arrays of shape (n,), in catalogue order.
 
     Attributes:
         rank_low, rank_high: 95 % interval of each rank, one item at a time.
         groups: 1 is best; no two items with the same number are surely in order, by `at_once`.
-        at_once: what is sure of all items together; None where nobody worked it out.
+        at_once: statements that are sure of all items together; None where nobody worked them out.
     """
 
     rank_low: NDArray[np.int64]
@@ -270,7 +270,7 @@ def ranks_alone(n_items: int, counts_at: CountsAt) -> tuple[Counts, Counts]:
 
     Args:
         n_items: n.
-        counts_at: of a tail chance of one direction of one pair, how many items are shown to
+        counts_at: maps a tail chance of one direction of one pair to how many items are shown to
             be better than each, and how many to be worse; shape (n,).
 
     Returns:
@@ -318,7 +318,7 @@ def separate_ranks(
         margin_at: by how much x must exceed y for that order to be shown, where a tail chance is
             allowed: at least 0, and y + margin(x, y) must not decrease in y. Whoever is shown
             to be better than an item is then better than all below it.
-        ends_at: of a tail chance, the ends of an interval around each score. They are widened
+        ends_at: maps a tail chance to the ends of an interval around each score. They are widened
             until they ascend with the values.
 
     Returns:
@@ -360,7 +360,7 @@ def _rank_low(first_worse: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _first_worse(descending: NDArray[np.float64], margin: Margin) -> NDArray[np.int64]:
-    """For each position, the first one further down that is shown to be worse, or n."""
+    """Find, for each position, the first one further down that is shown to be worse, or n."""
     n = len(descending)
     low, high = np.arange(1, n + 1), np.full(n, n)
     while (open_ := low < high).any():
@@ -386,13 +386,13 @@ def _runs(first_worse: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
-BISECTIONS = 36  # of an interval of length 60 and more: 1e-9 of it is left
+BISECTIONS = 36  # halvings of an interval of length 60 and more: 1e-9 of it is left
 FEW_ITEMS = 200  # up to here three bisections at once are faster: seven scores of each item
 CROSSING_STEP = (
     0.1  # of the table of a curve; cubics between its rows are right to 1e-7 of the weights
 )
 
-EndsAtAll = Callable[[Sequence[float]], tuple[Floats, Floats]]  # at tail probabilities
+EndsAtAll = Callable[[Sequence[float]], tuple[Floats, Floats]]  # takes tail probabilities
 
 
 def crossing(
@@ -401,10 +401,10 @@ def crossing(
     """The score of each item at which its curve crosses, the other items being at `scores`.
 
     Args:
-        beyond: of scores for each curve of each item, shape (..., *curves, n): whether it has
+        beyond: maps scores for each curve of each item, shape (..., *curves, n), to whether it has
             crossed there; False up to some score and True from there on.
         scores: shape (n,).
-        curves: how many each item has: together they take far less time than one after the other.
+        curves: number of curves of each item: together they take far less time than one by one.
 
     Returns:
         Shape (*curves, n); minus infinity where the curve has crossed everywhere, infinity where
@@ -448,7 +448,7 @@ def ends_together(ends_at: EndsAtAll, n_items: int) -> EndsAt:
     """Ends at one tail chance, of which those that rank intervals ask for are found at once.
 
     Args:
-        ends_at: of tail probabilities, the lower and upper ends, shape (tails, n).
+        ends_at: maps tail probabilities to the lower and upper ends, shape (tails, n).
         n_items: n.
     """
     tails = rank_tails(n_items)
@@ -469,7 +469,7 @@ class WinCurves:
 
     Attributes:
         first: x of the first row of the table.
-        rows: of each item's table; a cubic goes from each to the next.
+        rows: rows of each item's table; a cubic goes from each to the next.
         cubics: shape (n * rows, 4), item by item: S_i at the row, how much it rises to the next,
             and how much more, and then less, its slope would let it. The last row has the first
             alone.
@@ -481,7 +481,7 @@ class WinCurves:
 
     @classmethod
     def of(cls, weights: Floats, scores: Floats, link: Link) -> Self:
-        """Of the weights w, shape (n, n), wherever `crossing` looks for an end."""
+        """Build the curves of the weights w, shape (n, n), wherever `crossing` looks for an end."""
         first, last = float(scores.min()) - FARTHEST, float(scores.max()) + FARTHEST
         x = first + CROSSING_STEP * np.arange(np.ceil((last - first) / CROSSING_STEP) + 1)
         away = np.subtract.outer(scores, x)

@@ -76,8 +76,8 @@ def rank_with_covariates(
     """Scores at equal covariates, with intervals and ranks, and the effects.
 
     Args:
-        released: by `mechanism`.
-        mechanism: what drew it.
+        released: release by `mechanism`.
+        mechanism: the mechanism that drew it.
     """
     world, wary = (_World.of(released, mechanism, doubt) for doubt in (0.0, 1.0))
     effects = world.effects + wary.clarity * (world.fitted()[1] - world.effects)
@@ -99,8 +99,8 @@ class _World:
         between, of_effects: B and Q, shapes (n, q) and (q, q), in rows.
         force: shape (n + q,), the ridges times the released values.
         w_variance: shape (n + q,), of w.
-        cover_variance: of the noise that covers rounding, in each released value.
-        design_variance: of the error in the information of an item.
+        cover_variance: variance of the noise that covers rounding, in each released value.
+        design_variance: variance of the error in the information of an item.
         between_variance, effects_variance: shapes (q,) and (q, q), of errors in B and Q.
     """
 
@@ -122,7 +122,7 @@ class _World:
 
     @classmethod
     def of(cls, released: CovariateRelease, mechanism: CovariateMle, doubt: float) -> _World:
-        """By the release; `doubt`: see `_kept`."""
+        """Build the world from the release; `doubt`: see `_kept`."""
         kinds = mechanism.information
         noise = [kind.variance for kind in kinds]
         known, between, of_effects = (
@@ -218,12 +218,12 @@ class _World:
 
     @property
     def clarity(self) -> Floats:
-        """How far what is known of each effect stands clear of the noise in it, 0 to 1."""
+        """Clearness of what is known of each effect against the noise in it, 0 to 1."""
         known, error = self.known_of_effects
         return np.asarray(np.clip(1 - CLEAR**2 * error / known**2, 0.0, 1.0))
 
     def net_wins(self, effects: Floats, noise: Floats) -> NetWins:
-        """Those of items, at these effects."""
+        """Return the net wins of items, at these effects."""
         chance = LOGISTIC.cdf(score_differences(self.scores))
         slopes = LOGISTIC.curvature(score_differences(self.scores))
         weights = self.design.sum(axis=1)
@@ -266,7 +266,7 @@ class _Errors:
 
     @classmethod
     def at(cls, world: _World, scores: Floats, effects: Floats) -> _Errors:
-        """Where these are the estimates."""
+        """Return the errors where these are the estimates."""
         n = world.n_items
         first = cls._of(world, scores, effects, world.w_variance)
         noise = world.noise_at(scores, effects, np.diagonal(first.likely)[n:])
@@ -280,7 +280,7 @@ class _Errors:
         known = stiffness @ np.linalg.solve(spread, stiffness)
         known = (known + known.T) / 2
         centring = np.eye(len(values))
-        centring[:n, :n] -= 1 / n  # what moves all scores alike moves none: sum zero
+        centring[:n, :n] -= 1 / n  # an equal shift of all scores changes nothing: sum zero
         likely = centring @ np.linalg.inv(known + PRECISION * np.eye(len(values))) @ centring
         slopes = world.design * LOGISTIC.curvature(score_differences(scores))
         others = np.hstack([-slopes, world.between])
@@ -296,7 +296,7 @@ class _Errors:
 
     @property
     def of_scores(self) -> ScoreErrors:
-        """Those of the scores."""
+        """Return the errors of the scores."""
         n = len(self.of_others)
         return ScoreErrors(self.centre[:n], self.covariance[:n, :n].copy())
 

@@ -72,17 +72,17 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
 MOST_ITEMS = 1_000  # matrices of so many items are solved in a second
-INFORMATION_PART = 4  # of epsilon, one in so many parts pays for the information
-PARTS = (4, 4, 2)  # of that, one in so many for each of the three kinds
+INFORMATION_PART = 4  # one part of epsilon in so many pays for the information
+PARTS = (4, 4, 2)  # one part of that in so many pays for each of the three kinds
 GRIDS = (1, STEPS, STEPS**2)  # units of the three kinds in one of h
 # Comparisons an item to expect: float64 fits a hundred times as many with ease. It has no part in
 # the guarantee, nor in what is made of the scores.
 ROUND_SIZE = 10_000.0
 
 H = 1 << 10  # units of the largest information in a row, 1/4
-POINT_BITS = 20  # of scores and effects, as the information is computed at
+POINT_BITS = 20  # bits of scores and effects at which the information is computed
 LARGEST_POINT = 32.0
-TABLE_BITS = 8  # of differences, in the table
+TABLE_BITS = 8  # bits of differences in the table
 TABLE_SIZE = 1 << 12  # differences up to 16
 
 
@@ -91,10 +91,10 @@ class InformationNoise:
     """Noise on one kind of sums of information.
 
     Attributes:
-        law: of each entry, in units.
+        law: law of each entry, in units.
         sensitivity: l1, in units.
-        epsilon: what it costs.
-        unit: what a unit is worth, in rows.
+        epsilon: cost of the information.
+        unit: worth of a unit, in rows.
     """
 
     law: NoiseLaw
@@ -110,17 +110,17 @@ class InformationNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CovariateMle:
-    """One mechanism, calibrated: all of it is public and belongs in the release.
+    """Calibrated mechanism: all of it is public and belongs in the release.
 
     Attributes:
-        params, n_items, n_effects, row_weight: what it was made for.
+        params, n_items, n_effects, row_weight: arguments that it was made for.
         first: whether the first covariate tells who was shown first, and so is 1 or -1.
         objective: scale of w, ridges, and what the minimiser costs.
         score_noise, effect_noise: w on its grids.
-        cover: what is done to the computed minimiser; None without privacy.
+        cover: noise that covers the computed minimiser; None without privacy.
         tolerance: gradient norm that the computed minimiser must not exceed, rounding included.
         of_scores, between, of_effects: noise on the three kinds of information.
-        spend: what one release costs.
+        spend: cost of one release.
     """
 
     params: PrivacyParams
@@ -163,7 +163,7 @@ class CovariateMle:
 
 @dataclass(frozen=True, slots=True)
 class CovariateRelease:
-    """What leaves the protected side.
+    """Release: all that leaves the protected side.
 
     Attributes:
         scores: shape (n,), sum zero.
@@ -197,9 +197,9 @@ def calibrate_covariate_mle(
     Args:
         params: Laplace noise; `epsilon: inf` gives the mechanism without noise.
         n_items: size of the public catalogue, at most `MOST_ITEMS`.
-        n_effects: how many covariates there are.
+        n_effects: number of covariates.
         row_weight: as in `CovariateCounts`.
-        ridge: of scores; None chooses it by `_default_ridge`.
+        ridge: ridge of scores; None chooses it by `_default_ridge`.
         first: whether the first covariate tells who was shown first, and so is 1 or -1.
 
     Raises:
@@ -258,7 +258,7 @@ def covariate_mle(
 
     Args:
         counts: raw counts; they stay inside the confidential area.
-        mechanism: of `calibrate_covariate_mle`; none of it is computed from the counts.
+        mechanism: from `calibrate_covariate_mle`; none of it is computed from the counts.
         bits: `system_bits()` in a release.
 
     Raises:
@@ -273,7 +273,7 @@ def covariate_mles(
 ) -> CovariateRelease:
     """Draw `runs` independent releases, each like `covariate_mle` and each at its cost.
 
-    Several at once are for audits, on few items: their minimisers are found together.
+    Several minimisers at once are for audits, on few items: they are found together.
 
     Returns:
         Arrays with one more axis, the first, of length `runs`.
@@ -361,7 +361,7 @@ def _default_ridge(
     noise_epsilon: float,
     cover_epsilon: float,
 ) -> float:
-    """As `perturbed_mle.default_ridge`: the largest of three, each for one part of the error."""
+    """Choose a ridge like `perturbed_mle.default_ridge`: the largest of three, one per error."""
     if not params.private:
         return PRECISION
     private = free_ridge(params, n_items, n_effects, share, noise_epsilon)

@@ -1,4 +1,4 @@
-"""How often each pair was compared, from noisy counts of how often each item was.
+"""Number of comparisons of each pair, from noisy counts of comparisons of each item.
 
 The exposure of an item is the number of comparisons in which it took part. Given exposures alone,
 the likeliest design (of largest entropy) is
@@ -37,7 +37,7 @@ class Exposures:
 
     Attributes:
         values: shape (n,), as released: of any sign.
-        noise_variance: of the noise in each.
+        noise_variance: variance of the noise in each.
     """
 
     values: Floats

@@ -44,7 +44,7 @@ Codes = NDArray[np.int64]
 NORMAL_LOGISTIC = 0.346  # (16 sqrt(3) / (15 pi))^2: a logistic law over that of a normal mixture
 FAR = 4.0  # standard deviations
 STEPS = 200
-HALVINGS = 40  # of one step
+HALVINGS = 40  # halvings of one step
 ACCURACY = 1e-9  # gradient per unit of the largest weight of a person or item
 
 
@@ -88,14 +88,14 @@ class PersonAnswers:
 
 @dataclass(frozen=True, slots=True)
 class PresentationEffect:
-    """How readily people take the item that they see first.
+    """Readiness of people to take the item that they see first.
 
     Attributes:
         scores: shape (n_items,), sum to zero; of a person who prefers neither place.
         first: g, mean over people of the log odds that the first of two equal items wins.
-        first_error: its standard error, over people.
+        first_error: standard error of `first`, over people.
         variance: s^2 of those log odds between people; below 0 where chance makes it so.
-        variance_error: its standard error, over people.
+        variance_error: standard error of `variance`, over people.
         unbalanced: pairs of which one item was shown first more often than chance explains, by more
             than 4 standard deviations: a fit without the intercept would favour that item.
     """
@@ -122,8 +122,8 @@ class MixedFit:
         effects: shape (n_people,).
         sigma: standard deviation of the effects ([XSC] §S.1.2); with noisy answers it holds their
             estimation error too.
-        gradient_norm: of the objective at the end.
-        steps: of the solver.
+        gradient_norm: norm of the objective's gradient at the end.
+        steps: steps of the solver.
     """
 
     scores: Floats
@@ -143,7 +143,7 @@ def fit_mixed(
     columns. Eliminating the effects costs n_people n_items^2, not n_people^3.
 
     Args:
-        answers: at least 2 people.
+        answers: answers of at least 2 people.
         link: F.
         ridge: c, finite and > 0.
         effect_ridge: b, finite and > 0. Raise it with the noise: 1 / (2 sigma^2) is the prior of
@@ -183,7 +183,7 @@ def presentation_effect(answers: PersonAnswers, ridge: float = 1.0) -> Presentat
     already, so whatever follows from them is; from true ones nothing here is private.
 
     Args:
-        answers: at least 2 people, one of whom has 2 answers.
+        answers: answers of at least 2 people, one of whom has 2 answers.
         ridge: c, finite and > 0.
 
     Raises:

@@ -76,10 +76,10 @@ from hushrank.estimation.comparisons.net_wins import NetWins, rank_by_net_wins
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
 
 HOPELESS = 1.0  # standard deviations of w, in units of what one unit of score pulls
-GROUPS = 200  # of items with nearly equal scores
+GROUPS = 200  # groups of items with nearly equal scores
 BLOCK = 8_192  # items worked on at a time
-TABLE_STEP = 0.02  # of a score, in the table by which net wins are mapped back
-Function = Callable[[Floats, Floats], Floats]  # of released and of halfway score differences
+TABLE_STEP = 0.02  # step of a score, in the table by which net wins are mapped back
+Function = Callable[[Floats, Floats], Floats]  # takes released and halfway score differences
 
 
 def rank_by_scores_and_exposures(
@@ -88,9 +88,9 @@ def rank_by_scores_and_exposures(
     """Scores without the ridge's pull, with 95 % intervals, rank intervals and groups.
 
     Args:
-        scores: as `mechanism` released them, shape (n,).
-        mechanism: what released them.
-        exposures: of the same comparisons, of a release of their own.
+        scores: scores as `mechanism` released them, shape (n,).
+        mechanism: the mechanism that released them.
+        exposures: exposures of the same comparisons, from a release of their own.
 
     Raises:
         ValueError: the shapes do not fit.
@@ -111,8 +111,8 @@ def rank_by_scores_and_pairs(
     """Rank as `rank_by_scores_and_exposures` does, if it is public who meets whom.
 
     Args:
-        scores: as `mechanism` released them, shape (n,).
-        mechanism: what released them.
+        scores: scores as `mechanism` released them, shape (n,).
+        mechanism: the mechanism that released them.
         comparisons: public, of each pair, shape (n, n): symmetric, zero on the diagonal.
 
     Raises:
@@ -130,12 +130,12 @@ def rank_by_scores_and_pairs(
 def net_wins_of(
     scores: Floats, mechanism: PerturbedMle, comparisons: Floats, exposure_variance: float
 ) -> NetWins:
-    """What the released scores say of the net wins.
+    """Return what the released scores say of the net wins.
 
     Args:
         scores, mechanism: as `rank_by_scores_and_exposures`.
-        comparisons: of each pair, to expect, shape (n, n).
-        exposure_variance: of the noise in each exposure.
+        comparisons: expected comparisons of each pair, shape (n, n).
+        exposure_variance: variance of the noise in each exposure.
     """
     link, ridge = mechanism.settings.link, mechanism.objective.ridge
     d = score_differences(scores)
@@ -161,7 +161,7 @@ def net_wins_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MleErrors:
-    """What the release says about the scores beside their released values.
+    """Errors of the scores, from the release.
 
     Attributes:
         unbiased: shape (n,), scores without the ridge's bias; they sum to zero.
@@ -180,7 +180,7 @@ class MleErrors:
 
     @property
     def covariance(self) -> Floats:
-        """Of the unbiased scores: both parts."""
+        """Covariance of the unbiased scores: both parts."""
         return self.sampling + self.noise
 
 
@@ -192,8 +192,8 @@ def rank_by_scores(
     An interval is stretched where it would not hold its score, which the ridge draws to zero.
 
     Args:
-        scores: as released, shape (n,).
-        mechanism: what released them.
+        scores: scores as released, shape (n,).
+        mechanism: the mechanism that released them.
         design: public, shape (n, n), symmetric: expected comparisons of each pair; None: equal for
             all pairs.
 
@@ -308,7 +308,7 @@ def _better(
 def error_reach(
     sampling: Floats, noise: Floats, tail: float, mechanism: PerturbedMle, n_draws: int
 ) -> Floats:
-    """What an error of these variances exceeds with chance `tail`."""
+    """Value that an error of these variances exceeds with chance `tail`."""
     variance = sampling + noise
     share = np.divide(noise, variance, out=np.zeros_like(variance), where=variance > 0)
     return np.asarray(quantile(share, tail, mechanism.params.noise, n_draws) * np.sqrt(variance))
@@ -323,7 +323,7 @@ def _pseudo_inverse(stiffness: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class ManyErrors:
-    """What the release says about the scores beside their released values; shapes (n,).
+    """Errors of the scores, from the release; shapes (n,).
 
     Attributes:
         unbiased: scores without the ridge's bias.
@@ -344,8 +344,8 @@ def rank_many_by_scores(scores: Floats, mechanism: PerturbedMle) -> Estimate:
     """Rank as `rank_by_scores` does, in memory and time linear in the number of items.
 
     Args:
-        scores: as released, shape (n,).
-        mechanism: what released them.
+        scores: scores as released, shape (n,).
+        mechanism: the mechanism that released them.
 
     Raises:
         ValueError: the shapes do not fit.
@@ -431,7 +431,7 @@ class _Crowd:
         """Expected comparisons times `function`, summed over all opponents, shape (n,).
 
         Args:
-            function: of an item's differences to the groups.
+            function: function of an item's differences to the groups.
             values: shape (k,), factors of the groups; None: 1.
         """
         scores, halfway = self.mean(self.scores), self.mean(self.halfway)
@@ -483,7 +483,7 @@ def _separation(scores: Floats, errors: ManyErrors, mechanism: PerturbedMle) -> 
     """The pairs whose intervals lie apart; their ends are widened until they ascend with scores."""
     order = np.argsort(scores, kind="stable")
     rank = np.empty(len(scores))
-    rank[order] = np.arange(len(scores))  # what is compared: the ends are functions of it
+    rank[order] = np.arange(len(scores))  # ranks are compared: the ends are functions of them
 
     def margin_at(tail: float) -> Margin:
         """Infinite where the interval at place y does not lie below that at place x."""

@@ -28,7 +28,7 @@ class SelectedLink:
     """The link with the smallest loss.
 
     Attributes:
-        fit: with that link.
+        fit: fit with that link.
         losses: minus the weighted log-likelihood at each link's fit, without the ridge, by name.
         failures: links that could not be fitted, with the solver's reason.
     """

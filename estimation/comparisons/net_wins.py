@@ -57,12 +57,12 @@ from hushrank.estimation.common.uncertainty import (
 )
 from hushrank.privacy.units import NoiseKind
 
-PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
+PRECISION = 1.0  # precision of a score of which nothing is known: standard deviation 1
 NEWTON_STEPS = 100
 SOLVED = 1e-10
-SINGULAR = 1e-9  # of a covariance that is singular without privacy, since net wins add up to zero
-FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
-LONGEST_STEP = 1.5  # of a score: the expansion of F holds no further
+SINGULAR = 1e-9  # part of a covariance that is singular without privacy: net wins add up to zero
+FLAT = 1e-7  # share of the steepest direction of the scores: less is rounding
+LONGEST_STEP = 1.5  # step of a score: the expansion of F holds no further
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class NetWins:
             design F (1 - F): the same factor.
         link: F.
         noise_variance: shape (n,), of the privacy noise in each item's net wins.
-        exposure_variance: of the noise in each exposure; one for all, or shape (n,).
+        exposure_variance: variance of the noise in each exposure; one for all, or shape (n,).
         free_share: shape (n,), share of wins at which the exposure's error does not matter.
         kind, draws: law of the noise, and how many draws of equal scale it is the sum of.
     """
@@ -107,13 +107,13 @@ class NetWins:
 
 @dataclass(frozen=True, slots=True)
 class _Opponents:
-    """Whom each item meets; arrays of shape (n,).
+    """Opponents of each item; arrays of shape (n,).
 
     Attributes:
         met: comparisons of each item, at least a little above 0.
-        curves: what an item wins of them.
+        curves: wins of an item against them.
         chance: factor of p (1 - p) in V_i.
-        variance: that the errors of their scores add to C_i.
+        variance: variance that the errors of their scores add to C_i.
     """
 
     met: Floats
@@ -148,10 +148,10 @@ def rank_around(
     """Rank as `rank_by_net_wins` does, around given scores.
 
     Args:
-        net_wins: what is known of each item.
+        net_wins: evidence about each item.
         scores: shape (n,), sum zero.
         others_variance: shape (n,), that all but an item's own score add to its net wins.
-        errors: of the scores.
+        errors: errors of the scores.
     """
     intervals = _Intervals.of(net_wins, scores, others_variance)
     intervals_at = ends_together(intervals.at, len(scores))
@@ -200,7 +200,7 @@ def _variance_of_others(net_wins: NetWins, scores: Floats) -> Floats:
     """
     slopes, _, known = _known(net_wins, scores)
     errors = np.linalg.inv(known + PRECISION * np.eye(len(scores)))
-    errors = errors - errors.mean(axis=0)  # what moves all scores alike moves none: sum zero
+    errors = errors - errors.mean(axis=0)  # an equal shift of all scores changes nothing: sum zero
     errors = errors - errors.mean(axis=1, keepdims=True)
     return np.asarray(np.einsum("ij,jk,ik->i", slopes, errors, slopes, optimize=True))
 
@@ -222,7 +222,7 @@ def _known(
 
 
 def evidence_of_net_wins(net_wins: NetWins, scores: Floats) -> Evidence:
-    """What the net wins say near some scores, where chance decides whom an item meets.
+    """Return the net wins' evidence near some scores, where chance decides whom an item meets.
 
     Then the W[i, j] comparisons of two items are the mean of a Poisson law. What they differ from
     it adds to net wins, given the exposures, W[i, j] (F_ij - p_i)^2, p being an item's share of
@@ -245,7 +245,7 @@ def evidence_of_net_wins(net_wins: NetWins, scores: Floats) -> Evidence:
 
 
 def _errors_of(net_wins: NetWins, scores: Floats) -> ScoreErrors:
-    """What the scores would be without the penalty, to first order, and how far they may be off."""
+    """Return scores without the penalty, to first order, and their errors."""
     weights = np.maximum(net_wins.design.sum(axis=1), np.finfo(float).tiny)
     share = (net_wins.design * net_wins.link.cdf(score_differences(scores))).sum(axis=1) / weights
     off = (share - net_wins.free_share) ** 2 * net_wins.exposure_variance
@@ -258,10 +258,10 @@ def _errors_of(net_wins: NetWins, scores: Floats) -> ScoreErrors:
 
 @dataclass(frozen=True, slots=True)
 class _Intervals:
-    """Of each score, what its net wins alone says, the others being at their estimates.
+    """Evidence of each score's net wins alone, the others being at their estimates.
 
     Attributes:
-        net_wins, scores, others: what they are made of.
+        net_wins, scores, others: parts that the intervals are made of.
         centre: shape (n,), the score that gives the net wins.
         noise_part: shape (n,), of V_i at the scores: the privacy noise in the net wins.
         deviation: shape (n,), of each score by the slope of its curve at the scores, who meets whom
@@ -290,12 +290,12 @@ class _Intervals:
         return cls(net_wins, scores, others, centre, np.clip(noise_part, 0, 1), deviation)
 
     def reach(self, tail: float) -> Floats:
-        """What each score's error exceeds with chance `tail` if its curve is a line, shape (n,)."""
+        """Value that a score error exceeds with chance `tail` if its curve is a line: shape (n,)"""
         net_wins = self.net_wins
         return quantile(self.noise_part, tail, net_wins.kind, net_wins.draws) * self.deviation
 
     def of_differences(self, tail: float) -> Floats:
-        """What the error of each difference exceeds, in standard deviations, shape (n, n)."""
+        """Value that the error of each difference exceeds, in standard deviations, shape (n, n)."""
         noise, whole = self.noise_part * self.deviation**2, self.deviation**2
         share = np.add.outer(noise, noise) / np.add.outer(whole, whole)
         return quantile(share, tail, self.net_wins.kind, 2 * self.net_wins.draws)

@@ -55,8 +55,8 @@ class _Tails:
     """Law of the noise in one count, but for its variance.
 
     Attributes:
-        kind: of each draw.
-        draws: of which the noise is the sum.
+        kind: kind of each draw.
+        draws: number of draws whose sum is the noise.
     """
 
     kind: NoiseKind
@@ -65,7 +65,7 @@ class _Tails:
     def quantile(
         self, noise_share: NDArray[np.float64], tail: float, n_counts: int
     ) -> NDArray[np.float64]:
-        """Of an error with the noise of `n_counts` counts, see `uncertainty.quantile`."""
+        """Quantile of an error with the noise of `n_counts` counts, see `uncertainty.quantile`."""
         return quantile(noise_share, tail, self.kind, n_draws=n_counts * self.draws)
 
 
@@ -80,7 +80,7 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
     Args:
         counts: noisy counts of at least 2 items.
         law: law of the noise in one count, in the counts' own integer units.
-        laplace_draws: where above 1, the noise in a count is a sum of so many Laplace draws, and
+        laplace_draws: number of Laplace draws, where above 1, whose sum is the noise in a count;
             `law` has its variance.
 
     Returns:
@@ -105,7 +105,7 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
         return _pair_margin(noise_sd, tails, tail)
 
     share = np.clip(wins / wins.sum(), 0, 2 / len(wins))
-    each = len(wins) / (2 * wins.sum())  # what one comparison more does to a score
+    each = len(wins) / (2 * wins.sum())  # change of a score by one more comparison
     variances = each**2 * (noise_sd**2 + np.maximum(wins, 0))
     return estimate_of(
         scores,
@@ -118,7 +118,7 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
 
 
 def evidence_of_win_counts(counts: WinCounts, law: NoiseLaw) -> EvidenceAt:
-    """What noisy counts say near any scores; nothing where the total is not clear of its noise.
+    """Return noisy counts' evidence near any scores; none if the total is not clear of its noise.
 
     As for an interval: wins_i - pi_i M has mean zero, and the variance of `_score_interval`.
     """
@@ -166,7 +166,7 @@ def _score_interval(
     n, total, noise = len(wins), wins.sum(), noise_sd**2
     share = np.clip(wins / total, 0, 2 / n)  # nearest possible value: never further from the truth
     noise_part = _noise_share(share, total, noise)
-    # As one draw: the noise of the total, a sum of n draws, is nearer to normal than that.
+    # Count it as one draw: the noise of the total, a sum of n draws, is nearer to normal than that.
     q2 = tails.quantile(noise_part, tail, 1) ** 2
     a = total**2 - q2 * (n * noise - total)
     b = total**2 * share + q2 * (total / 2 - noise)

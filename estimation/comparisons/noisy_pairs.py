@@ -171,17 +171,17 @@ CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total 
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 FREE = 0.02  # least ridge c where few pairs met: a stronger one would bend a long chain
 FEWEST = 5  # items of which a few pairs may be a schedule
-LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
+LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # kurtosis of a sum of two draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyPairsFit:
-    """What a noisy matrix of wins says.
+    """Evidence of a noisy matrix of wins.
 
     Attributes:
         fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
         n_pairs: pairs of items that may have met: n (n - 1) / 2, or those that were asked about.
-        n_left_out: those whose total was too near its noise to be used.
+        n_left_out: number of pairs whose total was too near its noise to be used.
         used: the others, symmetric, shape (n, n).
         noise_share: shape (n,), share of privacy noise in the variance of what moves each score.
     """
@@ -205,7 +205,7 @@ class RankedPairs:
         n_left_out: pairs that the fit did not use, since their totals are too near their noise.
         is_minimum: False where the fit ended at a stationary point that is no minimum.
         clear: the pairs that were used, shape (n, n), where few pairs met; None: all.
-        as_one: how many answers on a pair counted as one, because they agree more than scores
+        as_one: number of answers on a pair that counted as one, because they agree more than scores
             explain, as where one opinion was asked several times.
         hidden: whether the totals show neither which pairs met nor that chance decided it, so that
             only pairs that stand clear of their noise were used.
@@ -351,14 +351,14 @@ def _shows_chance(counts: PairCounts, law: NoiseLaw) -> bool:
 
 
 def _kurtosis(law: NoiseLaw) -> float:
-    """Of the noise in a total, the sum of two draws."""
+    """Kurtosis of the noise in a total, the sum of two draws."""
     return LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
 
 
 def _in_groups_fit(
     counts: PairCounts, law: NoiseLaw, link: Link
 ) -> tuple[DebiasedFit, Floats] | None:
-    """What `pairs_in_groups` says; None: it has no fit."""
+    """Return the fit of `pairs_in_groups`; None: it has no fit."""
     if law.scale == 0 or counts.confidential:
         return None
     try:
@@ -369,7 +369,7 @@ def _in_groups_fit(
 
 
 def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None:
-    """What the likelihood of a design of chance says; None where there is another one."""
+    """Return the estimate by a design of chance; None where there is another design."""
     if law.scale == 0 or counts.n_items < 2 or counts.confidential:
         return None
     try:
@@ -445,7 +445,7 @@ def fit_noisy_pairs(
 def evidence_of_pairs(
     counts: PairCounts, law: NoiseLaw, link: Link, *, by_chance: bool, clear: bool = False
 ) -> EvidenceAt:
-    """What noisy counts say near any scores, in the way that `rank_noisy_pairs` took for the whole.
+    """Return noisy counts' evidence near any scores, as `rank_noisy_pairs` took it for all groups.
 
     Args:
         counts: noisy counts.
@@ -513,11 +513,11 @@ def _solved(
 
 @dataclass(frozen=True, slots=True)
 class _PairWeights:
-    """What enters of each pair; symmetric, shape (n, n), 0 on the diagonal.
+    """Weights of each pair; symmetric, shape (n, n), 0 on the diagonal.
 
     Attributes:
         kept: k.
-        slope: its derivative in the total.
+        slope: derivative of k in the total.
         used: u.
     """
 
@@ -534,7 +534,7 @@ class _PairWeights:
 def _pair_weights(
     totals: Floats, variance: float, asked: Mask | None = None, bar: float = CLEAR_PAIR
 ) -> _PairWeights:
-    """All pairs, or those clear of their noise, whichever promises the smaller errors.
+    """Weigh all pairs, or those clear of their noise, whichever promises the smaller errors.
 
     Pairs that were not asked about never enter. A bar above `CLEAR_PAIR` says that few pairs met:
     then those clear of their noise enter.
@@ -557,16 +557,16 @@ def _expected_moments(
 ) -> tuple[Floats, Floats, Floats]:
     """Expected Hessian without ridge, and covariance of the gradient; each of shape (n, n).
 
-    The covariance in two parts: of sampling, and of the noise.
+    The covariance has two parts: of sampling, and of the noise.
 
     A pair moves the gradient by k (A - B) (slope(d) + slope(-d)) / 2 and by
     u (slope(d) - slope(-d)) / 2, whose derivative in the total is k + T k' times that.
 
     Args:
         totals: comparisons of each pair, noise included.
-        pairs: what enters of each.
-        variance: of the noise in one entry of the matrix.
-        scores: at which to expect.
+        pairs: weights of each pair.
+        variance: variance of the noise in one entry of the matrix.
+        scores: scores at which to expect.
         link: F.
     """
     d = score_differences(scores)

@@ -47,8 +47,8 @@ class OneShotNoise:
     """The mechanism, calibrated.
 
     Attributes:
-        k: how many items it reports.
-        calibration: of the noise on each count, which is not released.
+        k: number of items that it reports.
+        calibration: calibration of the noise on each count, which is not released.
     """
 
     k: int
@@ -65,7 +65,7 @@ def one_shot_top_k(
 
     Args:
         counts: raw counts; they stay inside the confidential area.
-        mechanism: of `calibrate_one_shot`, for these items and this weight of a row.
+        mechanism: from `calibrate_one_shot`, for these items and this weight of a row.
         bits: `system_bits()` in a release.
 
     Raises:
@@ -107,7 +107,7 @@ def one_shot_sensitivity(
 def reported_sensitivity(
     params: PrivacyParams, n_items: int, k: int, row_weight: int = 1
 ) -> Sensitivity:
-    """How far the noise of k reported items moves so that they are reported again."""
+    """Bound how far the noise of k reported items moves so that they are reported again."""
     both_ways = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
     moved = both_ways * k * _largest_change(params, n_items) * row_weight
     return Sensitivity(moved, moved**2)

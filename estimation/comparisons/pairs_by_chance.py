@@ -60,11 +60,11 @@ MOST_STEPS = 1_000
 MOST_HALVINGS = 30
 EXPOSURE_ROUNDS, EXPOSURE_STEPS = 3, 50  # where scores are held
 EXPOSED = 1e-2  # a step at which exposures are found
-SUFFICIENT = 0.25  # of the decrease that the slope promises
+SUFFICIENT = 0.25  # share of the decrease that the slope promises
 SPREADS = np.geomspace(0.05, 4, 40)  # t
 ROUNDS = 6  # in which t and the weights are found again
 EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over
-FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
+FLAT = 1e-7  # share of the steepest direction of the scores: less is rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Point:
 
     @classmethod
     def at(cls, scores: Floats, log_factors: Floats, link: Link) -> Point:
-        """What follows from scores and log a."""
+        """Compute the point of scores and log a."""
         meetings = np.exp(np.add.outer(log_factors, log_factors))
         np.fill_diagonal(meetings, 0.0)
         d = score_differences(scores)
@@ -104,7 +104,7 @@ class Problem:
 
     Attributes:
         wins: noisy, in comparisons, shape (n, n).
-        law: of its entries.
+        law: law of the entries.
         link: F.
         spread: t.
         centre: mean of log a.
@@ -122,7 +122,7 @@ class Problem:
 
     @classmethod
     def of(cls, wins: Floats, law: CellLaw, link: Link, spread: float, at: Point) -> Problem:
-        """With the weights of a point."""
+        """Build the problem with the weights of a point."""
         means = at.means
         information = law.information(means)
         np.fill_diagonal(information, 0.0)
@@ -184,7 +184,7 @@ class Problem:
         """The penalised maximum likelihood near a point.
 
         Raises:
-            ConvergenceError: it was not reached.
+            ConvergenceError: the minimum was not reached.
         """
         loss, score = self.loss_and_scores(at)
         for _ in range(MOST_STEPS):
@@ -200,7 +200,7 @@ class Problem:
                     break
                 length /= 2
             else:
-                return at  # what is left is rounding
+                return at  # the rest is rounding
             at, loss, score = there, loss_there, score_there
         raise ConvergenceError(f"the fit of the noisy wins took more than {MOST_STEPS} steps")
 
@@ -217,13 +217,13 @@ def known_of_scores(problem: Problem, at: Point) -> Floats:
 
 @dataclass
 class ChanceEvidence:
-    """What a noisy matrix says near any scores, where pairs meet by chance.
+    """Evidence of a noisy matrix near any scores, where pairs meet by chance.
 
     Exposures are fitted at the scores; a call starts where the one before ended.
 
     Attributes:
         wins: noisy, in comparisons, shape (n, n).
-        law: of its entries.
+        law: law of the entries.
         link: F.
         log_factors: log a, as the last call found it.
     """
@@ -235,7 +235,7 @@ class ChanceEvidence:
 
     @classmethod
     def of(cls, counts: PairCounts, law: NoiseLaw, link: Link) -> ChanceEvidence:
-        """Of noisy counts; the noise is of a scale > 0."""
+        """Build the evidence of noisy counts; the noise has a scale > 0."""
         wins = counts.dense() / counts.row_weight
         cells = CellLaw(law, counts.row_weight, whole=counts.whole)
         noise = 2 * (counts.n_items - 1) * cells.variance
@@ -356,19 +356,19 @@ def _estimate(problem: Problem, at: Point) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Intervals:
-    """Of each score, what its own equation says; arrays of shape (n,).
+    """Evidence of each score's own equation; arrays of shape (n,).
 
     Attributes:
-        scores: at which the others are.
-        curves: of the weights c.
+        scores: scores at which the others are.
+        curves: curves of the weights c.
         seen: y.
         total: sum of the weights.
-        chance_factor: of won (total - won), which makes the part of V that is the chance of who
-            wins.
+        chance_factor: factor of won (total - won), which makes the part of V that is the chance of
+            who wins.
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
         noise_share: of the part of V that an item's own counts make, the noise's share.
-        deviation: of each score by the slope of its curve, were it known how often it was compared.
+        deviation: deviation of each score by the slope of its curve, if exposures were known.
     """
 
     scores: Floats
@@ -401,7 +401,7 @@ class _Intervals:
         )
         from_chance = (chance + chance.T).sum(axis=1)
         total = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
-        # Of two items, say, a_1 a_2 is known and a_1 is not: what counts is how often i was met.
+        # If, of two items, a_1 a_2 is known and a_1 is not, what counts is how often i was met.
         met = np.eye(len(each)) + weights / total[:, np.newaxis]
         exposure = np.linalg.inv(problem.exposure_information(at))
         exposure = np.einsum("ij,jk,ik->i", met, exposure, met, optimize=True)

@@ -47,11 +47,11 @@ from hushrank.privacy.objective_perturbation import (
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams
 
-OUTPUT_SHARE = 0.01  # of epsilon, for the cover of the computed minimiser
-PRECISION = 2.0  # of a score: their variance is taken as one half where a ridge has to be chosen
+OUTPUT_SHARE = 0.01  # share of epsilon for the cover of the computed minimiser
+PRECISION = 2.0  # of a score: its variance is taken as one half where a ridge has to be chosen
 LEAST_TOLERANCE = 1e-9
 CROWDED = 100  # times as many comparisons as expected are fitted in float64
-MOST_FLOAT_STEPS = 100  # of a fit in float64, before integers
+MOST_FLOAT_STEPS = 100  # steps of a fit in float64, before integers
 LARGEST_DRAW = 60  # scales of w that no draw exceeds, but with probability below n e^-60
 RIDGE_FACTOR = 2.0  # c0 of the ridge c0 sqrt(n p log n) in [CCW] §4
 
@@ -64,8 +64,8 @@ class MleSettings:
         expected_comparisons: about how many comparisons an item takes part in, > 0.
         link: F.
         ridge: gamma; None chooses it by `default_ridge`.
-        constants: which scale of noise belongs to epsilon.
-        public_graph: who compared what is public, and only the outcomes are protected.
+        constants: source of the scale of noise that belongs to epsilon.
+        public_graph: whether it is public who compared what, and only the outcomes are protected.
         tolerance: gradient norm that the solver must reach; None chooses 1e-9, or more where
             counts are so large that float64 needs it.
 
@@ -89,15 +89,15 @@ class MleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerturbedMle:
-    """One mechanism, calibrated: all of it is public and belongs in the release.
+    """Calibrated mechanism: all of it is public and belongs in the release.
 
     Attributes:
-        settings, params, n_items: what it was made for.
+        settings, params, n_items: arguments that it was made for.
         objective: scale of w, ridge, and what the minimiser costs.
         noise: w on its grid.
-        cover: what is done to the computed minimiser; None without privacy.
+        cover: noise that covers the computed minimiser; None without privacy.
         tolerance: gradient norm that the computed minimiser must not exceed, rounding included.
-        spend: what one release costs.
+        spend: cost of one release.
     """
 
     settings: MleSettings
@@ -115,7 +115,7 @@ class PerturbedMle:
 
     @property
     def privacy_loss(self) -> float:
-        """What the proofs find: the spend's epsilon, or less where `paper` adds more noise."""
+        """Epsilon that the proofs find: the spend's, or less where `paper` adds more noise."""
         if self.cover is None:
             return math.inf
         return self.objective.privacy_loss + self.cover.epsilon
@@ -143,7 +143,7 @@ def perturbed_mle(pair_counts: PairCounts, mechanism: PerturbedMle, bits: Random
 
     Args:
         pair_counts: raw counts; they stay inside the confidential area.
-        mechanism: of `calibrate_mle`; none of it is computed from the counts.
+        mechanism: from `calibrate_mle`; none of it is computed from the counts.
         bits: `system_bits()` in a release.
 
     Returns:
@@ -160,7 +160,7 @@ def perturbed_mles(
 ) -> Floats:
     """Draw `runs` independent releases, each like `perturbed_mle` and each at its cost.
 
-    Several at once are for audits, on few items: their minimisers are found together.
+    Several minimisers at once are for audits, on few items: they are found together.
 
     Returns:
         Shape (runs, n).
@@ -200,7 +200,7 @@ def likelihood_of(counts: PairCounts, mechanism: PerturbedMle) -> Likelihood:
 def _minimiser(counts: PairCounts, mechanism: PerturbedMle, w: Floats) -> Floats | FixedPoint:
     """A point at which the exact gradient, not only the computed one, is within the tolerance.
 
-    For any counts there is one: what float64 cannot certify is solved in integers. Which of the two
+    Any counts have a minimiser: what float64 cannot certify is solved in integers. Which of the two
     it was does not show in the scores, because the cover hides where within the tolerance a point
     lies. Integers take longer, which tells something to whoever watches the machine alone.
     """
@@ -262,7 +262,7 @@ def calibrate_mle(params: PrivacyParams, settings: MleSettings, n_items: int) ->
 
 
 def loss_bounds(link: Link) -> LossBounds:
-    """What privacy needs to know of a link.
+    """Return the bounds on a link that privacy needs.
 
     Raises:
         ValueError: objective perturbation is not private with this link.
@@ -327,7 +327,7 @@ def _tolerance(settings: MleSettings, n_items: int, noise_scale: float) -> float
     if settings.tolerance is not None:
         return settings.tolerance
     crowd = CROWDED * settings.expected_comparisons
-    # Of a sparse gradient, a term goes through as many additions as its item has opponents.
+    # In a sparse gradient, a term goes through as many additions as its item has opponents.
     depth = summation_depth(n_items) if n_items <= MOST_DENSE_ITEMS else min(n_items, crowd)
     pulls = (40 + depth) * crowd
     rounding = UNIT_ROUNDOFF * (pulls + 64 * LARGEST_DRAW * noise_scale) * math.sqrt(n_items)

@@ -1,4 +1,4 @@
-"""How precise scores from randomised answers will be, and how many people that takes.
+"""Precision of scores from randomised answers, and the number of people that it takes.
 
 [XSC] §S.1.4 gives the order of the largest error, sqrt(1 / (n p G)): n items, each person asked a
 share p of the pairs, G = sum over people of t^2, t = tanh(epsilon / 2). Here the constant is kept
@@ -24,7 +24,7 @@ from hushrank.estimation.common.links import Link
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 
-KNOTS = 4_001  # of the trapezoid rule for the mean of a largest error: right to 10^-10
+KNOTS = 4_001  # knots of the trapezoid rule for the mean of a largest error: right to 10^-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def weight_under_noise(pair_weight: float, noise_variance: float) -> float:
 def weight_under_perturbation(
     n_items: int, pair_weight: float, noise_variance: float, link: Link
 ) -> float:
-    """The same for noise of variance v on each entry of the gradient of the likelihood.
+    """Return the weight under noise of variance v on each entry of the gradient of the likelihood.
 
     The information of an item is h = n w I, and its score has variance (h + v) / h^2.
     """
@@ -133,7 +133,7 @@ def people_needed(information: float, mix: Mapping[float, float]) -> int:
     """Fewest people whose answers are expected to reach G = `information`.
 
     Args:
-        information: from `information_needed`, > 0.
+        information: value from `information_needed`, > 0.
         mix: epsilon of an answer -> relative number of people who choose it.
 
     Raises:

@@ -42,14 +42,14 @@ from hushrank.estimation.fit.pair_meetings import PairMeetings, pair_meetings
 from hushrank.estimation.fit.stationary import stationary_distribution
 from hushrank.privacy.noise import NoiseLaw
 
-LONGEST_STEP = 3.0  # of the Newton step, in each score
+LONGEST_STEP = 3.0  # limit of the Newton step, in each score
 MOST_SCALED = 2.0  # factor by which the comparisons of all pairs are scaled, up or down
-LEAST = 1e-9  # of a sum that something is divided by
+LEAST = 1e-9  # least value of a sum that something is divided by
 
 
 @dataclass(frozen=True, slots=True)
 class _Balance:
-    """What the balance is made of; matrices have the shape (n, n).
+    """Parts of the balance; matrices have the shape (n, n).
 
     Attributes:
         won: k (U + A - B) / 2, of any sign.
@@ -69,13 +69,13 @@ class _Balance:
         return np.asarray(both / both.mean())
 
     def curvature(self, scores: Floats) -> tuple[Floats, Floats]:
-        """How the balance falls as scores rise: by the counts, and by what is left of lambda."""
+        """Fall of the balance as scores rise: by the counts, and by what is left of lambda."""
         weights = self.weights(scores) * LOGISTIC.information(score_differences(scores))
         left = 2 * KEPT * self.pull * weights
         return laplacian(weights * self.used), laplacian(left)
 
     def pulled(self, scores: Floats) -> Floats:
-        """What is left of lambda's pull on each balance, shape (n,)."""
+        """Remaining pull of lambda on each balance, shape (n,)."""
         chance = LOGISTIC.cdf(score_differences(scores))
         return np.asarray((KEPT * self.pull * self.weights(scores) * (chance.T - chance)).sum(1))
 

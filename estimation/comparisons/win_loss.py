@@ -51,7 +51,7 @@ def rank_by_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC
 
 
 def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC) -> EvidenceAt:
-    """What noisy counts say near any scores; nothing where the total is not clear of its noise."""
+    """Return counts' evidence near any scores; none if the total is not clear of its noise."""
     check_released(counts)
     exposures = exposures_of(counts, law)
     if not _clear(exposures):

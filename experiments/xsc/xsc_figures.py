@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import stdtrit
 
 from hushrank.estimation.common.links import Floats
 from hushrank.experiments.xsc.xsc_curvature import EXPECTED, METRIC
@@ -63,6 +64,7 @@ BOXES = {"V": ("l2", "linf", "kendall"), "application": ("kendall",), "table-2":
 CURVATURE = "figure-3"
 PRIVACY = "inverse_sqrt_b"  # what errors are drawn against
 TENTHS = 10
+POINTS = 50  # at which a band is drawn
 SCATTERS = {"II": ("l2", "linf"), "application": ("kendall",)}  # [XSC] Figures 5 and 14
 
 
@@ -179,12 +181,32 @@ def _scatter(outcomes: Outcomes, metrics: Sequence[str]) -> Figure:
             if len(errors) >= 10 * TENTHS:
                 _draw_means_of_tenths(panel, privacy, errors)
             if len(errors) > 2:
-                ends = np.array([privacy.min(), privacy.max()])
-                panel.plot(ends, np.polyval(np.polyfit(privacy, errors, 1), ends), "-")
+                along = np.linspace(privacy.min(), privacy.max(), POINTS)
+                line, reach = prediction_band(privacy, errors, along)
+                panel.plot(along, line, "-", color="C1")
+                panel.fill_between(along, line - reach, line + reach, color="C1", alpha=0.15)
                 panel.set_title(f"{setting.link}, r = {np.corrcoef(privacy, errors)[0, 1]:.3f}")
             panel.set_xlabel(r"$1/\sqrt{B(\epsilon)}$")
             panel.set_ylabel(LABELS[metric])
     return figure
+
+
+def prediction_band(x: Floats, y: Floats, at: Floats) -> tuple[Floats, Floats]:
+    """Least squares line at some places, and how far 95 % of new values lie from it at most.
+
+    Law: with n values, a new one differs from the line by s sqrt(1 + 1/n + (x - mean)^2 / Sxx)
+    times Student's t with n - 2 degrees of freedom, for errors that are normal and alike.
+
+    Args:
+        x, y: shape (n,), n of at least 3; values of x are not all the same.
+        at: places, of any shape.
+    """
+    n, spread = len(x), float(np.square(x - x.mean()).sum())
+    fitted = np.polyfit(x, y, 1)
+    rest = float(np.square(y - np.polyval(fitted, x)).sum())
+    relative = 1 + 1 / n + np.square(at - x.mean()) / spread
+    reach = stdtrit(n - 2, 0.975) * np.sqrt(rest / (n - 2) * relative)
+    return np.asarray(np.polyval(fitted, at)), np.asarray(reach)
 
 
 def _draw_means_of_tenths(panel: Axes, privacy: Floats, errors: Floats) -> None:

@@ -83,6 +83,10 @@ class Committer:
         """Number of batches that are not on disk yet."""
         return len(self._waiting)
 
+    def knows(self, batch: Batch) -> bool:
+        """Whether the batch was kept before, or is about to be."""
+        return batch.submission in self._recent or batch.submission in self._waiting
+
     async def keep(self, batch: Batch) -> bool:
         """Return once the batch is on disk; False: it was stored before, and is ignored.
 

@@ -31,6 +31,12 @@ def make_quiet() -> None:
         logger.propagate = False
 
 
+_MEANINGS = (
+    "Sum of tanh(epsilon / 2)^2 over the answers on disk.",
+    "Information at which the error is collect.target_error.",
+)
+
+
 class Meters:
     """Counters of one process."""
 
@@ -53,10 +59,22 @@ class Meters:
             ["status"],
             registry=self.registry,
         )
+        self._information: list[Gauge] | None = None
         self.parts = Counter("hushrank_collect_parts", "Parts written.", registry=self.registry)
         self.waiting = Gauge(
             "hushrank_collect_waiting_bytes", "Bytes in journals.", registry=self.registry
         )
+
+    def show_progress(self, reached: float, needed: float) -> None:
+        """Show the information of the collected answers, and how much the target needs."""
+        if self._information is None:
+            names = ("information", "information_needed")
+            self._information = [
+                Gauge(f"hushrank_collect_{name}", meaning, registry=self.registry)
+                for name, meaning in zip(names, _MEANINGS, strict=True)
+            ]
+        for gauge, value in zip(self._information, (reached, needed), strict=True):
+            gauge.set(value)
 
     def text(self) -> bytes:
         """Text of all counters."""

@@ -17,10 +17,11 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from hushrank.flows.collecting.body import BodyReader
-from hushrank.flows.collecting.commit import Committer
+from hushrank.flows.collecting.commit import Batch, Committer
 from hushrank.flows.collecting.contents import content_of
 from hushrank.flows.collecting.limits import Bucket, Meters, Recent
 from hushrank.flows.collecting.places import path_of, place_of_parts
+from hushrank.flows.collecting.progress import Progress
 from hushrank.flows.collecting.protocol import MOST_CONNECTIONS, GuardedProtocol
 from hushrank.flows.collecting.service import Service
 from hushrank.flows.collecting.spool import (
@@ -79,19 +80,24 @@ class Collector:
         content, collect = content_of(config), collect_of(config)
         terms, self._tell = terms_of(config, tell, clock), tell
         key = TokenKey.of(config.confidential, terms.bits) if collect.tokens else None
-        most = 1 if collect.tokens else MOST_PROCESSES  # one that knows all tokens that were used
+        progress = Progress.of(config)
+        # One that knows all tokens that were used, or all answers that were kept.
+        most = 1 if collect.tokens or progress is not None else MOST_PROCESSES
         self.spool = take_spool(folder, terms, most)
         self._writer = ThreadPoolExecutor(1, "journal")
         self._sealer = ThreadPoolExecutor(1, "parts")
         try:
             with spools_can_be_used(folder):
                 recent, used = Recent(self.spool.submissions()), set(self.spool.used_tokens())
+                if progress is not None and isinstance(collect.folder, Path):
+                    progress.begin(self.spool, collect.folder)
         except ConfigError:
             self.spool.close()
             raise
         self._told: dict[str, str] = {}
         self.committer = Committer(self.spool.append, self._writer, recent, used)
-        self.meters = Meters()
+        self.meters, self._form, self._progress = Meters(), content.form, progress
+        self._show_progress()
         mark = None if key is None else key.mark
         self.service = Service(
             path=path_of(collect.url),
@@ -100,7 +106,25 @@ class Collector:
             bucket=Bucket(collect.rate, monotonic()),
             meters=self.meters,
             healthy=lambda: not self.spool.broken,
+            is_full=lambda: progress is not None and progress.full,
+            tell_kept=self._count,
         )
+
+    def _count(self, batch: Batch) -> None:
+        """Add a batch to the progress; say so when the target is reached."""
+        if (progress := self._progress) is None:
+            return
+        before = progress.reached
+        progress.add(self._form, batch.rows)
+        self.meters.show_progress(progress.reached, progress.needed)
+        if before < progress.needed <= progress.reached:
+            self._tell(progress.sentence)
+
+    def _show_progress(self) -> None:
+        """Tell the operator of the progress: at the start, and when parts were written."""
+        if self._progress is not None:
+            self.meters.show_progress(self._progress.reached, self._progress.needed)
+            self._tell(self._progress.sentence)
 
     async def tend(self) -> None:
         """Seal journals and write parts when they are due, in an endless loop."""
@@ -136,6 +160,8 @@ class Collector:
         finally:
             self.meters.parts.inc(self.spool.parts - before)
             self.meters.waiting.set(self.spool.waiting())
+        if self.spool.parts > before:
+            self._show_progress()
 
     async def close(self) -> None:
         """Write waiting answers to disk, and release the spool."""

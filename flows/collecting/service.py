@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hushrank.flows.collecting.body import BodyReader
-from hushrank.flows.collecting.commit import Busy, Committer, NotKept, TokenUsed
+from hushrank.flows.collecting.commit import Batch, Busy, Committer, NotKept, TokenUsed
 from hushrank.flows.collecting.contents import Refused
 from hushrank.flows.collecting.limits import Bucket, Meters
 from hushrank.flows.collecting.tokens import UnknownToken
@@ -32,6 +32,7 @@ HEALTH, METRICS = "/health", "/metrics"
 _BUSY = "the collector is busy; send the same again in a few seconds"
 _DISK = "the collector cannot keep answers at the moment; send the same again later"
 _RATE = "this survey gets more answers than it takes in a second; send the same again later"
+_ENOUGH = "this survey has enough answers; what you sent was not kept"
 _USED = "answers with this token were accepted before; each link can be used once"
 
 
@@ -51,6 +52,8 @@ class Service:
         bucket: how many answers a second are taken.
         meters: counts.
         healthy: whether answers can be kept.
+        is_full: whether the survey takes no more answers.
+        tell_kept: is called with each batch once it is on disk.
     """
 
     path: str
@@ -59,6 +62,8 @@ class Service:
     bucket: Bucket
     meters: Meters
     healthy: Callable[[], bool]
+    is_full: Callable[[], bool]
+    tell_kept: Callable[[Batch], None]
 
     def app(self, origins: tuple[str, ...], site: Path | None, headers: dict[str, str]) -> ASGIApp:
         """Build the application that everybody may reach.
@@ -105,6 +110,8 @@ class Service:
             raise _Problem(403, str(error)) from None
         except Refused as error:
             raise _Problem(422, str(error)) from None
+        if self.is_full() and not self.committer.knows(batch):
+            raise _Problem(410, _ENOUGH)
         if seconds := self.bucket.take(batch.answers, monotonic()):
             raise _Problem(429, _RATE, seconds)
         try:
@@ -118,6 +125,7 @@ class Service:
         if new:
             self.meters.batches.inc()
             self.meters.answers.inc(batch.answers)
+            self.tell_kept(batch)
         else:
             self.meters.repeats.inc()
         return JSONResponse({"accepted": batch.answers})

@@ -367,6 +367,16 @@ class Spool:
         for content in self._files.journals():
             yield from content.tokens
 
+    def contents(self) -> Iterator[tuple[str, JournalContent]]:
+        """Yield the id and the content of each readable journal.
+
+        Raises:
+            ConfigError: one has answers of another survey.
+        """
+        for path, name in (*self._files.named(SEALED), *self._files.named(OPEN)):
+            if (content := self._files.journal(path)) is not None:
+                yield name.id, content
+
     def submissions(self) -> Iterator[bytes]:
         """Yield the marks of the submissions in all journals.
 

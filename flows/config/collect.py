@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -106,6 +107,9 @@ class CollectConfig(Section):
             collector takes nothing without one.
         origins: other origins from which a page may send answers; none where the page and `url`
             share one.
+        target_error: largest error of a score that the survey aims at, in mean: the collector shows
+            how much of the information for it the answers carry. Of methods with `debiased-rr`.
+        stop_at_target: refuse answers once they carry that information.
         rate: how many answers a second a collector takes at most, all respondents together.
     """
 
@@ -128,6 +132,8 @@ class CollectConfig(Section):
     origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(
         default=(), max_length=20, examples=["[https://survey.example.org]"]
     )
+    target_error: float | None = Field(default=None, ge=1e-3, le=10, examples=["0.1"])
+    stop_at_target: bool = Field(default=False, examples=["true"])
     rate: int = Field(default=5_000, ge=1, le=1_000_000, examples=["5000"])
 
     def ranks(self, rows: InputConfig | ResponsesConfig | RankingsConfig) -> bool:
@@ -159,6 +165,7 @@ def problems_of_collect(
     rows: InputConfig | ResponsesConfig | RankingsConfig,
     items: ItemsConfig,
     privacy: PrivacyConfig,
+    method: str,
 ) -> Iterator[tuple[str, str]]:
     """Yield key and text of the rules that `collect` breaks together with other sections."""
     names = items.catalogue().names
@@ -169,6 +176,7 @@ def problems_of_collect(
         yield "collect", f"a page holds at most {MOST_ITEMS} items, got {len(names)}"
     yield from _problems_of_ranks(collect, rows, len(names))
     yield from _problems_of_epsilon(collect, privacy)
+    yield from _problems_of_target(collect, privacy, method)
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
         yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
     for name in sorted(set(collect.no_is_right) - set(names)):
@@ -186,6 +194,32 @@ def problems_of_collect(
         )
     if isinstance(rows, RankingsConfig):
         yield from _problems_of_rankings(rows, privacy)
+
+
+def _problems_of_target(
+    collect: CollectConfig, privacy: PrivacyConfig, method: str
+) -> Iterator[tuple[str, str]]:
+    if collect.target_error is None:
+        if collect.stop_at_target:
+            yield "collect.stop_at_target", "needs collect.target_error, such as 0.1; add it"
+        return
+    if method != "debiased-rr":
+        yield (
+            "collect.target_error",
+            f"is for method: debiased-rr, whose errors follow from the epsilons of answers, got"
+            f" {method}; remove it",
+        )
+    if privacy.epsilon_table is not None:
+        yield (
+            "collect.target_error",
+            "does not go with privacy.epsilon_table; remove one of the two",
+        )
+    if not isinstance(collect.folder, Path):
+        yield (
+            "collect.target_error",
+            "needs collect.folder on this machine, because its parts are counted at each start;"
+            " remove it",
+        )
 
 
 def _problems_of_ranks(

@@ -401,6 +401,9 @@ GroupName = Annotated[
 ]
 
 
+Members = Annotated[tuple[GroupName, ...], Field(strict=False)]
+
+
 class GroupsConfig(Section):
     """Groups of rows, such as languages: each is ranked, and all together, at one epsilon.
 
@@ -409,6 +412,8 @@ class GroupsConfig(Section):
         values: the groups that are ranked. They are public: never made from the rows.
         others: what becomes of a row whose group is missing or not listed. `set-aside`: it breaks a
             rule, like a row with an unknown item; `whole`: it counts in the whole only.
+        districts: for method `precinct-table`: a third level between the groups and the whole. Each
+            district lists its groups, and each group is in one district.
     """
 
     column: Text = Field(examples=["language"])
@@ -416,6 +421,9 @@ class GroupsConfig(Section):
         min_length=1, examples=["[English, German]"]
     )
     others: Annotated[Others, Field(strict=False)] = Others.SET_ASIDE
+    districts: dict[GroupName, Members] | None = Field(
+        default=None, examples=["{North: [P-1, P-2], South: [P-3]}"]
+    )
 
     @model_validator(mode="after")
     def _make(self) -> Self:
@@ -426,6 +434,19 @@ class GroupsConfig(Section):
             self.groups()
         except ValueError as error:
             refuse(("values", str(error)))
+        if self.districts is not None:
+            listed = [name for names in self.districts.values() for name in names]
+            if sorted(listed) != sorted(self.values):
+                odd = next(
+                    name
+                    for name in (*self.values, *listed)
+                    if listed.count(name) != self.values.count(name)
+                )
+                refuse(
+                    ("districts", f"must list each of groups.values once, and nothing else: {odd}")
+                )
+            if not all(self.districts.values()) or any(map(hidden_character, self.districts)):
+                refuse(("districts", "each needs a name without invisible characters, and a group"))
         return self
 
     def groups(self) -> Groups:

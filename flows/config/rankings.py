@@ -459,14 +459,18 @@ class RankingsConfig(RowFiles):
         return "the ranking is set aside"
 
     @property
-    def names_people(self) -> bool:
-        """Whether the input says which rankings belong to one person; PrefLib files never do.
+    def in_preflib(self) -> bool:
+        """Whether rankings are in PrefLib files, which have no columns.
 
         A folder of such files is only recognised after it is listed, if `format` is left out.
         """
         formats = {self.format or ENDINGS.get(ending_of(path)) for path in self.paths}
-        named = self.columns.user is not None or self.layout == "long"
-        return named and FileFormat.PREFLIB not in formats
+        return FileFormat.PREFLIB in formats
+
+    @property
+    def names_people(self) -> bool:
+        """Whether the input says which rankings belong to one person; PrefLib files never do."""
+        return (self.columns.user is not None or self.layout == "long") and not self.in_preflib
 
     def pair_columns(self, law: RandomPairs) -> PairColumns:
         """Columns to read in layout `pairs`, with at most as many answers as `law` has."""

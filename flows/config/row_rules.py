@@ -16,12 +16,14 @@ from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD
+from hushrank.transforms.common.groups import MOST_GROUPS
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.rankings.ranking_columns import are_unranked, cells_among
 
 TIE_MODEL = "input.tie_model"
 STREAM = "schedule.stream"
 ASKED = "input.pairs"
+DISTRICTS = "groups.districts"
 NO_FACTORS = (
     "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
     " compares noise alone, and these weights change the signal too)"
@@ -288,13 +290,33 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
         )
 
 
+def _problems_of_grouped_rankings(
+    rankings: RankingsConfig, column: str, config: Sections
+) -> Problems:
+    """Refuse rankings whose rows do not say once which group they are of."""
+    if rankings.layout in ("long", "pairs"):
+        yield (
+            "groups",
+            "needs input.layout: list, wide or places, where a row is a ranking; several rows of"
+            f" one could name different groups. Change input.layout: {rankings.layout}, or remove"
+            " it",
+        )
+    if rankings.in_preflib:
+        yield "groups", "needs a column, and files of PrefLib have none; remove it"
+    if rankings.person_features is not None:
+        yield "input.person_features", "not with groups; remove one of them"
+    taken = rankings.columns.model_dump(exclude_none=True)
+    names = [*taken.pop("places", ()), *taken.pop("items", ()), *taken.values()]
+    if rankings.layout == "wide" and rankings.columns.items is None:
+        names += config.items.catalogue().names
+    if column in names:
+        yield "groups.column", f"{column} is a column of the ranking already; name another"
+
+
 def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     """Refuse jobs whose rows cannot be ranked by group."""
     groups = config.groups
     if groups is None:
-        return
-    if isinstance(config.input, RankingsConfig):
-        yield "groups", "is for input.kind: comparisons or responses; remove it"
         return
     if not methods[config.method].uses("groups"):
         kind = config.input.kind
@@ -306,6 +328,23 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
             "needs a method that releases counts, from which every group is ranked at one"
             f" epsilon: write method: {able}; or remove it",
         )
+        return
+    if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
+        users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
+        yield DISTRICTS, f"is for method: {users}; remove it"
+    if isinstance(config.input, RankingsConfig):
+        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
+        return
+    if len(groups.values) > MOST_GROUPS:
+        yield (
+            "groups.values",
+            f"at most {MOST_GROUPS} groups can be ranked, got {len(groups.values)}",
+        )
+    yield from _problems_of_grouped_answers(config, groups.column)
+
+
+def _problems_of_grouped_answers(config: Sections, group: str) -> Problems:
+    """Refuse comparisons and test answers whose columns or options do not go with groups."""
     if config.privacy.public_graph:
         yield (
             "groups",
@@ -313,13 +352,14 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
             " what; remove one of them",
         )
     for role, column in config.input.columns.model_dump(exclude_none=True).items():
-        if column == groups.column:
+        if column == group:
             yield "groups.column", f"{column} is input.columns.{role} already; name another"
     if isinstance(config.input, ResponsesConfig):
-        if config.input.layout == "wide" and groups.column in config.items.catalogue().names:
-            yield "groups.column", f"{groups.column} is the column of an item; name another"
+        if config.input.layout == "wide" and group in config.items.catalogue().names:
+            yield "groups.column", f"{group} is the column of an item; name another"
         return
-    if config.input.columns.weight is not None or config.privacy.bounding is Bounding.WEIGHTS:
+    weighted = isinstance(config.input, InputConfig) and config.input.columns.weight is not None
+    if weighted or config.privacy.bounding is Bounding.WEIGHTS:
         yield (
             "groups",
             "not with input.columns.weight, nor with privacy.bounding: weights; remove one of them",

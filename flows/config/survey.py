@@ -12,6 +12,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -77,6 +78,7 @@ from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_p
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.rankings.ranking_columns import ListColumns, OneRowColumns, RankColumns
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
 
@@ -220,7 +222,9 @@ class SurveyConfig(Section):
         if (asked := self.asked_design()) is not None and not problems:
             self.privacy.bound_by_pairs(len(asked.items))
         if self.collect is not None:
-            problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
+            problems += problems_of_collect(
+                self.collect, self.input, self.items, self.privacy, self.method
+            )
         if problems:
             refuse(*problems)
         return self
@@ -287,11 +291,21 @@ class SurveyConfig(Section):
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
         if self.rankings.layout != "pairs":
-            return self.rankings.ranking_columns(self.items.catalogue().names)
+            return self.whole_ranking_columns()
         laws = self.laws_of_pairs()
         if not laws:  # the rules require a mechanism that has them
             raise ConfigError("privacy.mechanism: must be random-pairs with input.layout: pairs")
         return self.rankings.pair_columns(laws[-1])
+
+    def whole_ranking_columns(self) -> RankColumns | ListColumns | OneRowColumns:
+        """Columns to read in rankings that are no answers to pairs, their group among them."""
+        columns = self.rankings.ranking_columns(self.items.catalogue().names)
+        if self.groups is None or isinstance(columns, RankColumns):
+            return columns
+        from hushrank.transforms.rankings.person_features import GroupOfRankings
+
+        group = GroupOfRankings(column=self.groups.column, groups=self.groups.groups())
+        return replace(columns, features=group)
 
     def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
         """Laws by which rankings may answer random pairs, one for each level of epsilon.
@@ -445,7 +459,7 @@ class SurveyConfig(Section):
         if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
         if self.groups is not None:
-            content["groups"] = json.loads(self.groups.model_dump_json())
+            content["groups"] = json.loads(self.groups.model_dump_json(exclude_none=True))
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
             _without_new_graphs(content["spectral"], even=self.takes_even_graph())

@@ -90,8 +90,8 @@ class Attempt:
     Attributes:
         seq: number of the line that reserved it.
         number: 1 for the first attempt at this release.
-        spend: its cost; of one that a look has stopped, the cost of the look.
-        reserved: what was set aside for it, whatever it cost in the end.
+        spend: cost of the release; if a pilot query stopped it, the cost of that query.
+        reserved: amount that was set aside for it, whatever it cost in the end.
         config_hash: hash of the configuration that asked for it.
         night: the day whose answers are ranked; None: the release is not for one night.
         drawn_at: time of the draw, of a look too; None: nothing was drawn.
@@ -100,9 +100,9 @@ class Attempt:
         others: populations that the operator states to consist of other people.
         stream: the nights that it pays for; None: it is no reservation of a stream.
         of: id of the stream that pays for it; empty: it pays for itself.
-        people: of a night of a stream that was drawn: digest of the file of who counted.
-        seen_until: when it was given back, if noise had been drawn meanwhile; None: it was not, or
-            nothing was drawn while it held budget, and it leaves no trace.
+        people: for a drawn night of a stream, the digest of the file of people who counted.
+        seen_until: time when it was given back, if noise had been drawn meanwhile; None: it was
+            not, or nothing was drawn while it held budget, and it leaves no trace.
     """
 
     seq: int
@@ -151,7 +151,7 @@ class Costs(NamedTuple):
 
     Attributes:
         spends: oldest first.
-        first: what was set aside first; None: nothing was.
+        first: amount that was set aside first; None: nothing was.
     """
 
     spends: tuple[Spend, ...]

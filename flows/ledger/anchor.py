@@ -56,7 +56,7 @@ class Anchor(Protocol):
         latest.
 
         Raises:
-            LedgerError: it holds another head of that order, or it cannot be written.
+            LedgerError: the anchor holds another head of that order, or cannot be written.
         """
         ...
 
@@ -197,7 +197,7 @@ class ObjectAnchor:
     """The `Anchor` of a gs:// folder.
 
     Args:
-        folder: of the objects; nothing else may be in it.
+        folder: folder of the objects; nothing else may be in it.
     """
 
     def __init__(self, folder: CloudPath) -> None:

@@ -31,9 +31,9 @@ class Snapshot:
     Attributes:
         content: whole lines; the rest of an interrupted append is left out.
         token: identifies exactly this content; empty content has a token too.
-        loss: how the backend knows that lines at the end are missing, or that somebody else wrote
+        loss: evidence of the backend that lines at the end are missing, or that somebody else wrote
             them, and what to do; None: neither is so.
-        findings: the same for `ledger recover`: what is wrong, and what going on means; neither
+        findings: evidence for `ledger recover`: what is wrong, and what going on means; neither
             ends with a full stop.
     """
 

@@ -57,7 +57,7 @@ class Protects(StrEnum):
     """Part of a unit that every release of a population hides; costs of two parts do not add."""
 
     ROWS = "rows"  # everything, including who compared what
-    OUTCOMES = "outcomes"  # who won; who compared what is public
+    OUTCOMES = "outcomes"  # who won; it is public who compared what
     ANSWER = "answer"  # one answer; nothing links it to a person, or bounds how many a person gives
     PERSON = "person"  # all local answers of one person
 
@@ -70,10 +70,10 @@ class BudgetTerms:
         population: the name under which its releases are added up.
         epsilon: total in nats, finite and > 0, at `delta`.
         delta: in [0, 1); > 0 if releases use gaussian noise.
-        refresh: how often the total renews; None: never.
-        unit: what every release of the population protects.
-        adjacency: how two adjacent inputs of every release differ.
-        protects: which part of the unit every release hides; None: not recorded.
+        refresh: period after which the total renews; None: never.
+        unit: unit that every release of the population protects.
+        adjacency: relation between two adjacent inputs of every release.
+        protects: part of the unit that every release hides; None: not recorded.
         alerts: fractions of the total, in (0, 1], at which people are warned; 1: used up.
         other_people: populations that may read the same files, because they are other people.
         lifetime_epsilon: the most over all periods of a total that renews, at `delta`; None: no
@@ -159,8 +159,9 @@ class Lifetime:
     """Total cost of the releases of all periods, for a budget that renews.
 
     Attributes:
-        spent_epsilon: of all attempts that count, at `Balance.delta`; `inf`: none holds there.
-        releases: how many attempts count.
+        spent_epsilon: epsilon of all attempts that count, at `Balance.delta`; `inf`: none holds
+            there.
+        releases: number of attempts that count.
         limit: `BudgetTerms.lifetime_epsilon`.
     """
 
@@ -175,13 +176,13 @@ class Balance:
 
     Attributes:
         total: epsilon allowed, at `delta`.
-        spent_epsilon: of all counted attempts together, although each may have been chosen in view
-            of earlier results.
+        spent_epsilon: epsilon of all counted attempts together, although each may have been chosen
+            in view of earlier results.
         remaining_epsilon: the most that one more release with laplace noise may cost, by the total
             of the period and by that of all periods.
-        releases: how many attempts count.
+        releases: number of attempts that count.
         undrawn: releases that hold budget but have not drawn noise.
-        unsafe: how many releases no budget covers, over all time.
+        unsafe: number of releases that no budget covers, over all time.
         renews_on: the first day of the next period, UTC; None: never.
         unpublished: releases whose noise was drawn but that are not published, over all time.
         alert: the largest fraction of `BudgetTerms.alerts` that is reached; None: none is.

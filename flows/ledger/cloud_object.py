@@ -38,7 +38,7 @@ class LedgerObject:
 
     Args:
         path: the object.
-        patience: for how many seconds a request is repeated that fails for a temporary reason.
+        patience: seconds for which a request that fails for a temporary reason is repeated.
         lease_seconds: a run that sends no sign of life for this long counts as dead.
     """
 
@@ -85,9 +85,9 @@ class LedgerObject:
         """Replace the object by its content plus `lines`; see `LedgerBackend.append`.
 
         Raises:
-            LedgerError: it cannot be written, the store does not answer, or another run took over
-                a release that this one held. If only the answer was lost, `lines` may be recorded:
-                then budget may be spent for nothing, but it is never counted too low.
+            LedgerError: the object cannot be written, the store does not answer, or another run
+                took over a release that this one held. If only the answer was lost, `lines` may be
+                recorded: then budget may be spent for nothing, but it is never counted too low.
         """
         try:
             for lease in self._leases.values():

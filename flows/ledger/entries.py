@@ -48,7 +48,8 @@ class Open(_Wire):
     """The first entry of a population. Its unit, adjacency and `protects` never change.
 
     Attributes:
-        protects: None in entries of versions that did not record it.
+        protects: part of the unit that is hidden; None in entries of versions that did not record
+            it.
         lifetime_epsilon: the most over all periods; None: no limit.
     """
 
@@ -76,7 +77,7 @@ class StreamSpan(_Wire):
     """Change of the total or its renewal by the operator; past spending stays spent.
 
     Attributes:
-        nights: how many there are.
+        nights: number of nights.
         first: date of the first.
     """
 
@@ -137,8 +138,8 @@ class Stop(_Wire):
     """A noisy look at the rows was drawn, and the run stops there: the point of no return.
 
     Attributes:
-        spend: what the look costs; the rest of the reservation is given back.
-        result: as of `Draw`.
+        spend: cost of the pilot query; the rest of the reservation is given back.
+        result: digest, as in `Draw`.
     """
 
     event: Literal["stop"] = "stop"
@@ -184,7 +185,7 @@ class Accept(_Wire):
     """The operator saw what is wrong with the ledger and goes on (`ledger recover`).
 
     Attributes:
-        why: what was wrong, in words.
+        why: fault of the ledger, in words.
         key: new names are made with this key from here on; empty: the key stays as it was.
         clock: the date of this entry is right, and every later date above it is wrong.
         releases: published releases of past periods that the ledger lacks and may lack.
@@ -247,8 +248,8 @@ def read_chain(content: bytes, place: str) -> Chain:
         place: where the lines come from, for messages.
 
     Raises:
-        LedgerError: this is not a ledger, has another version, or was changed since it was written;
-            the text names the line.
+        LedgerError: the content is not a ledger, has another version, or was changed since it was
+            written; the text names the line.
     """
     entries: list[Entry] = []
     previous = _NO_PREVIOUS

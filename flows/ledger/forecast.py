@@ -39,8 +39,8 @@ class Forecast:
 
     Attributes:
         pace: the assumed rhythm of nights, as the beginning of a sentence.
-        nights_left: how many more nights fit into this period, at most `HORIZON`.
-        nights_wanted: how many nights will need budget before it renews, or within `HORIZON`.
+        nights_left: number of nights that still fit into this period, at most `HORIZON`.
+        nights_wanted: number of nights that need budget before it renews, or within `HORIZON`.
         runs_out_on: the first day on which a night is refused; None: no night is refused.
         renews_on: the first day of the next period; None: never.
         is_for_good: whether `nights_left` is what the limit over all periods leaves.
@@ -148,7 +148,7 @@ def demand_by_schedule(
     """Yield the nights that are due at each run of `schedule.cron`, until the budget renews.
 
     Args:
-        schedule: its settings say which missed nights a run catches up with.
+        schedule: schedule whose settings say which missed nights a run catches up with.
         now: the present moment, with a time zone.
         due: nights that wait for the next run.
         renews_on: the first day of the next period; None: never.
@@ -197,8 +197,8 @@ class StreamForecast:
     """Forecast for a stream: until when its nights are paid for.
 
     Attributes:
-        nights: how many the stream has.
-        drawn: how many of them were drawn.
+        nights: number of nights of the stream.
+        drawn: number of nights that were drawn.
         first, last: dates of its first and its last night.
         begun: whether its budget is set aside or spent.
         fits: whether its budget fits, where it has not begun.
@@ -231,8 +231,8 @@ def forecast_of_stream(
         terms: total and delta.
         spends: costs that count in this period.
         spend: cost of the stream.
-        span: its nights.
-        drawn: how many of them were drawn; None: the stream is not in the ledger.
+        span: nights of the stream.
+        drawn: number of nights that were drawn; None: the stream is not in the ledger.
         ended: whether the ledger lets no other night follow.
         first: the cost that was set aside first, if it is not the first of `spends` any more.
         ever: costs that count in any period, for a limit over all periods.

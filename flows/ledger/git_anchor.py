@@ -45,9 +45,9 @@ class Ended:
     """Result of a command.
 
     Attributes:
-        printed: its standard output.
-        code: its exit code; None: it was killed, gave no answer, or could not be started.
-        why: its complaint, or what ended it; empty if it succeeded.
+        printed: standard output of git.
+        code: exit code of git; None: it was killed, gave no answer, or could not be started.
+        why: complaint of git, or what ended it; empty if it succeeded.
         lock: the lock file because of which git did nothing; None: that was not the reason.
     """
 

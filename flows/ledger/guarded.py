@@ -50,7 +50,7 @@ class GuardedLedger:
 
     Args:
         inner: keeps the lines.
-        key: with which the last line must be signed; None: signatures are not looked at.
+        key: key that must have signed the last line; None: signatures are not looked at.
         signer: signs heads; None: they are not signed.
         anchor: the second place; None: there is none.
     """
@@ -76,7 +76,8 @@ class GuardedLedger:
         """Return the present content; its `loss` covers a missing signature or anchor too.
 
         Raises:
-            LedgerError: as of the inner backend; a signature is false; the anchor cannot be read.
+            LedgerError: the inner backend fails, a signature is false, or the anchor cannot be
+                read.
         """
         known, snapshot = self._both()
         if self._anchor is not None and known is None and snapshot.content:
@@ -103,7 +104,7 @@ class GuardedLedger:
         """Add `lines` to the ledger and the last of them to the anchor.
 
         Raises:
-            LedgerError: as of the inner backend, or the anchor cannot be written. Then the lines
+            LedgerError: the inner backend fails, or the anchor cannot be written. Then the lines
                 may be recorded; whoever runs again goes on from there and pays nothing twice.
         """
         seen = self._seen
@@ -169,7 +170,7 @@ class GuardedLedger:
         """Problems of the last line's signature: refusal, finding, effect.
 
         Raises:
-            LedgerError: it claims to be of this key and is not.
+            LedgerError: the line claims to be signed by this key and is not.
         """
         if self._key is None or not content:
             return []

@@ -20,11 +20,11 @@ class HistoryRow:
     """Row for an attempt at a release, a change of terms, an alert, or an unsafe release.
 
     Attributes:
-        time: when it was recorded; for an attempt, when it was reserved.
+        time: time of the record; for an attempt, time of the reservation.
         release_id: empty for terms.
-        spend: None if nothing is charged.
+        spend: cost; None if nothing is charged.
         counts_now: whether it uses budget of the current period.
-        operator: who ran it.
+        operator: person or account that ran it.
         note: the terms, why a release is unsafe, or the night, the attempt and what to do.
     """
 

@@ -19,10 +19,10 @@ class Signatures:
     """Lines of a ledger that are signed with one key.
 
     Attributes:
-        key_id: of the key.
-        signed: how many lines are signed with it.
-        vouched: how many lines are not; a line that is signed stands somewhere below each of them,
-            unless they are at the end, which a run refuses.
+        key_id: id of the key.
+        signed: number of lines that are signed with it.
+        vouched: number of lines that are not; a line that is signed stands somewhere below each of
+            them, unless they are at the end, which a run refuses.
     """
 
     key_id: str
@@ -45,7 +45,7 @@ def signatures_of(content: bytes, key: Verifier, place: str) -> Signatures:
     """Check every signature of `key` in a ledger.
 
     Raises:
-        LedgerError: one is false; the text names the line.
+        LedgerError: a signature is false; the text names the line.
     """
     lines = content.splitlines()
     signed = 0
@@ -63,7 +63,7 @@ def anchor_text(anchor: Anchor) -> str:
     """Text of how far an anchor has followed its ledger, for people.
 
     Raises:
-        LedgerError: it cannot be read.
+        LedgerError: the anchor cannot be read.
     """
     found = anchor.latest()
     if found is None or found.head.time is None:

@@ -51,7 +51,7 @@ class LedgerKey:
 
     Attributes:
         value: `KEY_BYTES` bytes.
-        path: where it is kept, for messages.
+        path: path of the key, for messages.
     """
 
     value: bytes = field(repr=False)
@@ -105,7 +105,7 @@ def ledger_key(ledger: Place) -> LedgerKey:
     If several processes make one at the same time, they all get the same key.
 
     Raises:
-        LedgerError: as `find_key`, or it cannot be written.
+        LedgerError: `find_key` fails, or the key cannot be written.
     """
     known = find_key(ledger)
     if known is not None:
@@ -167,7 +167,7 @@ class InputNames:
         key: shows whether two of these objects were made with one key (`LedgerKey.check`).
         names: keyed names, ascending.
         plain: the texts that were named, those of `older` too; only for the confidential area.
-        contents: those of `names` that name the content of a file, wherever it lies.
+        contents: names that stand for the content of a file, wherever it lies; a part of `names`.
         older: names that earlier versions recorded of the same input, by which their entries know
             it; they are not recorded again.
     """

@@ -129,7 +129,7 @@ class Lease:
             OSError: the store does not answer.
         """
         beat = uuid.uuid4().hex
-        holder = {"host": socket.gethostname(), "process": os.getpid()}  # for people
+        holder = {"host": socket.gethostname(), "process": os.getpid()}  # read by people only
         try:
             written = self.path.write(
                 json.dumps(holder).encode(),

@@ -195,8 +195,8 @@ class Ledger:
         """Hold this lock for the whole run of a release; it ends with the block or the process.
 
         Args:
-            release_id: of the release.
-            wait: for how many seconds at most to wait for another run of it to end.
+            release_id: id of the release.
+            wait: most seconds to wait for another run of the release to end.
 
         Raises:
             RunInProgress: another run of the release is in progress, and goes on.
@@ -218,7 +218,7 @@ class Ledger:
 
         Args:
             release_id: key of the release; letters, digits, '.', '_', '-'.
-            spend: its cost.
+            spend: cost of the release.
             config_hash: recorded for the audit, and to find the nights of a configuration.
             night: the day whose answers are ranked; None: the release is not for one night.
             noise_lost: pay in full for a further attempt at a release whose noise was drawn before,
@@ -273,7 +273,7 @@ class Ledger:
         Args:
             release_id: the release.
             result: SHA-256 of the noisy result; None: the mechanism failed.
-            people: of a night of a stream: digest of the file of who counted.
+            people: for a night of a stream, the digest of the file of people who counted.
 
         Raises:
             LedgerError: the release is not reserved.
@@ -395,7 +395,7 @@ class Ledger:
         """Read this machine's time, in UTC.
 
         Raises:
-            LedgerError: it is after 2261, so the clock is wrong.
+            LedgerError: the clock shows a year after 2261, so it is wrong.
         """
         now = self._clock().astimezone(UTC)
         require_near_year(now, self.backend.place)

@@ -84,7 +84,7 @@ def replace_private(path: Path, content: bytes) -> None:
     Only one process at a time may do this for a path; `LedgerBackend.tidy` removes its leftovers.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     new = _written(path, f"{path}.new", content)
     system.replace(new, path)
@@ -96,7 +96,7 @@ def create_private(path: Path, content: bytes) -> bool:
     """Put `content` at `path` if nothing is there; return whether nothing was there.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     new = _written(path, f"{path}.{uuid.uuid4().hex}.new", content)
     try:

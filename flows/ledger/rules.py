@@ -56,9 +56,9 @@ class Sharing:
     """Another population that read an input of this population.
 
     Attributes:
-        release_id: its last release that read the input.
+        release_id: id of the last release of the population that read the input.
         stated: the operator states, for one of the two, that the people are others.
-        costs: its costs that count in the given period; None if its costs cannot be added to those
+        costs: costs of the population in the given period; None if they cannot be added to those
             of this population.
         statement: the first record of that statement; None: the ledger has none.
         since: number of the line that set the first of its costs aside; 0: there are none.

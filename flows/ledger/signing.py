@@ -83,8 +83,8 @@ class Signed:
     """Signed JSON object.
 
     Attributes:
-        body: what was signed: the object without its signature.
-        key_id: of the key that signed, as the object says.
+        body: the object that was signed, without its signature.
+        key_id: id of the key that signed, as the object says.
     """
 
     body: bytes
@@ -113,11 +113,11 @@ class Head(BaseModel):
     """Last line of a ledger at one moment.
 
     Attributes:
-        epoch: how often an operator accepted a ledger that did not go on from its anchor
+        epoch: number of times that an operator accepted a ledger that did not go on from its anchor
             (`ledger recover`). Heads of an older epoch say nothing any more.
         position: number of the line, from 1; 0: the ledger was empty.
-        hash: of the line.
-        time: of the line; None: there was no line.
+        hash: hash of the line.
+        time: time of the line; None: there was no line.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -157,7 +157,7 @@ class Anchored:
         """Read a record.
 
         Raises:
-            ValueError: it is none.
+            ValueError: `record` is no anchored head.
         """
         text = record.removesuffix(b"\n")
         signed = Signed.of(text)
@@ -291,7 +291,8 @@ def load_signer(path: Path) -> KeySigner:
     """Read a private key.
 
     Raises:
-        LedgerError: there is none, others can read it, or it is no Ed25519 key without a password.
+        LedgerError: there is no key, others can read it, or it is no Ed25519 key without a
+            password.
     """
     key_text = _read(path, "ledger.signing_key", private=True)
     try:
@@ -310,7 +311,7 @@ def load_public_key(path: Path) -> PublicKey:
     """Read a public key.
 
     Raises:
-        LedgerError: there is none, or it is no Ed25519 key.
+        LedgerError: there is no key, or it is no Ed25519 key.
     """
     key_text = _read(path, "--public-key", private=False)
     try:

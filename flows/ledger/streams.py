@@ -29,9 +29,9 @@ class NightToPay:
 
     Attributes:
         stream_id: id of the stream's own reservation.
-        span: of the stream.
+        span: nights of the stream.
         night: the date.
-        spend: what the whole stream costs.
+        spend: cost of the whole stream.
     """
 
     stream_id: str
@@ -44,7 +44,7 @@ def begun(account: Account, wanted: NightToPay) -> Attempt | None:
     """Return the reservation of the stream; None if it is still to be made.
 
     Raises:
-        LedgerError: it was made at another cost, or as for `require_open`.
+        LedgerError: the stream was begun at another cost, or `require_open` fails.
     """
     found = require_open(account, wanted)
     if found is not None:
@@ -56,8 +56,8 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
     """Return the reservation of the stream, whatever its cost, unless the stream was ended.
 
     Raises:
-        LedgerError: it was ended, or the ledger was recovered and does not know which nights were
-            drawn.
+        LedgerError: the stream was ended, or the ledger was recovered and does not know which
+            nights were drawn.
     """
     found = account.attempt(wanted.stream_id)
     if found is None or found.state is ReleaseState.CANCELLED:
@@ -142,17 +142,17 @@ def reserve_night(
     """Reserve a night of a stream, and the stream itself with its first night.
 
     Args:
-        ledger: where.
+        ledger: the ledger in which to reserve.
         release_id: key of the night's release.
-        wanted: which night of which stream.
+        wanted: the night and its stream.
         config_hash, inputs: as for `Ledger.reserve`.
 
     Returns:
         Of the first night the reservation of the stream's cost, of later ones of nothing.
 
     Raises:
-        NightOutOfTurn: it is not the turn of the night, or it was drawn before.
-        BudgetRefused, LedgerError: as for `Ledger.reserve`.
+        NightOutOfTurn: another night is next, or this one was drawn before.
+        BudgetRefused, LedgerError: `Ledger.reserve` refuses.
     """
     require_release_id(release_id)
 

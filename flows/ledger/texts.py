@@ -134,7 +134,7 @@ def lifetime_refusal_text(
 
     Args:
         population: name of the population whose budget it is.
-        costs: those of all periods.
+        costs: costs of all periods.
         spend: cost of this run; together with `costs` it exceeds the limit.
         limit: the most over all periods.
         delta: delta at which epsilon is stated.
@@ -264,8 +264,8 @@ def other_guarantee_text(where: str, name: str, known: str, asked: str) -> str:
     Args:
         where: ledger and population.
         name: `unit` or `adjacency`.
-        known: its value in the ledger.
-        asked: its value in the configuration.
+        known: value in the ledger.
+        asked: value in the configuration.
     """
     return (
         f"{where} counts its budget by {name} {known}, but the configuration has"

@@ -23,7 +23,7 @@ from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
 from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect, PersonalRecord
-from hushrank.flows.release.election import ElectionRecord
+from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
@@ -97,6 +97,7 @@ class Conclusion:
         fit: how well each item fits the model; None where it is not told.
         personal: scores by features of people; None: the method has one score for each item.
         election: winners by rules of elections; None where the counts tell none.
+        precincts: votes by public precinct; None where counts are not kept apart by precinct.
     """
 
     estimate: Estimate
@@ -112,6 +113,7 @@ class Conclusion:
     fit: tuple[ItemFitRecord, ...] | None = None
     personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
+    precincts: PrecinctRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,37 +59,29 @@ class Origin(Record):
     sha256: str | None = None
 
 
-class Fitted(Record):
-    """A ranking in the shape of a release's, computed from public counts alone.
+class PublicRanking(Record):
+    """A ranking in the shape of a release's, computed from public numbers alone.
 
     Attributes:
-        post_processing_of: the counts.
-        says: the same in a sentence.
-        spent: epsilon that it cost: always 0.
-        model: the keys that were asked for.
         informative: False if nothing can be learned through the noise.
         warnings: what a reader must know.
         scale, unit: what the scores are.
         top: k of `p_top` in the ranking.
-        ties: how often items tie; None: the model does not say.
         ranking: lines, best first, as in a release.
     """
 
-    post_processing_of: Origin
-    says: str
-    spent: float = 0.0
-    model: dict[str, str | float]
     informative: bool
     warnings: tuple[str, ...]
     scale: Scale
     unit: ScoreUnit
     top: int
-    ties: TieRecord | None = None
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
 
     def to_json(self) -> str:
-        """Strict JSON with keys in a fixed order."""
-        content = self.model_dump(mode="json", exclude={"ranking"})
+        """Strict JSON with keys in a fixed order, the ranking last."""
+        own = [name for name in type(self).model_fields if name not in PublicRanking.model_fields]
+        fields = self.model_dump(mode="json", exclude={"ranking"})
+        content = {name: fields[name] for name in [*own, *fields] if name in fields}
         content["ranking"] = list(published_lines(self.ranking, self._is_said))
         return f"{json_text(content)}\n"
 
@@ -106,6 +98,24 @@ class Fitted(Record):
 
     def _is_said(self, name: str) -> bool:
         return any(getattr(line, name) is not None for line in self.ranking)
+
+
+class Fitted(PublicRanking):
+    """A ranking that was fitted to public counts.
+
+    Attributes:
+        post_processing_of: the counts.
+        says: the same in a sentence.
+        spent: epsilon that it cost: always 0.
+        model: the keys that were asked for.
+        ties: how often items tie; None: the model does not say.
+    """
+
+    post_processing_of: Origin
+    says: str
+    spent: float = 0.0
+    model: dict[str, str | float]
+    ties: TieRecord | None = None
 
 
 def estimate(
@@ -202,8 +212,13 @@ def _design(file: str | Path | None) -> Any:
         raise ConfigError(f"exposures: {file}: {error}") from None
 
 
-def write_fitted(fitted: Fitted, folder: Path) -> None:
+def write_fitted(fitted: PublicRanking, folder: Path, name: str = ESTIMATE) -> None:
     """Write `estimate.json` and `ranking.csv` into a folder, which holds nothing else of hushrank.
+
+    Args:
+        fitted: the ranking.
+        folder: is made if it does not exist.
+        name: of the JSON file.
 
     Raises:
         ConfigError: the folder holds a release, or cannot be written.
@@ -213,6 +228,6 @@ def write_fitted(fitted: Fitted, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(str(folder / RANKING), fitted.to_csv().encode())
-        write_whole(str(folder / ESTIMATE), fitted.to_json().encode())
+        write_whole(str(folder / name), fitted.to_json().encode())
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror}).") from None

@@ -23,27 +23,28 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, 
 from hushrank.transforms.storage.write import flush_folder, read_whole
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
-EFFECTS = "effects.csv"  # of a job that has effects of covariates
-SCORES = "scores.csv"  # of a test whose raw scores have abilities
-STEP_FILE = "steps.csv"  # of a test whose items give points
-DIF = "dif.csv"  # of a test whose items are compared between groups
-FIT = "fit.csv"  # of a test with bands of raw scores
-ROUNDS = "rounds.csv"  # of an instant runoff
+EFFECTS = "effects.csv"  # in releases with effects of covariates
+SCORES = "scores.csv"  # in releases of a test whose raw scores have abilities
+STEP_FILE = "steps.csv"  # in releases of a test whose items give points
+DIF = "dif.csv"  # in releases of a test whose items are compared between groups
+FIT = "fit.csv"  # in releases of a test with bands of raw scores
+ROUNDS = "rounds.csv"  # in releases of an instant runoff
+PRECINCTS = "precincts.csv"  # in releases of first places by public precinct
 CERTIFICATE, SIGNATURE = "certificate.json", "certificate.sig"  # the latter of a job with a key
-FILES = (REPORT, RANKING, RELEASE)  # that every release has
+FILES = (REPORT, RANKING, RELEASE)  # files of every release
 # The order in which they are shown: the last file says which release all belong to.
 ALL_FILES = (
-    *(EFFECTS, SCORES, STEP_FILE, DIF, FIT, ROUNDS),
+    *(EFFECTS, SCORES, STEP_FILE, DIF, FIT, ROUNDS, PRECINCTS),
     *(REPORT, RANKING, CERTIFICATE, SIGNATURE, RELEASE),
 )
 SUMS = "SHA256SUMS"
 RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave
-MOST_NIGHTS, MOST_ITEMS = 28, 500  # of a stream, whose ranks a report shows over time
+MOST_NIGHTS, MOST_ITEMS = 28, 500  # nights and items of a stream in a report's chart of ranks
 MOST_COMPARED = 100_000  # items of a release that is compared with the one before it
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
 
-Contents = Mapping[str, bytes]  # of files, by name
+Contents = Mapping[str, bytes]  # contents of files, by name
 Attach = Callable[[Contents], Contents]  # makes further files from those so far
 
 
@@ -74,7 +75,7 @@ def load_archived(folder: Place) -> Release:
     """The release in a folder of the archive.
 
     Raises:
-        ArchiveError: one of its files is not as it was published.
+        ArchiveError: a file of the release differs from what was published.
     """
     check_intact(folder)
     release = load_release(folder / RELEASE)
@@ -87,7 +88,7 @@ def files_of(folder: Place) -> tuple[str, ...]:
     """The files of a release in the archive.
 
     Raises:
-        ArchiveError: its digests are missing or damaged.
+        ArchiveError: the release's digests are missing or damaged.
     """
     recorded = _recorded(folder)
     return tuple(name for name in ALL_FILES if name in FILES or name in recorded)
@@ -167,8 +168,8 @@ def keep(folder: Place, contents: Contents, *attachments: Attach) -> None:
     digests the release is not whole, and another run completes it.
 
     Args:
-        folder: of the release, in the archive.
-        contents: its files.
+        folder: folder of the release, in the archive.
+        contents: files of the release.
         attachments: make further files. In Cloud Storage they are given what is kept, be it of a
             run that was killed.
 

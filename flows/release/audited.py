@@ -1,4 +1,4 @@
-"""What an audit of the job has shown, for the certificate of its releases."""
+"""Results of an audit of the job, for the certificate of its releases."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FractionText = Annotated[str, Field(pattern=r"^(inf|(0|[1-9][0-9]*)/[1-9][0-9]*)
 
 
 class AuditedPair(Record, strict=True):
-    """What an attack on the configured mechanism has shown.
+    """Result of an attack on the configured mechanism.
 
     Attributes:
         pair: two neighbouring synthetic inputs, in words.
         epsilon_lower: the mechanism's epsilon is at least this, with that confidence.
-        confidence: of the lower bound.
-        when: of the audit.
+        confidence: confidence of the lower bound.
+        when: time of the audit.
         stated: epsilon as claimed.
     """
 
@@ -34,7 +34,7 @@ class AuditedPair(Record, strict=True):
 
 
 class _Audit(BaseModel):
-    """What a certificate needs of the file that `hushrank audit` writes."""
+    """Fields of `hushrank audit`'s file that a certificate needs."""
 
     job: str
     refuted: bool

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hushrank.flows.release.scale import Scale, Scored
+from hushrank.flows.release.scale import BARE, Scale, Scored
 
 STEPS = (1, 2, 2.5, 5, 10)  # between ticks, times powers of ten
 MOST_STEPS = 6
@@ -20,8 +20,8 @@ class Axis:
     """A part of the scale.
 
     Attributes:
-        low, high: its ends.
-        ticks: its marks and their texts, ascending.
+        low, high: ends of the axis.
+        ticks: marks of the axis and their texts, ascending.
     """
 
     low: float
@@ -86,5 +86,5 @@ def _tick_text(scale: Scale, value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     if not text.strip("-0."):
         return "0"
-    signed = scale not in (Scale.WIN_SHARE, Scale.ELO) and value > 0
+    signed = scale not in BARE and value > 0
     return f"+{text}" if signed else text

@@ -24,22 +24,22 @@ from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.statement.record import Extended, Record, finite_or_text
 
-MANY = 30  # from so many items on, the best few are more than FEW_TOP
+MANY = 30  # number of items from which on the best few are more than FEW_TOP
 FEW_TOP, MANY_TOP = 3, 10
 CHANCE_DECIMALS = 4
 TO = ".."
 MOST_LISTED = 300  # items whose covariance is published: a file of 1 MB
-DIGITS = 6  # of a variance or covariance
+DIGITS = 6  # digits of a variance or covariance
 
 
 class ReleasedErrors(Record):
-    """How far the scores may be off, in the unit of the ranking; computed from what was drawn.
+    """Joint errors of the scores, in the unit of the ranking; computed from what was drawn.
 
     Attributes:
-        centre: what each score would be without being drawn towards the others, in the order of
+        centre: score of each item without shrinkage towards the others, in the order of
             the ranking.
-        covariance: of the errors of `centre`, line by line up to the diagonal, since it is
-            symmetric. Errors that are taken as independent have zeros beside the diagonal.
+        covariance: covariance of the errors of `centre`, line by line up to the diagonal, since it
+            is symmetric. Errors that are taken as independent have zeros beside the diagonal.
     """
 
     centre: tuple[float, ...] = Field(min_length=2)
@@ -75,7 +75,7 @@ def probabilities_of(estimate: Estimate, n_top: int | None) -> RankChances | Non
 
     Args:
         estimate: an estimate for at least 2 items.
-        n_top: how many items are the best few; None: 3, or 10 of 30 items or more, but never all.
+        n_top: number of the best few; None: 3, or 10 of 30 items or more, but never all.
     """
     if estimate.errors is None or not estimate.informative:
         return None
@@ -83,13 +83,13 @@ def probabilities_of(estimate: Estimate, n_top: int | None) -> RankChances | Non
 
 
 def number_of_best(n_items: int, n_top: int | None) -> int:
-    """How many items are the best few; for the arguments see `probabilities_of`."""
+    """Return the number of the best few; for the arguments see `probabilities_of`."""
     few = min(FEW_TOP if n_items < MANY else MANY_TOP, n_items - 1)
     return few if n_top is None else n_top
 
 
 def surely_above(better: NDArray[np.bool_], order: NDArray[np.intp]) -> list[str]:
-    """For each item in catalogue order, the lines of the ranking that it is surely better than.
+    """Return, for each item in catalogue order, the ranking's lines that it is surely better than.
 
     Args:
         better: shape (n, n), in catalogue order.
@@ -120,7 +120,7 @@ def better_lines(texts: Sequence[str]) -> NDArray[np.bool_]:
 
 
 OWN_DECIMALS = 4
-SHARE_DECIMALS = 6  # of `noise_share`
+SHARE_DECIMALS = 6  # decimals of `noise_share`
 
 
 class Interval(NamedTuple):
@@ -141,7 +141,7 @@ class RankedItem:
 
     Attributes:
         item: the item as in the rows.
-        label: what people read instead, if the catalogue has a label.
+        label: text that people read instead of the item, if the catalogue has a label.
         low, high, rank_low, rank_high: 95 % intervals of this item alone.
         group: no two items of one group are reliably ordered (`wording.RELIABLY`).
         low_all, high_all, rank_low_all, rank_high_all: intervals that hold for all items at once
@@ -190,7 +190,7 @@ class RankedItem:
 
     @property
     def shown(self) -> str:
-        """What people read: the label, or else the item."""
+        """Text that people read: the label, or else the item."""
         return self.item if self.label is None else self.label
 
     def content(self) -> dict[str, Any]:
@@ -212,20 +212,21 @@ VALUES = attrgetter(*FIELDS)
 
 
 def open_intervals(lines: Sequence[RankedItem]) -> int:
-    """How many intervals have an open end, if those are more than half of all; else 0."""
+    """Count intervals with an open end, if they are more than half of all; else return 0."""
     found = sum(math.isinf(line.low) or math.isinf(line.high) for line in lines)
     return found if 2 * found > len(lines) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """What follows from the released counts for one group.
+    """Results that follow from the released counts of one group.
 
     Attributes:
-        name: of the group.
+        name: name of the group.
         estimate: scores, ranks and intervals, drawn towards the other groups.
-        own: how much of a score's distance from the others the group's own answers decide: 0 to 1.
-        released: its noisy counts.
+        own: share of a score's distance from the others that the group's own answers decide: 0 to
+            1.
+        released: noisy counts of the group.
     """
 
     name: str
@@ -238,7 +239,7 @@ class GroupRanking(Record):
     """The ranking of one group of answers.
 
     Attributes:
-        name: of the group, as in the rows.
+        name: name of the group, as in the rows.
         own: how much of a score's distance from the other groups this group's own answers decide,
             0 to 1; the rest is drawn from all groups.
         informative: False if nothing can be learned of it through the noise.
@@ -294,7 +295,7 @@ def ranked_items(
 def published_lines(
     ranking: Sequence[RankedItem], says: Callable[[str], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Each line as it stands in `release.json`, without the optional fields that nothing `says`."""
+    """Yield each line as `release.json` has it, without optional fields that nothing `says`."""
     unsaid = {name for name in OPTIONAL_FIELDS if not says(name)}
     names = [name for name in FIELDS if name not in unsaid]
     ends = [name for name in ("low", "high", "low_all", "high_all") if name in names]

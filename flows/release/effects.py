@@ -22,10 +22,10 @@ MOST_SHOWN = 20  # effects of features of people that a terminal lists
 
 
 class Effect(Record):
-    """What a covariate does to the chance of winning, beside the items.
+    """Effect of a covariate on the chance of winning, beside the items.
 
     Attributes:
-        name: of the covariate.
+        name: name of the covariate.
         scale: the difference that counts as 1; null for who was shown first.
         estimate: log odds that this difference, or being shown first, is worth.
         low, high: 95 % interval of this effect alone.
@@ -70,7 +70,7 @@ def effects_csv(effects: Sequence[Effect]) -> str:
 
 
 def sentence_of(effect: Effect) -> str:
-    """What the effect means, in words."""
+    """Say in words what the effect means."""
     if effect.scale is None:
         of_what = "The item that is shown first wins"
     elif effect.scale == 1:
@@ -100,7 +100,7 @@ class PersonFeatureRecord(Record):
 
 
 class PersonalEffect(Record):
-    """What a feature of a person adds to scores.
+    """Effect of a feature of a person on scores.
 
     Attributes:
         of: the item whose score changes, or the feature of items by which scores change.
@@ -121,17 +121,17 @@ class PersonalRecord(Record):
     """Scores of items for each person, from which anybody can rank for a new person.
 
     Attributes:
-        features: of people.
+        features: features of people.
         of_items: features of items; empty: each item has effects of its own.
         item_features: their values less the mean, in standard deviations; a row for each item in
             catalogue order.
         effects: by feature of a person, and then by feature of items, or item.
         coefficients: base score of each item in catalogue order, then the effects.
-        centre: the same without the ridge.
-        covariance: of the errors of `centre`.
+        centre: effects without the ridge.
+        covariance: covariance of the errors of `centre`.
         known: intervals hold; false: nothing is known of how far off scores are.
         ridge: weight c of c |coefficients|^2 / 2 in the fit.
-        rankings: how many were fitted to.
+        rankings: number of rankings that the model was fitted to.
         mean_features: mean of the features over these rankings, as scores use them; `ranking` is
             that of a person with these.
     """
@@ -150,7 +150,7 @@ class PersonalRecord(Record):
 
 
 def effect_sentences(personal: PersonalRecord) -> Iterator[str]:
-    """What the features of people change for sure, in words, the largest effects first."""
+    """Yield what the features of people surely change, in words, the largest effects first."""
     sure = [each for each in personal.effects if each.low > 0 or each.high < 0]
     if not personal.known:
         yield "What the features of people change is not known: no interval is stated."

@@ -1,10 +1,13 @@
-"""Winners by the rules of elections in a release, and the sentences about them."""
+"""Elections in a release: winners by rules and their sentences, and votes by precinct."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 
+from pydantic import Field
+
+from hushrank.flows.release.released import Rows
 from hushrank.flows.statement.record import Record
 
 TITLES = {
@@ -30,8 +33,8 @@ class RuleResult(Record):
     """Winners by one rule.
 
     Attributes:
-        rule: its name.
-        winners: by the noisy counts; of `smith` the set; of `condorcet` none or one.
+        rule: name of the rule.
+        winners: winners by the noisy counts; for `smith` the set; for `condorcet` none or one.
         possible: nobody else can have won without the noise, with 95 % for all rules at once.
         sure: the result is surely the same without the noise.
     """
@@ -63,7 +66,7 @@ class ElectionRecord(Record):
         margin_deviation: standard deviation of the noise in a margin, the rankings with one item
             above another less those the other way round; null: no pairs are released.
         sure_from: a margin above that is surely one without the noise, all at once; null likewise.
-        chances: of each item the chance to beat each other item, given the noise alone, rounded
+        chances: chance of each item to beat each other item, given the noise alone, rounded
             down to hundredths; a tie is no win. null likewise.
         rules: winners by each rule.
         rounds: of an instant runoff, the first one first; null: another count.
@@ -80,6 +83,33 @@ class ElectionRecord(Record):
         return next((each for each in self.rules if each.rule == rule), None)
 
 
+class PrecinctRecord(Record):
+    """Votes by precinct that add up, from the noisy counts alone; rows of votes have all items.
+
+    Attributes:
+        precincts: their codes, as in the rows.
+        elsewhere: rankings of no listed precinct have one more row of votes, the last one.
+        districts: codes of the precincts in each district; null: there are no districts.
+        deviation: standard deviation of the noise in a released number of a precinct.
+        reach: what that noise exceeds with a chance of at most 5 %, one number at a time.
+        wide_deviation, wide_reach: the same of a released number of a district, and of all.
+        votes: of each precinct, whole numbers of at least 0.
+        votes_of_districts: their sums; null: there are no districts.
+        votes_of_all: the sums of all rows.
+    """
+
+    precincts: tuple[str, ...] = Field(min_length=1)
+    elsewhere: bool
+    districts: dict[str, tuple[str, ...]] | None = None
+    deviation: float
+    reach: float
+    wide_deviation: float
+    wide_reach: float
+    votes: Rows
+    votes_of_districts: Rows | None = None
+    votes_of_all: tuple[int, ...]
+
+
 def title_of(rule: str) -> str:
     """Name of a rule, as people write it."""
     return TITLES.get(rule) or f"Approval of the first {rule.removeprefix('approval-')}"
@@ -90,7 +120,7 @@ def condorcet_sentence(election: ElectionRecord, shown: Mapping[str, str]) -> st
 
     Args:
         election: the record.
-        shown: what people read for each item.
+        shown: text that people read for each item.
     """
     found = election.result("condorcet")
     if found is None or election.chances is None:
@@ -136,7 +166,7 @@ def result_cells(found: RuleResult, shown: Mapping[str, str]) -> tuple[str, str,
 
 
 def election_lines(election: ElectionRecord, shown: Mapping[str, str]) -> Iterator[str]:
-    """What a terminal says of an election."""
+    """Yield the terminal's lines about an election."""
     if (sentence := condorcet_sentence(election, shown)) is not None:
         yield sentence
     for found in election.rules:

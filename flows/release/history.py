@@ -94,7 +94,7 @@ def with_own_words(
     What was published stays as it is; a page that is drawn again shows the corrected text.
 
     Args:
-        release: as it was published.
+        release: the release as it was published.
         sources: YAML files and folders; without the file of its job nothing changes.
         load_config: reads a YAML file.
 
@@ -110,7 +110,7 @@ def with_own_words(
 
 
 def read_history(outputs: Sequence[Place]) -> list[Release]:
-    """All releases in the folders, the earliest first, each once.
+    """Return all releases in the folders, the earliest first, each once.
 
     Raises:
         ConfigError: there is no release, or they belong to several populations.
@@ -138,7 +138,7 @@ def read_history(outputs: Sequence[Place]) -> list[Release]:
 def changed_jobs(
     outputs: Sequence[Place], releases: Sequence[Release]
 ) -> list[tuple[Release, Release]]:
-    """Each two releases in a row of which the second is in another folder, of another job."""
+    """Return pairs of consecutive releases of which the later is of another folder and job."""
     home = {folder.name[11:]: output for output in outputs for folder in archived(output)}
     return [
         (before, release)
@@ -181,7 +181,7 @@ def problems_of(
 
     Args:
         outputs: output folders.
-        check: what else is wrong with a release whose files are as published, by its folder.
+        check: yields further faults of a release whose files are as published, from its folder.
     """
     problems = [problem for output in outputs for problem in damages(output, check)]
     for output in outputs:
@@ -205,7 +205,7 @@ def problems_of(
 
 
 def ranking_table(releases: Sequence[Release]) -> pa.Table:
-    """One row for each item of each release, in the columns of `SCHEMA`."""
+    """Return a table with one row for each item of each release, in the columns of `SCHEMA`."""
     return pa.Table.from_pylist(
         [row for release in releases for row in _rows(release)], schema=SCHEMA
     )
@@ -379,7 +379,7 @@ def bytes_of(source: str, what: str) -> bytes:
     """The content of a file or an object.
 
     Raises:
-        ConfigError: it cannot be read; the text begins with `what`.
+        ConfigError: the file cannot be read; the text begins with `what`.
     """
     place = _cloud_path(source) if is_cloud(source) else Path(source)
     try:

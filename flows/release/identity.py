@@ -1,4 +1,4 @@
-"""What identifies a release and its input: texts that only the ledger's owner can compute.
+"""Names of a release and of its input: texts that only the ledger's owner can compute.
 
 The id of a release is the same for the same job, content and night, and else another. It is a keyed
 name under the ledger's secret (`flows.ledger.key`), because it is published and the content is
@@ -77,14 +77,14 @@ def described(
     night: date | None,
     seed: int | None,
 ) -> str:
-    """What a release is, as one text.
+    """Return the facts that make a release what it is, as one text.
 
     Args:
-        job_hash: of the configuration.
-        contents: of the input files, sorted.
-        tables: of the file of epsilons, if there is one.
+        job_hash: hash of the configuration.
+        contents: digests of the input files, sorted.
+        tables: digest of the file of epsilons, if there is one.
         night: the day whose rows are ranked; None: no nights are selected.
-        seed: of a test or simulation; None: none.
+        seed: seed of a test or simulation; None: none.
     """
     told = {
         "job": job_hash,
@@ -103,8 +103,8 @@ def known_or_new(
 
     Args:
         account: the population's.
-        key: of the ledger.
-        text: what the release is (`described`).
+        key: key of the ledger.
+        text: the facts that make the release what it is (`described`).
         older: ids that it would have had in earlier versions.
         again: whether a fresh draw is wanted. A draw that was asked for before and is not
             published yet is taken up.
@@ -131,11 +131,11 @@ def ids_of_old(
     """The ids that a release had in version 0.1.0, with the ledger's key and without one.
 
     Args:
-        key: of the ledger.
-        job_hash: with absolute paths.
+        key: key of the ledger.
+        job_hash: hash of the configuration with absolute paths.
         files: the input, sorted by path.
         tables: the file of epsilons, if there is one.
-        night: as in `described`.
+        night: the day, as in `described`.
     """
     told: dict[str, object] = {
         "job": job_hash,
@@ -167,7 +167,7 @@ _BLOCK_BYTES = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the file system says about a file; times in nanoseconds."""
+    """Facts that the file system knows about a file; times in nanoseconds."""
 
     device: int
     inode: int
@@ -177,7 +177,7 @@ class Stamp:
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
-        """That of a file which was asked for its status."""
+        """Return the stamp of a file from its status."""
         return cls(
             status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         )
@@ -187,7 +187,7 @@ class Contents:
     """The content of the files of one job.
 
     Args:
-        key: of the ledger.
+        key: key of the ledger.
         area: the confidential folder.
     """
 
@@ -204,12 +204,12 @@ class Contents:
         """The text that names the content of `file`, which is read unless it is remembered.
 
         Raises:
-            InputError: it cannot be read, or changes all the while.
+            InputError: the file cannot be read, or changes all the while.
         """
         return self._named(file, self._digest(file.path) if is_plain(file) else "")
 
     def remembered(self, file: InputFile) -> str | None:
-        """The same without reading; None: it would have to be read."""
+        """Return the same digest without reading; None: the file would have to be read."""
         if not is_plain(file):
             return self._named(file, "")
         try:
@@ -301,7 +301,7 @@ class Contents:
         return digest if signed else None
 
     def _remembered(self) -> dict[str, str]:
-        """What earlier runs have kept: entry -> digest and signature."""
+        """Entries that earlier runs have kept: entry -> digest and signature."""
         if self._cache is None:
             self._cache = {}
             if isinstance(self._area, Path):
@@ -325,7 +325,7 @@ def is_plain(file: InputFile) -> bool:
 
 
 def meant_by(contents: Contents, files: Iterable[InputFile]) -> list[str]:
-    """What each file says: its content and how it is read, in an order that no place decides.
+    """Return the content of each file and how it is read, in an order that no place decides.
 
     Raises:
         InputError: as `Contents.of`.

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.estimate import Estimate, nothing_learned
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.personalized import Personalization, centred_features
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.effects import PersonalEffect, PersonalRecord, PersonFeatureRecord
 from hushrank.flows.release.release import Release
+from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.transforms.rankings.person_features import PersonFeature, PersonFeatures
+
+if TYPE_CHECKING:
+    from hushrank.estimation.rankings.two_towers import TwoTowers
 
 NOT_PERSONAL = (
     "features: release {} has one score for each item, whoever asks; rank for a person from a"
@@ -20,15 +26,26 @@ NOT_PERSONAL = (
 )
 
 
-def lines_for(release: Release, person: Mapping[str, object]) -> list[dict[str, Any]]:
+def lines_for(
+    release: Release, person: Mapping[str, object], towers: TwoTowers | None = None
+) -> list[dict[str, Any]]:
     """Rank, item, score, interval and ranks of each item for a person, the best first.
+
+    Args:
+        release: of method `personalized`.
+        person: their features.
+        towers: from `towers_of`, whose scores have no interval; None: the scores of the release.
 
     Raises:
         ConfigError: the release has no such scores, or `person` does not have its features.
     """
     if release.personal is None:
         raise ConfigError(NOT_PERSONAL.format(release.name))
-    estimate = estimate_for(release.personal, person)
+    if towers is None:
+        estimate = estimate_for(release.personal, person)
+    else:
+        features = encoded_person(release.personal, person)
+        estimate = nothing_learned(towers.scores(features[np.newaxis])[0])
     names = release.released.items  # type: ignore[attr-defined]  # in catalogue order
     labels = {line.item: line.shown for line in release.ranking}
     return [
@@ -43,6 +60,39 @@ def lines_for(release: Release, person: Mapping[str, object]) -> list[dict[str, 
         }
         for k in np.argsort(estimate.rank, kind="stable").tolist()
     ]
+
+
+def towers_of(release: Release) -> TwoTowers:
+    """Fit two towers to the counts of a release; this reads no row and spends nothing.
+
+    Raises:
+        ConfigError: the release has no scores by features, or too few combinations of them.
+    """
+    from hushrank.estimation.rankings.two_towers import FOLDS, fit_two_towers
+
+    personal = release.personal
+    if personal is None:
+        raise ConfigError(NOT_PERSONAL.format(release.name))
+    profiles = getattr(release.released, "by_profile", None) or ()
+    if len(profiles) < FOLDS:
+        raise ConfigError(
+            f"two towers: release {release.name} has rankings of {len(profiles)} combinations of"
+            f" features, and at least {FOLDS} are needed to judge the fit; leave two towers out"
+        )
+    counts = [
+        PairAnswerCounts(
+            wins=np.array(each.wins),
+            asked=np.array(each.asked),
+            squares=np.array(each.squares),
+            moments=np.array(each.moments),
+            lengths=np.array(each.rankings),
+        )
+        for each in profiles
+    ]
+    privacy, answered = release.privacy, int(release.privacy.parameters["pairs_answered"])
+    law = law_of_epsilon(privacy.epsilon / (privacy.max_contributions or 1), answered, Hide.ORDER)
+    people = np.stack([encoded_person(personal, each.features) for each in profiles])
+    return fit_two_towers(counts, law, people, fitted_again(personal).item_features)
 
 
 def personal_record(
@@ -82,6 +132,15 @@ def estimate_for(personal: PersonalRecord, person: Mapping[str, object]) -> Esti
     Raises:
         ConfigError: a feature is missing, unknown, or has a value that the release does not know.
     """
+    return fitted_again(personal).estimate_for(encoded_person(personal, person))
+
+
+def encoded_person(personal: PersonalRecord, person: Mapping[str, object]) -> Floats:
+    """Numbers that a person's features are in a score, shape (p,).
+
+    Raises:
+        ConfigError: a feature is missing, unknown, or has a value that the release does not know.
+    """
     described = PersonFeatures(
         features=tuple(
             PersonFeature(name=each.name, numbers=each.numbers, words=each.words)
@@ -100,7 +159,7 @@ def estimate_for(personal: PersonalRecord, person: Mapping[str, object]) -> Esti
         each = [feature.of_person(person[feature.name]) for feature in described.features]
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    return fitted_again(personal).estimate_for(np.concatenate(each))
+    return np.concatenate(each)
 
 
 def fitted_again(personal: PersonalRecord) -> Personalization:

@@ -26,12 +26,12 @@ MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30
 
 
 class ChosenEpsilons(Record):
-    """Which epsilons people chose for their answers, in bins of equal width, and what that bought.
+    """Epsilons that people chose for their answers, in bins of equal width, and their effect.
 
     Attributes:
         low, high: the public range of epsilons.
-        answers: how many answers have an epsilon in each bin.
-        information: each bin's share of what is known about the scores.
+        answers: number of answers with an epsilon in each bin.
+        information: share of each bin in what is known about the scores.
         weight_of_lies: A: a share x of dishonest answers moves shares of wins by about A x at most.
     """
 
@@ -64,11 +64,11 @@ class ReleasedSums(ReleasedRecord):
         items: in catalogue order; rows and columns are in this order.
         pairs: row i holds the items j > i that were compared with i; null: rows of s and w are
             whole, one entry an item. Given for more than `MOST_MEASURED` items.
-        unit: what 1 in the sums is worth.
+        unit: worth of 1 in the sums.
         s, w: of each pair in row i of `pairs`; or entry j > i of row i, zero elsewhere. Null, as
             `pairs` is then, for more than `MOST_SUMS` pairs.
         g: sum of t^2 over people, in units; 0 where it was not counted.
-        chosen: which epsilons people chose; null where all answers have one, or it is not counted.
+        chosen: epsilons that people chose; null where all answers have one, or it is not counted.
     """
 
     shows = (
@@ -93,10 +93,10 @@ class ReleasedSums(ReleasedRecord):
         Args:
             pairs: the sums.
             items: the catalogue.
-            bins: of the epsilons that `pairs` counts.
+            bins: bins of the epsilons that `pairs` counts.
 
         Raises:
-            ValueError: they are of another number of items.
+            ValueError: the sums have another number of items.
         """
         if len(items) != pairs.n_items:
             raise ValueError(f"got {len(items)} items, but sums of {pairs.n_items}")
@@ -113,7 +113,7 @@ class ReleasedSums(ReleasedRecord):
 
 
 def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:
-    """What `ReleasedSums` shows as `pairs`, `s` and `w`."""
+    """Return the `pairs`, `s` and `w` that `ReleasedSums` shows."""
     s, w = pairs.s, pairs.w
     if pairs.n_items <= MOST_MEASURED and not (
         isinstance(s, scipy.sparse.csr_array) or isinstance(w, scipy.sparse.csr_array)

@@ -23,6 +23,7 @@ from hushrank.flows.release.archive import (
     EFFECTS,
     FIT,
     PARTIAL,
+    PRECINCTS,
     RANKING,
     RELEASE,
     RELEASES,
@@ -40,6 +41,7 @@ from hushrank.flows.release.archive import (
     write_file,
 )
 from hushrank.flows.release.effects import effects_csv
+from hushrank.flows.release.election import PrecinctRecord
 from hushrank.flows.release.release import Head, Release, load_head
 from hushrank.flows.release.sheet_report import (
     dif_csv,
@@ -105,7 +107,7 @@ def publish(
     the ledger's lock sees to that.
 
     Args:
-        release: what to publish.
+        release: the release to publish.
         output: the folder; what it shows of the same job gives way, unless it is of a later day.
         attachments: make its other files, in order.
         allow_unsafe: publish even a release that protects nobody (simulation, `--no-privacy`).
@@ -118,7 +120,7 @@ def publish(
         ConfigError: as `check_output`.
         PublishError: the release is unsafe, or claims to be safe without saying from which random
             bits, or could not be written; nothing was published.
-        ArchiveError: it was published before and changed since.
+        ArchiveError: the release was published before and changed since.
     """
     if not release.safe and not allow_unsafe:
         raise PublishError(
@@ -150,8 +152,9 @@ def published(output: Place, release_id: str) -> tuple[Release, Place] | None:
     """A release that was published to `output`, and where it is shown; None where it was not.
 
     Raises:
-        ArchiveError: it was changed since.
-        PublishError: it is kept but not shown, since an earlier run was killed, and cannot be.
+        ArchiveError: the release was changed since.
+        PublishError: the release is kept but not shown, since an earlier run was killed, and cannot
+            be.
     """
     output = _resolved(output)
     try:
@@ -172,8 +175,8 @@ def show(folder: Place, output: Place) -> Place:
         Where the release is to be seen.
 
     Raises:
-        ArchiveError: it was changed since it was published.
-        OSError: it could not be copied; what was shown before is shown still.
+        ArchiveError: the release was changed since it was published.
+        OSError: the release could not be copied; the files that were shown are shown still.
     """
     check_intact(folder)
     if isinstance(output, CloudPath):
@@ -208,10 +211,18 @@ def contents_of(release: Release) -> dict[str, bytes]:
         **({STEP_FILE: steps_csv(steps).encode()} if steps else {}),
         **({} if release.dif is None else {DIF: dif_csv(release.dif).encode()}),
         **({} if release.fit is None else {FIT: fit_csv(release.fit).encode()}),
+        **({} if release.precincts is None else {PRECINCTS: _votes_of(release, release.precincts)}),
         **{name: text.encode() for name, text in round_table(release).items()},
         RANKING: _joined(ranking_pieces(release)),
         RELEASE: _joined(release.json_pieces()),
     }
+
+
+def _votes_of(release: Release, record: PrecinctRecord) -> bytes:
+    """The table of votes by precinct; only then its module is loaded."""
+    from hushrank.flows.release.precincts import precincts_csv
+
+    return precincts_csv(record, release.released).encode()
 
 
 def round_table(release: Release) -> dict[str, str]:
@@ -349,10 +360,10 @@ def _resolved(output: Place) -> Place:
 
 
 def _shown(output: Place) -> Head | Release | None:
-    """Whose release is on top of `output`, or else the last one in its archive.
+    """Return the head of the release on top of `output`, or else of the last one in its archive.
 
     Raises:
-        ConfigError: it cannot be read; the text says what to do.
+        ConfigError: the file cannot be read; the text says what to do.
     """
     place: Place = output
     if not isinstance(output, CloudPath) and (output / RELEASE).exists():
@@ -401,7 +412,7 @@ def _take_back(folder: Path) -> None:
     """Undo what a failed publication has left: then nothing was published."""
     shutil.rmtree(folder, ignore_errors=True)
     for left in (folder.parent, folder.parent.parent):
-        with suppress(OSError):  # it holds other releases, or never was
+        with suppress(OSError):  # the folder holds other releases, or never existed
             left.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""What is published: `release.json`, its schema and how it is made.
+"""Published release: `release.json`, its schema and how it is made.
 
 `docs/release.schema.json` is made from `Release`. The verifier has its own list of the same fields,
 by what was drawn: a new field needs a line there, and the draw that pays for it. The file is strict
@@ -42,7 +42,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.effects import Effect, PersonalRecord
-from hushrank.flows.release.election import ElectionRecord
+from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
 from hushrank.flows.release.released import Released, Robustness
 from hushrank.flows.release.row_source import RowSource
 from hushrank.flows.release.scale import (
@@ -126,7 +126,7 @@ def json_pieces(value: Any, margin: str = "") -> Iterator[str]:
         margin: what stands in front of the value's last line.
 
     Raises:
-        ValueError: as in `json_text`.
+        ValueError: `value` breaks a rule of `json_text`.
     """
     inner = margin + INDENT
     if isinstance(value, dict) and value:
@@ -160,8 +160,8 @@ def _encoder(inner: str) -> json.JSONEncoder:
     return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(f",\n{inner}", ": "))
 
 
-HEAD_BYTES = 1 << 20  # of a file that is longer only these are read for its first fields
-END = b"\n}\n"  # of a whole file
+HEAD_BYTES = 1 << 20  # of a longer file only these bytes are read for its first fields
+END = b"\n}\n"  # last bytes of a whole file
 
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: the noise that protects people is as large"
@@ -198,6 +198,7 @@ NO_ELO = (
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
     *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
+    "precincts",
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -206,12 +207,12 @@ class Release(Record):
     """One published ranking. `build_release` makes it; its JSON is `release.json`.
 
     Attributes:
-        about: what was asked, of whom and when, in the operator's words; None: nothing is stated.
+        about: description of the survey in the operator's words; None: nothing is stated.
         source: the Beam transform that yielded the rows; None: they were in files.
         job: id of the job's configuration; another job may not overwrite this release.
         safe: False if a seed was injected or no noise was added; never to be published.
         informative: False if nothing can be learned through the noise.
-        scale: what the scores of the ranking are.
+        scale: scale of the scores.
         unit: unit of the scores. Earlier versions stored no unit, and their shares were parts of 1,
             less one half; `load_release` turns them into percent.
         ranking: lines, best first.
@@ -219,19 +220,20 @@ class Release(Record):
         top: k of `p_top` in the ranking.
         errors: how far the scores may be off together; None: not known, of an earlier version, or
             items are too many.
-        look: what a noisy look at the rows saw before the rest was drawn; None: there was none.
+        look: result of a pilot query before the draw; None: there was none.
         groups: a ranking of each group, where there are groups; `ranking` is of all together.
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
-        effects: of covariates on who wins; None: the job names none.
-        ties: how often items tie; None: the job does not model that.
+        effects: effects of covariates on who wins; None: the job names none.
+        ties: shares of ties; None: the job does not model ties.
         test: reliability and abilities by raw score, of each booklet of a test; None: the method
             does not tell them, or nothing was learned.
         dif: how much harder items of a test are in each group than in the first; None: there are
             no groups, or nothing was learned.
-        fit: how well each item of a test fits the model; None: there are no bands of raw scores,
+        fit: fit of each item of a test to the model; None: there are no bands of raw scores,
             or nothing was learned.
         personal: scores by public features of people; None: the method has one score for each item.
         election: winners by rules of elections; None: the released counts tell none.
+        precincts: votes by public precinct that add up; None: counts are not kept apart so.
         robustness: how many people would have to change for another item to be first; None: the
             release tells nothing of that.
     """
@@ -264,6 +266,7 @@ class Release(Record):
     fit: tuple[ItemFitRecord, ...] | None = None
     personal: PersonalRecord | None = None
     election: ElectionRecord | None = None
+    precincts: PrecinctRecord | None = None
     robustness: tuple[Robustness, ...] | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
@@ -283,7 +286,7 @@ class Release(Record):
             for name in type(self).model_fields
             if name not in absent
         }
-        if self.look is not None and self.look.people is None:  # as in releases of before
+        if self.look is not None and self.look.people is None:  # as in earlier releases
             content["look"] = self.look.model_dump(mode="json", exclude={"people"})
         if self.groups is not None:
             content["groups"] = [
@@ -319,7 +322,7 @@ class Release(Record):
         return self.says(name) or any(board.says(name) for _, board in self.boards())
 
     def boards(self) -> Iterator[tuple[GroupRanking, Release]]:
-        """Each group, and the release as if its ranking were all that it holds."""
+        """Yield each group, with the release as if its ranking were all that it holds."""
         for group in self.groups or ():
             of_group = {
                 name: getattr(group, name) for name in ("informative", "ranking", "released")
@@ -331,7 +334,7 @@ class Release(Record):
 
     @property
     def noise_variance(self) -> float | None:
-        """Of the noise in each released count; None where no noise was added to counts.
+        """Variance of the noise in each released count; None where no noise was added to counts.
 
         Each group's counts have noise of their own, and so have rows of no group where they count.
         """
@@ -356,12 +359,12 @@ class Release(Record):
         return self.says("label")
 
     def shown(self) -> dict[str, str]:
-        """What people read for each item."""
+        """Text that people read for each item."""
         return {line.item: line.shown for line in self.ranking}
 
     @property
     def heading(self) -> str:
-        """What people read above it: the title that the operator states, or else its name."""
+        """Heading of the ranking: the title that the operator states, or the release's name."""
         return self.name if self.about is None else self.about.title or self.name
 
     @property
@@ -495,37 +498,25 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
-    effects: tuple[Effect, ...] | None = None,
     boards: Sequence[Board] = (),
-    ties: TieRecord | None = None,
-    test: tuple[TestRecord, ...] | None = None,
-    dif: tuple[GroupDifferences, ...] | None = None,
-    fit: tuple[ItemFitRecord, ...] | None = None,
-    personal: PersonalRecord | None = None,
-    election: ElectionRecord | None = None,
+    **of_some_methods: Any,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
     Args:
-        provenance: its origin.
+        provenance: origin of the release.
         items: the public catalogue.
         estimate: computed from `released`.
-        privacy: its guarantee.
+        privacy: guarantee of the release.
         released: the noisy statistics of the mechanism.
-        scale: what the scores of `estimate` are.
-        warnings: what a reader must know, besides what `provenance` and `privacy` imply.
-        n_top: how many of the best items `top_k` names; None: there is no such list.
-        labels: what people read instead of items.
-        look: what a look at the rows saw; its warnings are the release's.
-        effects: of covariates.
+        scale: scale of the scores of `estimate`.
+        warnings: warnings for a reader, besides those that `provenance` and `privacy` imply.
+        n_top: number of the best items that `top_k` names; None: there is no such list.
+        labels: texts that people read instead of items.
+        look: result of the pilot query; its warnings are the release's.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
-        ties: how often items tie.
-        test: reliability and abilities by raw score, of each booklet of a test.
-        dif: how much harder items of a test are in each group than in the first.
-        fit: how well each item of a test fits the model.
-        personal: scores by public features of people.
-        election: winners by rules of elections.
+        **of_some_methods: fields of `Release` that only some methods have, by name.
 
     Raises:
         ValueError: the sizes differ.
@@ -550,13 +541,7 @@ def build_release(
         errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
-        effects=effects,
-        ties=ties,
-        test=test,
-        dif=dif,
-        fit=fit,
-        personal=personal,
-        election=election,
+        **of_some_methods,
         released=released,
         groups=groups or None,
     )

@@ -1,4 +1,4 @@
-"""What a method publishes beside the ranking: a record that says of itself what a page shows of it.
+"""Record of the numbers that a method publishes beside the ranking, with texts for its page.
 
 A method that releases another statistic has a record of its own in its family's folder. Every
 record is made by its `of`, which takes only what carries noise: exact counts are marked
@@ -39,7 +39,7 @@ class Figure(StrEnum):
 
 
 class Made(StrEnum):
-    """How the numbers came about, in a sentence for people who took part."""
+    """Ways in which the numbers came about, in a sentence for people who took part."""
 
     COUNTED = (
         "Answers were counted, and random noise was added to the counts. Everything here is"
@@ -60,11 +60,11 @@ class Leads:
     """Noisy numbers by which one item is ahead of others.
 
     Attributes:
-        by: what they are.
+        by: kind of the numbers.
         items: in the order of the numbers.
-        numbers: of each item, shape (n,), or of each item against each other, shape (n, n).
-        draws: how many noise values are added up in one number.
-        step: what 1 of a released count is worth, in answers.
+        numbers: number of each item, shape (n,), or of each item against each other, shape (n, n).
+        draws: noise values that are added up in one number.
+        step: worth of 1 released count, in answers.
     """
 
     by: LeadBy
@@ -74,7 +74,7 @@ class Leads:
     step: float
 
     def gaps(self, first: str) -> NDArray[np.float64]:
-        """How far each other item is behind `first`, shape (n - 1,), in answers."""
+        """Lead of `first` over each other item, shape (n - 1,), in answers."""
         place = self.items.index(first)
         own = self.numbers[place] - (self.numbers if self.numbers.ndim == 1 else 0.0)
         return np.delete(own, place) * self.step
@@ -137,7 +137,7 @@ class ReleasedRecord(Record):
         return None
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64] | None:
-        """How often the row's item beat the column's, of some items, or was above it.
+        """Share of times that the row's item beat the column's, or was above it, for some items.
 
         Not a number for a pair that was not compared. None: no such counts are published.
         """

@@ -1,4 +1,4 @@
-"""How many people would have to change for another item to be first: computed, and in words.
+"""Number of people who would have to change for another item to be first, and its sentences.
 
 It is computed from what is released, and costs nothing. `estimation.common.robustness` has the
 bounds and their proof.
@@ -28,7 +28,7 @@ MOST_ESTIMATED = 300  # items, for which a curvature is inverted
 
 
 def robustness_of(release: Release) -> tuple[Robustness, ...] | None:
-    """What the released counts say; None: nothing, or one cannot know.
+    """Compute robustness from the released counts; None: nothing is known from them.
 
     That is so of local answers, whose holder may send anything; of rows with weights; of a stream,
     in which nights share people; and of scores that were drawn, of which no counts are known.
@@ -64,7 +64,7 @@ def _kind(release: Release) -> NoiseKind:
 
 
 def _gaps(release: Release, variance: float) -> Gaps | None:
-    """How far each other item is behind the first of the ranking; None: no such counts."""
+    """Return each other item's distance behind the first of the ranking; None: no such counts."""
     found = release.released.leads()
     if found is None:
         return None
@@ -94,7 +94,7 @@ def _certified(release: Release, gaps: Gaps) -> Iterator[Robustness]:
 
 
 def _estimated(release: Release, variance: float) -> Iterator[Robustness]:
-    """Of Bradley-Terry scores that were fitted to the counts of pairs."""
+    """Yield robustness of Bradley-Terry scores that were fitted to the counts of pairs."""
     n, weight = len(release.ranking), getattr(release.released, "row_weight", None)
     fitted = release.scale in (Scale.LOG_ODDS, Scale.ELO)
     if not fitted or weight is None or n > MOST_ESTIMATED or not release.released.tells_rates:
@@ -130,7 +130,7 @@ _LOST = {
 
 
 def robustness_sentences(release: Release, shown: Mapping[str, str]) -> Iterator[str]:
-    """What a terminal and a page say; a bound on few people says nothing and is left out."""
+    """Yield sentences for terminal and page; a bound on few people says nothing and is left out."""
     rows = release.privacy.unit is Unit.COMPARISON
     whose = "" if rows else "the answers of "
     for each in release.robustness or ():
@@ -148,7 +148,7 @@ def robustness_sentences(release: Release, shown: Mapping[str, str]) -> Iterator
 
 
 def _weaker(release: Release, told: Robustness) -> str:
-    """What makes the bound small where it may be far below the truth."""
+    """Say what makes the bound small where it may be far below the truth."""
     most = release.privacy.max_contributions
     if release.privacy.unit is Unit.COMPARISON:
         return " One person may have given many rows."

@@ -126,16 +126,26 @@ def rounds_of(release: Release) -> tuple[Round, ...]:
     )
 
 
+def round_rows(rounds: Sequence[Round]) -> Iterator[dict[str, int | str | bool]]:
+    """A row for each item left in each round."""
+    for number, each in enumerate(rounds, 1):
+        for item, count in each.counts.items():
+            yield {
+                **{"round": number, "item": item, "ballots": count, "exhausted": each.exhausted},
+                "leaves": item == each.out,
+                "may_leave": item in each.possible,
+                "reached": each.reached,
+            }
+
+
 def rounds_csv(rounds: Sequence[Round]) -> str:
     """The rounds as a table, a line for each item left."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached"])
-    for number, each in enumerate(rounds, 1):
-        for item, count in each.counts.items():
-            said = (item == each.out, item in each.possible, each.reached)
-            words = ["yes" if so else "no" for so in said]
-            table.writerow([number, write_cell(item), count, each.exhausted, *words])
+    for number, item, *counts, leaves, may_leave, reached in map(dict.values, round_rows(rounds)):
+        words = ["yes" if so else "no" for so in (leaves, may_leave, reached)]
+        table.writerow([number, write_cell(str(item)), *counts, *words])
     return text.getvalue()
 
 

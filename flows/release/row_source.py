@@ -1,4 +1,4 @@
-"""Which rows a release was counted from, if a Beam transform and no file held them."""
+"""Rows that a release was counted from, if a Beam transform and no file held them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class RowSource(Record):
 
     @property
     def text(self) -> str:
-        """Both, for people."""
+        """Type and name of the source, for people."""
         named = "a Beam transform" if self.type == PYTHON else f"Beam's {self.type}"
         return f"version {self.version}, read by {named}"
 
 
 def row_source_of(config: SurveyConfig, night: date | None) -> RowSource | None:
-    """Where the rows of a job come from; None: from files.
+    """Return the source of a job's rows; None: they come from files.
 
     Args:
         config: the job.

@@ -18,28 +18,30 @@ from numpy.typing import NDArray
 
 
 class Scale(StrEnum):
-    """What a score is."""
+    """Meaning of a score."""
 
     WIN_SHARE = "win-share"  # the share of its comparisons that an item wins
     LOG_ODDS = "log-odds"  # logistic link: differences are log odds
     ELO = "elo"  # log odds as ratings of chess: see `elo_of`
     LAPLACE = "laplace"  # Laplace link
     PROBIT = "probit"  # probit link
-    DIFFICULTY = "difficulty"  # of test items, in log odds of a right answer; larger is harder
-    POINT_DIFFICULTY = "point-difficulty"  # of items that give points, likewise
+    DIFFICULTY = "difficulty"  # log odds of a right answer to a test item; larger is harder
+    POINT_DIFFICULTY = "point-difficulty"  # difficulty of items that give points, in log odds
     ABOVE_MIDDLE = "above-middle"  # places above the middle of a list
+    VOTES = "votes"  # how many rankings have an item at the first place
     PLACE = "place"  # mean rank minus rank; only the order was released
 
 
 class ScoreUnit(StrEnum):
     """The unit of the numbers in a release."""
 
-    PERCENT = "percent"  # of an item's comparisons
+    PERCENT = "percent"  # percentage of an item's comparisons
     LOG_ODDS = "log-odds"  # natural logarithm of odds
     ELO = "elo"  # 400 points are odds of 10 to 1
     LAPLACE = "laplace"  # scale of the Laplace distribution
     PROBIT = "probit"  # standard deviation of the normal distribution
     PLACES = "places"
+    VOTES = "votes"
     NONE = "none"  # no score was released
 
 
@@ -52,13 +54,14 @@ UNITS = {
     Scale.DIFFICULTY: ScoreUnit.LOG_ODDS,
     Scale.POINT_DIFFICULTY: ScoreUnit.LOG_ODDS,
     Scale.ABOVE_MIDDLE: ScoreUnit.PLACES,
+    Scale.VOTES: ScoreUnit.VOTES,
     Scale.PLACE: ScoreUnit.NONE,
 }
 # The scale of scores that a link fitted.
 SCALE_OF_LINK = {"logistic": Scale.LOG_ODDS, "laplace": Scale.LAPLACE, "probit": Scale.PROBIT}
 ELO_A_LOGIT = 400 / math.log(10)  # a rating 400 higher has odds of 10 to 1
 MEAN_ELO = 1000.0  # rating of the mean item
-BARE = (Scale.WIN_SHARE, Scale.ELO)  # scales written without a sign
+BARE = (Scale.WIN_SHARE, Scale.ELO, Scale.VOTES)  # scales written without a sign
 DIFFICULTIES = (Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)  # scales on which higher is harder
 Number = TypeVar("Number", float, NDArray[np.float64])
 
@@ -83,7 +86,7 @@ def log_odds_of(elo: Number) -> Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleWords:
-    """How a scale is shown.
+    """Words in which a scale is shown.
 
     Attributes:
         heading: heading of the column of scores.
@@ -91,12 +94,12 @@ class ScaleWords:
         explanation: meaning of a score, for somebody who never heard of it.
         plot: label of a plot's axis.
         first: one word for the first item of a ranking; `last`: one word for the last item.
-        leads: what is said of the first item, and of several.
+        leads: words for the first item, and for several.
         very_likely_leads: what is said of an item that is very likely the first, before the others
             that may be.
         behind: what is said of the next items, before the item that is ahead of them.
-        comes_last: what is said of the last item.
-        up_and_down: what is said of an item whose score rose or fell since the last release.
+        comes_last: words for the last item.
+        up_and_down: words for an item whose score rose or fell since the last release.
     """
 
     heading: str
@@ -186,6 +189,15 @@ WORDS = {
         ),
         plot="places above the middle",
     ),
+    Scale.VOTES: ScaleWords(
+        heading="First preferences",
+        unit="",
+        explanation=(
+            "In how many rankings an item is at the first place, in all groups together, with the"
+            " noise that protects people."
+        ),
+        plot="first preferences",
+    ),
     Scale.PLACE: ScaleWords(
         heading="Score",
         unit="",
@@ -235,7 +247,7 @@ def interval_text(scale: Scale, line: Scored, decimals: int) -> str:
 
 
 def score_decimals(scale: Scale, lines: Iterable[Scored]) -> int:
-    """How many decimals the typical interval deserves."""
+    """Return the number of decimals that the typical interval deserves."""
     widths = sorted(line.high - line.low for line in lines)
     width = widths[len(widths) // 2]
     if scale in BARE:

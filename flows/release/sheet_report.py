@@ -50,10 +50,10 @@ class ReliabilityRecord(Record):
 
 
 class BookletRecord(Record):
-    """What is said of one booklet, or of the whole test if it has no booklets.
+    """Figures of one booklet, or of the whole test if it has no booklets.
 
     Attributes:
-        name: of the booklet; null: everybody had all items.
+        name: name of the booklet; null: everybody had all items.
         kr20: reliability of raw scores by KR-20; null: it is not told. With booklets it never is,
             as right answers are counted over all booklets together.
         separation: reliability of abilities; null: it is not told.
@@ -113,7 +113,7 @@ class StepRecord(Record):
 
 
 class PointTestRecord(BookletRecord):
-    """What is said of a test with points.
+    """Figures of a test with points.
 
     Attributes:
         alpha: reliability of raw scores by Cronbach's alpha; null: it is not told.
@@ -187,7 +187,7 @@ def scores_csv(sheets: Sequence[BookletRecord]) -> str:
 
 
 def reliability_sentences(booklet: BookletRecord) -> Iterator[str]:
-    """How reliable scores and abilities are, in words."""
+    """Yield sentences that say how reliable scores and abilities are."""
     for name, found in booklet.measures.items():
         what = LABELS[name]
         if found is not None:
@@ -200,14 +200,14 @@ def reliability_sentences(booklet: BookletRecord) -> Iterator[str]:
 
 
 class ItemDifference(Record):
-    """How much harder one item is in a group than in another.
+    """Difference between the difficulty of one item in a group and in another.
 
     Attributes:
         item: name.
         difference: in log odds, relative to the mean of the items that are compared.
-        error: its standard error, noise included.
+        error: standard error of the difference, noise included.
         low, high: 95 % interval of this difference alone.
-        size: by the rule of ETS: A negligible, B moderate, C large.
+        size: size by the rule of ETS: A negligible, B moderate, C large.
         differs: whether it is not zero, with 95 % confidence for all items and groups together.
     """
 
@@ -232,13 +232,13 @@ class GroupDifferences(Record):
 
 
 class ItemFitRecord(Record):
-    """How well one item fits the Rasch model.
+    """Fit of one item to the Rasch model.
 
     Attributes:
         item: name.
         statistic: what bands of raw scores differ from the model, squared, in units of variance.
-        degrees: of freedom of the chi-squared law that it has where the model holds.
-        chance: to see so much or more where the model holds.
+        degrees: degrees of freedom of its chi-squared law where the model holds.
+        chance: probability of so large a statistic, or larger, where the model holds.
         misfits: whether the model does not hold, with 95 % confidence for all items together.
         steeper: whether people with more points are right more often than the model says, and
             those with fewer points less often; else the other way round.
@@ -276,11 +276,11 @@ def dif_csv(compared: Sequence[GroupDifferences]) -> str:
 
 
 def differences_sentence(pair: GroupDifferences, shown: Mapping[str, str]) -> str:
-    """Which items are harder or easier in one group than in another.
+    """Say which items are harder or easier in one group than in another.
 
     Args:
         pair: the groups with their items.
-        shown: what people read for each item.
+        shown: text that people read for each item.
     """
     found = sorted(
         (each for each in pair.items if each.differs), key=lambda each: -abs(each.difference)
@@ -299,7 +299,7 @@ def differences_sentence(pair: GroupDifferences, shown: Mapping[str, str]) -> st
 
 
 def fit_csv(fits: Sequence[ItemFitRecord]) -> str:
-    """How well items fit as a table, to six decimals; `slope` is that of the item's curve."""
+    """Return a table of items' fit, to six decimals; `slope` is that of the item's curve."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["item", "statistic", "degrees", "chance", "misfits", "slope"])
@@ -311,16 +311,16 @@ def fit_csv(fits: Sequence[ItemFitRecord]) -> str:
 
 
 def slope_word(fit: ItemFitRecord) -> str:
-    """How the curve of an item compares with that of the model."""
+    """Return a word that compares the curve of an item with that of the model."""
     return "steeper" if fit.steeper else "flatter"
 
 
 def fit_sentence(fits: Sequence[ItemFitRecord], shown: Mapping[str, str]) -> str:
-    """Which items do not fit the model.
+    """Name the items that do not fit the model.
 
     Args:
-        fits: of all items.
-        shown: what people read for each item.
+        fits: fit of each item.
+        shown: text that people read for each item.
     """
     found = sorted((each for each in fits if each.misfits), key=lambda each: -each.statistic)
     start = "Item fit: with 95 % confidence for all items at once,"

@@ -51,7 +51,7 @@ def installed_version(name: str) -> str:
     `importlib.metadata.version` parses the whole file, descriptions too, and so takes milliseconds.
 
     Raises:
-        PackageNotFoundError: it is not installed.
+        PackageNotFoundError: the package is not installed.
     """
     found = distribution(name)
     header = (found.read_text("METADATA") or "").partition("\n\n")[0]
@@ -95,7 +95,7 @@ def package_digest() -> str:
 
 
 def _folders() -> dict[str, Path]:
-    """Where the package and each of its layers are installed."""
+    """Return the folders where the package and each of its layers are installed."""
     names = (PACKAGE, *(f"{PACKAGE}.{layer}" for layer in LAYERS))
     return {name: Path(importlib.import_module(name).__path__[0]) for name in names}
 
@@ -125,7 +125,7 @@ def _commit() -> tuple[str | None, bool | None]:
 
 
 def _commit_of_checkout(root: Path) -> tuple[str | None, bool | None]:
-    """What git says; None where it is missing or refuses."""
+    """Return commit and cleanness from git; None where git is missing or fails."""
     commit = _git(root, "rev-parse", "--verify", "HEAD")
     if commit is None or len(commit.strip()) != 40:
         return None, None

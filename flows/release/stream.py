@@ -1,4 +1,4 @@
-"""What a release says of the stream that it is a night of."""
+"""Record of a stream, in the release of one of its nights."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ class StreamRecord(Record):
 
     Attributes:
         stream: id of the stream, in the ledger too.
-        number: of the night, from 1.
-        nights: how many the stream has.
+        number: number of the night, from 1.
+        nights: number of nights of the stream.
         first: date of the first.
         participations: nights on which one person's rows count at most.
         gap: nights between two of them at least.
         window: nights that are shown together; null: all so far.
         coefficients: the encoder: how much of a night's counts is in the noisy numbers of that
             night and of each one after it, times 2^20.
-        noise_variance: of each noisy number, times 2^40.
-        shown_variance: of the noise in each count that this release shows, in units of `released`;
-            with groups in each count of one group, of which those of the whole are sums.
+        noise_variance: variance of each noisy number, times 2^40.
+        shown_variance: variance of the noise in each count that this release shows, in units of
+            `released`; with groups in each count of one group, of which those of the whole are
+            sums.
         noisy: what was drawn for this night, times 2^20, group by group, item by item or row by
             row; all that is shown is computed from these numbers of all nights so far.
         answers: how many answers each night that is shown has, in all groups, the oldest first,
@@ -68,10 +69,10 @@ class StreamRecord(Record):
         Args:
             name: id of the stream.
             first: date of its first night.
-            night: from 0.
+            night: number of the night, from 0.
             stream: terms, encoder and law.
-            noisy: what was drawn for the night, any shape.
-            answers: of the nights that are shown, with noise.
+            noisy: noisy numbers drawn for the night, any shape.
+            answers: answers of each night that is shown, with noise.
         """
         terms = stream.terms
         return cls(
@@ -111,12 +112,12 @@ class StreamRecord(Record):
 
     @property
     def totals(self) -> NightTotals:
-        """How many answers each night that is shown has."""
+        """Number of answers of each night that is shown."""
         first = self.number - len(self.answers)
         return NightTotals(first=first, answers=np.array(self.answers))
 
     def noise_correlation(self, other: StreamRecord) -> float:
-        """Of the noise in one count as this night and another night of the stream show it.
+        """Correlation between the noise in one count in this night's release and in another's.
 
         Both follow from the same noisy numbers, so it is exact (`privacy.stream`).
 

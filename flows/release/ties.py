@@ -9,12 +9,12 @@ from hushrank.flows.statement.record import Extended, Record
 
 
 class TieRecord(Record):
-    """How often items tie, by the model of ties that scores were fitted with.
+    """Share of ties, by the model of ties that scores were fitted with.
 
     Attributes:
-        model: of ties.
+        model: name of the model of ties.
         parameter: nu of Davidson, theta of Rao and Kupper.
-        low, high: its 95 % interval.
+        low, high: 95 % interval of the share.
         equals: percent of comparisons between two items of equal scores that tie.
         equals_low, equals_high: its 95 % interval.
     """
@@ -45,7 +45,7 @@ class TieRecord(Record):
 
 
 def tie_sentence(ties: TieRecord) -> str:
-    """What the estimate means, in words."""
+    """Say in words what the estimate means."""
     return (
         f"Two equal items tie in {ties.equals:.1f} % of their comparisons (95 % interval:"
         f" {ties.equals_low:.1f} to {ties.equals_high:.1f} %)."

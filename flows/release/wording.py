@@ -35,7 +35,7 @@ MEANING_OF_VERY_LIKELY = f"Very likely means: with a probability of {VERY_LIKELY
 
 
 def verdict(release: Release) -> str:
-    """What the ranking says, in one to five sentences; the table above has the cases.
+    """Say in one to five sentences what the ranking shows; the table above has the cases.
 
     All but the probabilities is read off the groups and ranks of the rows, so it holds together
     with 95 %. Where all of the second group have as many above them as lead, those are the leaders.
@@ -51,7 +51,7 @@ def verdict(release: Release) -> str:
 
 
 def _order(release: Release) -> str:
-    """Who leads, who may be the best, and who comes last."""
+    """Say who leads, who may be the best, and who comes last."""
     lines, words = release.ranking, WORDS[release.scale]
     candidates = [line for line in lines if line.sure_ranks[0] == 1]  # for the first rank
     likely = likely_best(candidates, words) if len(candidates) > 1 else ""
@@ -119,7 +119,7 @@ def _next_group(lines: Sequence[RankedItem], leaders: Sequence[RankedItem]) -> l
 
 
 def groups_note(release: Release) -> str:
-    """Where the rankings of groups are; empty where there are no groups."""
+    """Say where the rankings of groups are; empty if there are no groups."""
     if not release.groups:
         return ""
     names = [group.name for group in release.groups]
@@ -131,11 +131,11 @@ def groups_note(release: Release) -> str:
 
 
 def likely_best(candidates: Sequence[RankedItem], words: ScaleWords) -> str:
-    """Who is probably the best, a sentence after a blank; empty where that is not known.
+    """Say who is probably the best, a sentence after a blank; empty if that is not known.
 
     Args:
         candidates: the items that may be the best.
-        words: those of the release's scale.
+        words: words for the release's scale.
     """
     by_chance = sorted(candidates, key=lambda line: -(line.p_best or 0))[: MOST_NAMED - 1]
     named = [
@@ -147,7 +147,7 @@ def likely_best(candidates: Sequence[RankedItem], words: ScaleWords) -> str:
 
 
 def certainty(release: Release) -> str:
-    """How many pairs are reliably ordered, and what that means; empty of older releases."""
+    """Say how many pairs are reliably ordered, and what that means; empty for older releases."""
     if not (release.informative and release.says("rank_low_all")):
         return ""
     n = len(release.ranking)

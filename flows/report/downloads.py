@@ -6,7 +6,16 @@ import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hushrank.flows.release.archive import DIF, EFFECTS, FIT, RANKING, RELEASE, SCORES, STEP_FILE
+from hushrank.flows.release.archive import (
+    DIF,
+    EFFECTS,
+    FIT,
+    PRECINCTS,
+    RANKING,
+    RELEASE,
+    SCORES,
+    STEP_FILE,
+)
 from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.publish import ranking_pieces, round_table
 from hushrank.flows.release.release import Release
@@ -56,6 +65,14 @@ def downloads_of(release: Release) -> list[Download]:
     if release.fit is not None:
         what = "how well items fit, for a spreadsheet"
         more.append(_download(FIT, what, "text/csv", [fit_csv(release.fit)]))
+    if release.precincts is not None:
+        from hushrank.flows.release.precincts import precincts_csv
+
+        what, rows = (
+            "votes by precinct, for maps",
+            precincts_csv(release.precincts, release.released),
+        )
+        more.append(_download(PRECINCTS, what, "text/csv", [rows]))
     for name, text in round_table(release).items():
         more.append(_download(name, "all rounds, for a spreadsheet", "text/csv", [text]))
     pieces = release.json_pieces()

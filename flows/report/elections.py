@@ -1,4 +1,4 @@
-"""Winners by rules of elections, and the margins between candidates, on the page of a report."""
+"""Winners by rules of elections, margins and votes by precinct, on the page of a report."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from hushrank.flows.release.election import (
     condorcet_sentence,
     result_cells,
 )
+from hushrank.flows.release.precincts import levels_of, precincts_sentence
 from hushrank.flows.release.release import Release
 
 MOST = 12  # candidates in the table of margins; a longer ranking shows its best
+MOST_PRECINCTS = 200  # in the table of votes; the file has all
+WORDS = {"elsewhere": "Elsewhere", "all": "All together"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,4 +116,50 @@ def _margins(
             for j, margin in enumerate(row)
         )
         for i, row in enumerate(margins.tolist())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesFacts:
+    """Votes by precinct as texts.
+
+    Attributes:
+        names: candidates in the columns, best first.
+        rows: all together, districts, and precincts, each with the votes of the candidates.
+        how: how far they may be off.
+        left_out: how many precincts the table lacks.
+        candidates_left_out: how many candidates.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    how: str
+    left_out: int
+    candidates_left_out: int
+
+
+def votes_facts(release: Release) -> VotesFacts | None:
+    """The votes of each precinct; None where the release states none."""
+    record = release.precincts
+    if record is None:
+        return None
+    shown, place = release.shown(), {line.item: n for n, line in enumerate(release.ranking)}
+    levels = list(levels_of(record, release.released))
+    items: tuple[str, ...] = release.released.items  # type: ignore[attr-defined]
+    best = sorted(range(len(items)), key=lambda number: place[items[number]])[:MOST]
+    listed = [each for each in levels if each.level in ("precinct", "elsewhere")]
+    above = [each for each in reversed(levels) if each.level == "all"]
+    above += [each for each in levels if each.level == "district"]
+    return VotesFacts(
+        names=tuple(shown[items[number]] for number in best),
+        rows=tuple(
+            (
+                WORDS.get(each.level, each.code),
+                tuple(f"{each.votes[number]:,}" for number in best),
+            )
+            for each in (*above, *listed[:MOST_PRECINCTS])
+        ),
+        how=precincts_sentence(record),
+        left_out=max(len(listed) - MOST_PRECINCTS, 0),
+        candidates_left_out=len(items) - len(best),
     )

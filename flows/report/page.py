@@ -167,7 +167,7 @@ def _changes(before: Release | None, release: Release, *, continued: bool) -> Ch
 
 def _of_some(release: Release) -> dict[str, Any]:
     """Words that few releases have, whose modules are loaded only for them."""
-    found: dict[str, Any] = {"stream": None, "election": None}
+    found: dict[str, Any] = {"stream": None, "election": None, "votes": None}
     found["robust"] = [*robustness_sentences(release, release.shown())]
     if release.stream is not None:
         from hushrank.flows.report.changes import stream_sentence
@@ -177,6 +177,10 @@ def _of_some(release: Release) -> dict[str, Any]:
         from hushrank.flows.report.elections import election_facts
 
         found["election"] = election_facts(release)
+    if release.precincts is not None:
+        from hushrank.flows.report.elections import votes_facts
+
+        found["votes"] = votes_facts(release)
     return found
 
 

@@ -42,7 +42,7 @@ def ledger_terms(config: SurveyConfig) -> BudgetTerms:
 
 
 def protects(config: SurveyConfig) -> Protects:
-    """What of a unit the releases of `config` hide."""
+    """Part of a unit that the releases of `config` hide."""
     if config.privacy.unit is not Unit.LOCAL:
         if isinstance(config.input, RankingsConfig) and not config.input.names_people:
             return Protects.ANSWER

@@ -51,7 +51,7 @@ COUNTING_FILE = ".counting"  # exists while a run makes exact arrays, or will ne
 FAILED_FILE = "draw-failed"  # exists if the mechanism failed after the ledger counted the draw
 
 _NO_RECORD = "draw: the reduction left no record of {}. Nothing was drawn or spent; run again."
-_NO_RECORDS = (  # what is missing, is damaged, or is no record at all
+_NO_RECORDS = (  # reasons why a file cannot be read as a record
     *(FileNotFoundError, IsADirectoryError, ValueError, LookupError, TypeError, AttributeError),
     *(OverflowError, RecursionError),
 )
@@ -63,8 +63,8 @@ def check_confidential(folder: Place) -> None:
     """Refuse a confidential folder that other people can open.
 
     Raises:
-        ConfigError: it is a file, it belongs to another user, its mode lets others in, or its
-            bucket cannot be used.
+        ConfigError: the folder is a file, belongs to another user, has a mode that lets others in,
+            or its bucket cannot be used.
     """
     if isinstance(folder, CloudPath):
         try:
@@ -117,14 +117,14 @@ def load_arrays(path: Place) -> Arrays:
     """The arrays in an `.npz` file, by name.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the file is damaged.
     """
     return npz_arrays(read_whole(path))
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What a reduction has left in the folder of a release: a handle, which only `draw` opens.
+    """Handle on the files that a reduction left in a release's folder; only `draw` opens it.
 
     So nothing that carries values between the steps of a run holds what was computed from rows.
     """
@@ -135,7 +135,7 @@ class Exact:
         """The exact arrays.
 
         Raises:
-            HushrankError: they are damaged. No budget was spent.
+            HushrankError: the exact arrays are damaged. No budget was spent.
         """
         path = self.folder / EXACT_FILE
         try:
@@ -147,7 +147,7 @@ class Exact:
             ) from None
 
     def bits(self) -> BitsUsed:
-        """Which random bits the exact arrays were made with.
+        """Return the sources of random bits with which the exact arrays were made.
 
         Raises:
             PredictableBits: nothing says so. No budget was spent.
@@ -158,7 +158,7 @@ class Exact:
             raise PredictableBits(_NO_RECORD.format("the random bits that it used")) from None
 
     def votes(self, unit: Unit) -> NDArray[np.int64]:
-        """What a look at the rows is to see, without noise: see `read_votes`.
+        """Return the exact votes that the pilot query needs, without noise: see `read_votes`.
 
         Raises:
             PredictableBits: nothing says so. No budget was spent.
@@ -176,7 +176,7 @@ def store_unmarked(work: Place, content: bytes) -> str:
         The digest of the content, for the ledger's mark and `finish_drawn`.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     digest = hashlib.sha256(content).hexdigest()
     path = unmarked_path(work, digest)
@@ -192,11 +192,11 @@ def finish_drawn(work: Place, digest: str) -> None:
 
     Args:
         work: the folder of the release.
-        digest: what `store_unmarked` returned; the ledger's mark holds it too.
+        digest: the digest that `store_unmarked` returned; the ledger's mark holds it too.
 
     Raises:
         LedgerError: another run has stored other noise for the same release.
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     unmarked, drawn = unmarked_path(work, digest), work / DRAWN_FILE
     if not isinstance(unmarked, CloudPath):
@@ -239,7 +239,7 @@ def is_unfinished(work: Place, digest: str | None) -> bool:
 
 
 def unmarked_path(work: Place, digest: str) -> Place:
-    """Where `store_unmarked` puts the noisy result with that digest."""
+    """Path where `store_unmarked` puts the noisy result with that digest."""
     return work / f".{DRAWN_FILE}.{digest[:_DIGEST_SHOWN]}"
 
 

@@ -1,4 +1,4 @@
-"""What a run knows before a row is read: `Job`, every part of which is made once.
+"""Facts that a run knows before it reads a row: `Job`, every part of which is made once.
 
 Steps of a run take it and return values. What differs between a release by itself and a night of a
 stream, they ask the job's `Occasion`.
@@ -60,7 +60,7 @@ def code_version() -> str:
 
 
 def stated_version() -> str:
-    """The same with the commit, where one is known: what a release says that it was drawn by."""
+    """Version with the commit, if one is known: the version that a release says it was drawn by."""
     return full_version(code_version())
 
 
@@ -69,14 +69,15 @@ Read = Callable[[ReductionJob], None]  # by the child process that alone holds r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noisy:
-    """What an occasion has drawn: it may be published, and is neither stored nor marked yet.
+    """Noisy result of an occasion: it may be published, but is not yet stored or marked.
 
     Attributes:
-        arrays: what the mechanism let out; nothing, where a look told it to stop.
+        arrays: the mechanism's noisy output; empty if a pilot query stopped the run.
         drawn_by: method and mechanism that drew them.
-        bits: with which random bits.
-        votes: what the look at the rows saw, with noise, shape (2,); None: there was no look.
-        people: of a night of a stream: digest of the file of who counted.
+        bits: sources of the random bits that were used.
+        votes: noisy result of the pilot query, shape (2,); None: there was none.
+        people: for a night of a stream, the digest of the file of people who counted; None for
+            others.
     """
 
     arrays: Arrays
@@ -92,7 +93,7 @@ class Noisy:
 
 
 class Occasion(Protocol):
-    """What differs between a release by itself and a night of a stream."""
+    """Steps that differ between a release by itself and a night of a stream."""
 
     by_content: bool  # whether the content of its files decides which release it is
 
@@ -104,8 +105,8 @@ class Occasion(Protocol):
         """Set the cost aside; raises as `steps.reserve`.
 
         Args:
-            job: what is to be drawn.
-            noise_lost: it is paid for, and its noise is lost.
+            job: the release that is to be drawn.
+            noise_lost: whether the noise was paid for and then lost.
 
         Returns:
             What the draw costs.
@@ -113,15 +114,15 @@ class Occasion(Protocol):
         ...
 
     def restore(self, job: Job, attempt: Attempt) -> Noisy | None:
-        """What was drawn at `attempt`, whose file is lost; None: nobody has it.
+        """Return what was drawn at `attempt`, whose file is lost; None if nobody has it.
 
         Raises:
-            HushrankError: it must not be drawn again.
+            HushrankError: the noise must not be drawn again.
         """
         ...
 
     def reduce(self, job: Job, asked: ReductionJob, read: Read) -> None:
-        """Have the rows read, and keep what is counted; raises as `steps.reduce`."""
+        """Have the rows read, and keep the exact counts; raises as `steps.reduce`."""
         ...
 
     def draw(self, job: Job, exact: Exact) -> Noisy:
@@ -129,11 +130,11 @@ class Occasion(Protocol):
         ...
 
     def record(self, drawn: Drawn) -> StreamRecord | None:
-        """What the release says of its stream; None: it is no night of one."""
+        """Return the stream's part of the release; None: the release is no night of a stream."""
         ...
 
     def counted(self, job: Job) -> dict[str, Callable[[], None]]:
-        """Where exact counts are of a run that ends before its draw, and what deletes them."""
+        """Map places of a run's exact counts, if it ends before its draw, to their deleters."""
         ...
 
     def sweep(self, job: Job) -> None:
@@ -152,7 +153,7 @@ class Job:
     Attributes:
         survey: the configuration, with what is made of it once: ledger, method, audit.
         files: input files.
-        heads: what their footers and headers say, row counts with it; None until somebody looked.
+        heads: footers and headers of the files, with row counts; None until they were read.
         tables: further files that decide the result: the file of epsilons, if there is one.
         seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
         again: whether a fresh draw is wanted of a release that was drawn before.
@@ -217,7 +218,7 @@ class Job:
 
     @cached_property
     def occasion(self) -> Occasion:
-        """What the release is made for: itself, or a night of a stream.
+        """Occasion of the release: a release by itself, or a night of a stream.
 
         Raises:
             LedgerError: the ledger's secret cannot be read or made.
@@ -226,7 +227,7 @@ class Job:
 
     @cached_property
     def inputs(self) -> InputNames:
-        """What the ledger records about the input.
+        """Names of the input that the ledger records.
 
         Raises:
             LedgerError: the ledger's secret cannot be read or made.
@@ -239,13 +240,13 @@ class Job:
         """The ledger's secret; this makes it if there is none.
 
         Raises:
-            LedgerError: it cannot be read or made.
+            LedgerError: the key cannot be read or made.
         """
         return ledger_key(self.config.ledger.path)
 
     @property
     def planned_inputs(self) -> InputNames:
-        """The same before anything is written; without names if the ledger has no secret yet."""
+        """Names of the input before anything is written; empty if the ledger has no secret yet."""
         known = find_key(self.config.ledger.path)
         return unnamed_inputs(self.config, self.files) if known is None else self.inputs
 
@@ -267,7 +268,7 @@ class Job:
 
     @property
     def cost(self) -> Spend:
-        """What drawing costs now: of a stream the first night costs, and no other."""
+        """Cost of drawing now: in a stream, the first night costs and no other."""
         section = self.config.schedule.stream
         first = section is None or self.night is None or section.number_of(self.night) == 0
         return self.terms.spend if first else FREE
@@ -290,7 +291,7 @@ class Job:
 
     @property
     def planned_work(self) -> Place:
-        """The same folder, for people; it makes no secret if the ledger has none yet."""
+        """Folder of this release as people read it; makes no secret if the ledger has none yet."""
         if self.known_id is None and find_key(self.config.ledger.path) is None:
             return self.config.confidential / NO_ID_YET
         return self.work
@@ -308,7 +309,7 @@ class Survey:
 
     Attributes:
         path: the YAML file, for messages.
-        config: its content; a change of the file while the command runs has no effect.
+        config: content of the YAML file; a change of the file while the command runs has no effect.
         held: copies of tables in memory, in place of the files that it names; None: none.
         source: a Beam transform that Python passed; None: the YAML file names rows.
         counted: whether a lasting ledger counts its releases; if none does, they are unsafe.
@@ -338,7 +339,7 @@ class Survey:
 
     @cached_property
     def audit(self) -> tuple[AuditedPair, ...] | None:
-        """What attacks on the job have shown; None: it names no audit.
+        """Results of attacks on the job; None: the configuration names no audit.
 
         Raises:
             ConfigError: the file `report.audit` cannot be used.
@@ -371,7 +372,7 @@ class Survey:
 
 
 def unnamed_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
-    """What can be said of an input without a key, which only decides what is kept of very much."""
+    """Names of an input without a key; they decide only how much memory is kept."""
     key = LedgerKey(bytes(KEY_BYTES), "")
     return InputNames(NO_KEY_YET, (), input_names(config.input.paths, files, key, _unknown).plain)
 

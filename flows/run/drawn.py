@@ -1,4 +1,4 @@
-"""What was drawn, as it is stored: arrays, and what they were drawn by and with.
+"""Stored result of a draw: the arrays, and the mechanism and bits that drew them.
 
 Beside the arrays, `drawn.npz` holds the mechanism that drew them and the random bits that were
 used, as JSON. Whatever publishes the release, that run or a later version of hushrank years after,
@@ -49,7 +49,7 @@ from hushrank.transforms.storage.write import npz_arrays, read_whole
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
-FORMAT = 1  # of the entry `LAW`
+FORMAT = 1  # version of the entry `LAW`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +57,15 @@ class Drawn:
     """A release before it is ranked.
 
     Attributes:
-        arrays: what the mechanism let out; nothing, where a look told it to stop.
+        arrays: the mechanism's noisy output; empty if a pilot query stopped the run.
         drawn_by: method and mechanism that drew them; that method ranks by them.
-        bits: with which random bits; None where that was not recorded.
-        votes: what the look at the rows saw, with noise, shape (2,); None: there was no look.
-        people: how many people were asked, as the configuration says; None: it does not.
-        created: when, with a time zone.
-        code_version: of the hushrank that drew.
+        bits: sources of the random bits; None if they were not recorded.
+        votes: noisy result of the pilot query, shape (2,); None: there was none.
+        people: number of people who were asked, as the configuration says; None: it does not say.
+        created: time of the draw, with a time zone.
+        code_version: version of hushrank that drew.
         software: more of it; None where that was not recorded.
-        audit: what an audit of the job had shown by then; None: the job names none, or an earlier
+        audit: results of an audit of the job so far; None: the job names no audit, or an earlier
             version drew.
     """
 
@@ -81,12 +81,12 @@ class Drawn:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What drew the arrays."""
+        """Mechanism that drew the arrays."""
         return self.drawn_by.mechanism
 
     @property
     def seen(self) -> Seen | None:
-        """What the look at the rows saw; None: there was no look."""
+        """Result of the pilot query; None: there was none."""
         return seen_by(self.votes, self.drawn_by, self.people)
 
     @property
@@ -101,7 +101,7 @@ class Drawn:
 
 
 def entries_of(drawn: Drawn) -> Arrays:
-    """All entries of `drawn.npz`.
+    """Return all entries of `drawn.npz`.
 
     Raises:
         ValueError: the bits were not recorded, so there is no law to store.
@@ -131,10 +131,10 @@ def text_of_law(drawn_by: Calibrated) -> str:
 
 
 def law_of(text: str) -> Calibrated:
-    """What `text_of_law` stored.
+    """Return the law that `text_of_law` stored.
 
     Raises:
-        EstimateError: this version cannot read it.
+        EstimateError: this version cannot read the law.
     """
     return _read(text, "of another version")[0]
 
@@ -157,11 +157,11 @@ def _text_of(drawn_by: Calibrated, code: str, bits: BitsUsed, **for_certificate:
 
 
 def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
-    """What the entries of `drawn.npz` hold.
+    """Return the draw that the entries of `drawn.npz` hold.
 
     Raises:
         EstimateError: this version cannot read the law.
-        ConfigError: there is none, and the configuration does not suit its method any more.
+        ConfigError: no law is stored, and the configuration no longer suits the method that drew.
     """
     arrays = dict(entries)
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
@@ -186,12 +186,12 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
 def stored_drawn(
     work: Place, release_id: str, attempts: Sequence[Attempt], config: SurveyConfig
 ) -> Drawn:
-    """What was drawn for a release, as the ledger's mark names it.
+    """Return the draw that the ledger's mark names for a release.
 
     Args:
         work: the folder of the release.
-        release_id: its id.
-        attempts: those of the ledger; none: nothing is compared.
+        release_id: id of the release.
+        attempts: the ledger's attempts; empty: no digest is compared.
         config: as for `drawn_of`.
 
     Raises:
@@ -220,21 +220,21 @@ def stored_drawn(
 
 
 def people_asked(config: SurveyConfig) -> int | None:
-    """How many people were asked, for the pilot query to compare; None: the job does not say."""
+    """Return the number of people asked, for the pilot query; None: the job does not say."""
     return None if config.privacy.look is None else config.privacy.look.people
 
 
 def noisy_votes(
     votes: NDArray[np.int64] | None, look: Calibration | None, bits: RandomBits
 ) -> NDArray[np.int64] | None:
-    """What a look at the rows sees, from exact `votes`; None: there is no look."""
+    """Add the pilot query's noise to exact `votes`; None: there is no pilot query."""
     return None if look is None or votes is None else add_noise(votes, look.law, bits)
 
 
 def seen_by(
     votes: NDArray[np.int64] | None, drawn_by: Calibrated, people: int | None
 ) -> Seen | None:
-    """What a look saw whose noisy `votes` these are; None: there was no look."""
+    """Return the pilot query's result from its noisy `votes`; None: there was no pilot query."""
     if votes is None or drawn_by.look is None:
         return None
     fit, unfit = votes.tolist()
@@ -242,10 +242,10 @@ def seen_by(
 
 
 def look_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:
-    """What the look of a release saw; None: there was no look.
+    """Return the record of a release's pilot query; None: there was none.
 
     Raises:
-        LookStopped: it told the run to stop.
+        LookStopped: the pilot query told the run to stop.
     """
     if drawn.seen is None:
         return None
@@ -258,7 +258,7 @@ def look_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:
 def completed(
     privacy: PrivacyRecord, drawn: Drawn, look: LookRecord | None, config: SurveyConfig
 ) -> PrivacyRecord:
-    """With what a method does not know: why it was chosen, a look before it, how rows are read."""
+    """Add what a method does not know: why it was chosen, its pilot query, how rows are read."""
     if look is not None:
         privacy = record_with_look(privacy, look, drawn.drawn_by.params)
     changes: dict[str, object] = {}

@@ -81,11 +81,11 @@ def input_of(
 
 
 def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -> tuple[Head, ...]:
-    """What headers and footers say, for whoever cuts the files; they can then be read, as it seems.
+    """Return headers and footers, for whoever cuts the files; they show whether a file can be read.
 
     Args:
-        files: of the job.
-        config: its configuration.
+        files: files of the job.
+        config: configuration of the job.
         reader: the child process that opens them.
 
     Raises:
@@ -118,7 +118,7 @@ FIELDS_NOT_CHECKED = (
 def column_notes(
     config: SurveyConfig, files: Sequence[InputFile], heads: Sequence[Head] | None
 ) -> tuple[str, ...]:
-    """What a person should know of the columns that a job reads, from the heads of its files alone.
+    """Return notes on the columns that a job reads, from the heads of its files alone.
 
     The keys of JSON Lines stand in rows, so none of them is named that the job does not name.
     """
@@ -136,7 +136,7 @@ def column_notes(
 
 
 def columns_note(config: SurveyConfig, names: Sequence[str]) -> str:
-    """How many of the columns `names` a job reads, and which not; empty if it reads them all."""
+    """Say how many of the columns `names` a job reads, and which not; empty if it reads all."""
     window = config.schedule.window
     read = {*config.columns().names(), *((window,) if window else ())}
     unread = [name for name in names if name not in read]

@@ -34,7 +34,7 @@ from hushrank.transforms.common.schema import InputError
 
 
 def occasion_of(job: Job) -> Occasion:
-    """What the release of `job` is made for: itself, or a night of a stream.
+    """Return the occasion of `job`'s release: a release by itself, or a night of a stream.
 
     Raises:
         LedgerError: the ledger's secret cannot be read or made.
@@ -145,7 +145,7 @@ def read_survey(path: Path, *, no_privacy: bool = False, anyway: bool = False) -
         anyway: the operator accepts a delta above the limit, and an epsilon that buys nothing.
 
     Raises:
-        ConfigError: it breaks a rule.
+        ConfigError: the file breaks a rule.
     """
     config = load_config(path)
     if not config.privacy.private and not no_privacy:
@@ -170,7 +170,7 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
         unsafe: whether an injected seed, or that no ledger counts it, makes the release unsafe.
 
     Raises:
-        ConfigError: one of them breaks a rule, or what the engine needs is not installed.
+        ConfigError: a place breaks a rule, or what the engine needs is not installed.
     """
     safe = config.privacy.private and not unsafe
     check_output(config.output, *config.job_hashes(), safe=safe)
@@ -195,7 +195,7 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
 
 
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
-    """What a ledger would record about the input of `config`, with files if no night is needed.
+    """Return the names of `config`'s input for a ledger, with files if no night is needed.
 
     No file is read: their content is named only where a run has remembered it.
 

@@ -1,4 +1,4 @@
-"""What speaks against a run, and is told before anything is reserved for it.
+"""Reasons against a run, which are told before anything is reserved for it.
 
 Nothing here reads a row. All of it comes from the configuration, the names and headers of the
 files, the ledger, and the plan's formulas.
@@ -31,10 +31,10 @@ NO_LOOK = (
 
 
 def advise(job: Job) -> Iterator[str]:
-    """What speaks against a run of `job`, a sentence or two each.
+    """Yield reasons against a run of `job`, a sentence or two each.
 
     Raises:
-        MethodRefused: its epsilon buys nothing, and the job does not want that anyway.
+        MethodRefused: the job's epsilon buys nothing, and the job does not accept such a release.
         LedgerError: the ledger cannot be used.
         ConfigError: a file cannot be read, or nothing says which transform yields the rows.
     """
@@ -51,7 +51,7 @@ def advise(job: Job) -> Iterator[str]:
 
 
 def engine_notes(job: Job) -> tuple[str, ...]:
-    """What its engine's settings say against `job`; the engine is asked for them.
+    """Return what speaks against `job` in its engine's settings; the engine is asked for them.
 
     Nothing here stops a run: it ends well unless a machine dies, and then it costs no budget.
     """
@@ -71,7 +71,7 @@ def look_notes(job: Job) -> tuple[str, ...]:
 
 
 def readings(job: Job) -> tuple[Reading, ...]:
-    """How values of the rows are read."""
+    """Ways in which values of the rows are read."""
     items, files = job.config.items, job.files
     given = GivenRows(
         names=items.catalogue().names,
@@ -104,7 +104,7 @@ def check_worth(job: Job) -> str:
         A warning of a job that needs very many people; empty: there is nothing to say.
 
     Raises:
-        MethodRefused: it buys nothing, whichever night is ranked.
+        MethodRefused: the release buys nothing, whichever night is ranked.
         LedgerError: the ledger cannot be used.
     """
     if not job.safe or job.survey.anyway or job.calibrated is None:
@@ -119,10 +119,10 @@ def check_worth(job: Job) -> str:
 
 
 def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:
-    """What the ledger knows of the job's input: whoever is about to pay may not have meant to.
+    """Return what the ledger knows of the job's input, for payers who forgot an earlier release.
 
     Args:
-        job: what is to be done.
+        job: the job that is to run.
         if_drawn: say too what becomes of a release that was drawn before; a run says it itself.
 
     Raises:
@@ -150,7 +150,7 @@ def input_notes(job: Job, *, if_drawn: bool = True) -> tuple[str, ...]:
 
 
 def _becomes_of(job: Job, drawn: Attempt) -> str:
-    """What a run does with a release that was drawn before."""
+    """Say what a run does with a release that was drawn before."""
     known = (
         f"The ledger knows this job with this input as release {job.release_id} of"
         f" {drawn.reserved_at.date()}"

@@ -1,4 +1,4 @@
-"""What a release is made for: for itself, or for a night of a stream. The steps of a run ask it.
+"""Occasion of a release: a release by itself, or a night of a stream. The steps of a run ask it.
 
 `flows.run.steps` does what is the same for both: it stores what was drawn, marks it in the ledger
 and gives it its name. Here is the release by itself; nights are in `flows.run.stream_night`.
@@ -35,9 +35,9 @@ def mark(job: Job, digest: str | None = None, noisy: Noisy | None = None) -> Non
     Where a look has stopped the job, only the look was drawn, and only that is spent.
 
     Args:
-        job: whose noise.
-        digest: of the file which holds it.
-        noisy: what was drawn; None, as without a digest: the mechanism failed.
+        job: the job that drew the noise.
+        digest: digest of the file that holds the noise.
+        noisy: the noisy result; None, without a digest: the mechanism failed.
     """
     look, stopped = job.drawn_by.look, noisy is not None and noisy.stopped
     if not job.safe:
@@ -65,7 +65,7 @@ def spent_if_it_fails(
     `FAILED_FILE` says so to whoever would try again unasked.
 
     Args:
-        job: what is drawn in the block.
+        job: the job that is drawn in the block.
         failures: errors of the mechanism.
         otherwise: errors that are no failure of it: nothing was drawn.
     """
@@ -86,7 +86,7 @@ class SingleRelease:
     by_content = True
 
     def release_id(self, job: Job) -> str:
-        """By the job and the content of its files; see `Occasion.release_id`."""
+        """Return the id, from the job and the content of its files; see `Occasion.release_id`."""
         account = job.ledger.known().account if job.safe else None
         with told_as_input():
             inputs = meant_by(job.contents, job.files), meant_by(job.contents, job.tables)
@@ -102,7 +102,7 @@ class SingleRelease:
         return known_or_new(account, job.key, text, older, again=job.again)
 
     def reserve(self, job: Job, *, noise_lost: bool) -> Spend:
-        """At its own cost; see `Occasion.reserve`."""
+        """Reserve the release's own cost; see `Occasion.reserve`."""
         job.ledger.reserve(
             job.release_id,
             job.terms.spend,
@@ -114,7 +114,7 @@ class SingleRelease:
         return job.terms.spend
 
     def restore(self, job: Job, attempt: Attempt) -> None:
-        """Its noise is in one file alone; see `Occasion.restore`."""
+        """Return None, because the noise is in one file alone; see `Occasion.restore`."""
 
     def reduce(self, job: Job, asked: ReductionJob, read: Read) -> None:
         """Into the folder of the release; see `Occasion.reduce`."""
@@ -124,7 +124,7 @@ class SingleRelease:
         job.contents.remember()
 
     def draw(self, job: Job, exact: Exact) -> Noisy:
-        """After the look at the rows, where there is one; see `Occasion.draw`."""
+        """Draw, after the pilot query if there is one; see `Occasion.draw`."""
         arrays, reduced, votes = exact.arrays(), safe_bits(job, exact), None
         if job.drawn_by.look is not None:
             votes = exact.votes(job.config.privacy.unit)
@@ -132,14 +132,14 @@ class SingleRelease:
             return noise_of(job, arrays, votes, reduced)
 
     def record(self, drawn: Drawn) -> None:
-        """It is no night; see `Occasion.record`."""
+        """Return None, because the release is no night; see `Occasion.record`."""
 
     def counted(self, job: Job) -> dict[str, Callable[[], None]]:
-        """In the folder of the release; see `Occasion.counted`."""
+        """Name the folder of the release; see `Occasion.counted`."""
         return {str(job.work): partial(forget_exact, job.work)}
 
     def sweep(self, job: Job) -> None:
-        """It has no other nights; see `Occasion.sweep`."""
+        """Do nothing, because there are no other nights; see `Occasion.sweep`."""
 
     def tidy(self, job: Job) -> None:
         """The exact arrays; see `Occasion.tidy`."""
@@ -147,7 +147,7 @@ class SingleRelease:
 
 
 def safe_bits(job: Job, exact: Exact) -> BitsUsed:
-    """Which random bits the exact arrays were made with.
+    """Return the sources of random bits with which the exact arrays were made.
 
     Raises:
         PredictableBits: the job is to be safe, and they are not, or those that are to be drawn.
@@ -162,10 +162,10 @@ def safe_bits(job: Job, exact: Exact) -> BitsUsed:
 
 
 def noise_of(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: BitsUsed) -> Noisy:
-    """Have the mechanism draw, after the look where there is one, and see with which bits.
+    """Have the mechanism draw, after the pilot query if there is one, and check the bits.
 
     Raises:
-        DrawError: it failed, or the bits are not those of a release that is to be safe.
+        DrawError: the mechanism failed, or its bits are not those of a release that must be safe.
     """
     bits, drawn_by = job.bits(), job.drawn_by
     noisy = noisy_votes(votes, drawn_by.look, bits)

@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Self
 
-from hushrank.flows.reading import READING, Reader, ReadingError  # which loads no library
+from hushrank.flows.reading import READING, Reader, ReadingError  # loads no library
 from hushrank.transforms.engine import in_process
 
 if TYPE_CHECKING:

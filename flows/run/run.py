@@ -53,9 +53,9 @@ def run_release(job: Job, services: Services, wait: float = 0.0) -> Outcome:
     """Release the job once, or publish again what it released before.
 
     Args:
-        job: what to do.
-        services: what it takes from the rest of the house.
-        wait: for how many seconds at most to wait for another run of the release, whose draw this
+        job: the job to run.
+        services: functions of other rooms that the run calls.
+        wait: most seconds to wait for another run of the release, whose draw this
             one then publishes too.
 
     Raises:
@@ -79,7 +79,7 @@ def run_release(job: Job, services: Services, wait: float = 0.0) -> Outcome:
 
 
 def _spent_by(job: Job) -> str | None:
-    """What the ledger counts of a draw that was begun, in words; None: it cannot be asked."""
+    """Say what the ledger counts for a draw that was begun; None: the ledger cannot be read."""
     try:
         attempt = job.ledger.attempt(job.release_id) if job.safe else None
     except HushrankError:
@@ -100,7 +100,7 @@ def _run_steps(job: Job, services: Services, wait: float) -> Outcome:
 
 
 def _published(job: Job, services: Services) -> Outcome | None:
-    """What earlier runs have published of the job; what dead runs left is seen to first."""
+    """Return what earlier runs have published of the job, after clearing up what dead runs left."""
     sweep(job)
     if (done := published(job.config.output, job.release_id)) is None:
         return None
@@ -113,7 +113,7 @@ def publish_drawn(job: Job, services: Services) -> Outcome:
 
     Raises:
         RunInProgress: a run of the release is still going on.
-        HushrankError: it could not be published.
+        HushrankError: the draw could not be published.
     """
     if (done := _published(job, services)) is not None:
         return done
@@ -170,8 +170,8 @@ def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
     people about it. Whether the release is still reserved is the last of them.
 
     Args:
-        job: what the run was to do.
-        ledger: where it may have reserved.
+        job: the job whose run is undone.
+        ledger: ledger that may hold the run's reservation.
         error: why it ended.
     """
     with signals_held():
@@ -180,7 +180,7 @@ def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
 
 
 def _undone(job: Job, ledger: Ledger) -> Iterator[str]:
-    """Do it; yield a sentence for each part that failed."""
+    """Delete exact counts and reservation; yield a sentence for each part that failed."""
     for place, forget in job.occasion.counted(job).items():
         yield from counts_left(place, forget)
     try:

@@ -34,11 +34,11 @@ class Step:
     """A part of a run.
 
     Attributes:
-        name: as people read it.
-        reads: where from, in short.
-        writes: where to.
-        says: what it does for a job; from the configuration and the names of the files only.
-        retries: how often it is repeated after a failure that is nobody's mistake.
+        name: name of the step as people read it.
+        reads: what the step reads, in short.
+        writes: what the step writes, in short.
+        says: describes the step for a job, from the configuration and the names of the files only.
+        retries: number of repetitions after a failure that is nobody's mistake.
         crosses: whether what it writes may be shown where what it reads may not.
     """
 
@@ -78,7 +78,7 @@ def _reads(job: Job) -> str:
 
 
 def _bound_text(most: int, kind: str) -> str:
-    """What one person may contribute."""
+    """Say what one person may contribute."""
     what = "ranking" if kind == "rankings" else "answer"
     return f"one {what} per person" if most == 1 else f"at most {most} {what}s per person"
 
@@ -140,7 +140,7 @@ def directly(step: Step, action: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is known beside a ledger of how far it was.
+    """Record, kept beside a ledger, of the position that the ledger had reached.
 
     Attributes:
         require: raises LedgerError if the ledger lacks an earlier spend on the people whose input
@@ -160,14 +160,14 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a run takes from the rest of the house; `flows.assembly` fills it in.
+    """Functions of other rooms that a run calls; `flows.assembly` fills them in.
 
     Attributes:
         read: runs a reduction in the child process that alone holds rows.
-        memory: what a ledger is compared with before it is charged.
+        memory: record that a ledger is compared with before it is charged.
         attachments: make the files of a release beside the ranking, in order: each sees those
             before its own.
-        advise: what speaks against a run, before anything is reserved for it.
+        advise: yields reasons against a run, before anything is reserved for it.
         tell: shows that to a person.
         perform: carries out each step.
     """
@@ -182,11 +182,11 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did.
+    """Result of a run.
 
     Attributes:
-        release: what is published now.
-        folder: where.
+        release: the release that is published now.
+        folder: folder of the release.
         spent: what the ledger was charged, `FREE` where a stream had paid; None where the release
             had been drawn before.
         balance: of the population's budget, afterwards.

@@ -199,6 +199,11 @@ def stored(job: Job) -> Drawn:
     return stored_drawn(job.work, job.release_id, attempts, job.config)
 
 
+OF_SOME_METHODS = (  # what a conclusion and a release have under the same names
+    *("effects", "boards", "ties", "test", "dif", "fit", "personal", "election", "precincts"),
+)
+
+
 def estimate(job: Job, drawn: Drawn) -> Release:
     """Rank what was drawn. Post-processing: it may be repeated freely.
 
@@ -223,14 +228,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
-        effects=conclusion.effects,
-        boards=conclusion.boards,
-        ties=conclusion.ties,
-        test=conclusion.test,
-        dif=conclusion.dif,
-        fit=conclusion.fit,
-        personal=conclusion.personal,
-        election=conclusion.election,
+        **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
     )
     return release.model_copy(update={"robustness": robustness_of(release)})
 

@@ -49,7 +49,7 @@ STATED = {
 
 
 def design_sentences(design: Design | None) -> Iterator[str]:
-    """What is stated of the design; nothing where no result rests on it."""
+    """Yield what is stated of the design; nothing if no result rests on it."""
     if design is not None and design in STATED:
         yield STATED[design]
 
@@ -99,10 +99,10 @@ def stream_statement(
     """The guarantee of all nights in words.
 
     Args:
-        entry: one of the counts, after "every".
-        computed: what is computed from them, and that nothing else was looked at.
-        mechanism: what draws them.
-        stream: its nights.
+        entry: words for one of the counts, after "every".
+        computed: words for what is computed from them, and that nothing else was looked at.
+        mechanism: the mechanism that draws them.
+        stream: nights of the stream.
     """
     params, guarantee = mechanism.params, mechanism.guarantee
     uncovered = (
@@ -199,15 +199,15 @@ def _shown(stream: Stream) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountWords:
-    """What is particular to one statistic of counts.
+    """Words that differ between statistics of counts.
 
     Attributes:
-        entry: one of them, after "Every".
-        computed: what is computed from them, and that nothing else was looked at.
-        algorithm: where it is published, by unit.
+        entry: words for one count, after "Every".
+        computed: words for what is computed from the counts, and that nothing else was looked at.
+        algorithm: place where the algorithm is published, by unit.
         erratum_e1: the published algorithm for persons has erratum E1.
-        errata: of the published algorithm, whatever is protected; None: none but `erratum_e1`.
-        rows: what rows count, at the end of the statement.
+        errata: errata of the published algorithm for every unit; None: none but `erratum_e1`.
+        rows: words for what rows count, at the end of the statement.
     """
 
     entry: str
@@ -270,8 +270,8 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
     """Put the guarantee of noisy counts into words.
 
     Args:
-        words: which counts.
-        mechanism: what drew them.
+        words: words for the kind of counts.
+        mechanism: the mechanism that drew the counts.
     """
     params, law = mechanism.params, mechanism.law
     if mechanism.stream is not None:
@@ -319,7 +319,7 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
 
 
 def _tie_sentences(mechanism: CountMechanism) -> Iterator[str]:
-    """What a tie is in the counts, where it is not a row like the others or left out."""
+    """Say what a tie adds to the counts, unless it is a row like the others or left out."""
     if mechanism.ties is Ties.SPLIT and not mechanism.params.weighted:
         yield (
             "A tie is half a win for each item; the released counts are in half wins, and scale"
@@ -333,7 +333,7 @@ def _tie_sentences(mechanism: CountMechanism) -> Iterator[str]:
 
 
 def _weights(mechanism: CountMechanism) -> Iterator[str]:
-    """In which unit weighted counts are, and what else is released."""
+    """Say which unit weighted counts have, and what else is released."""
     params = mechanism.params
     if not params.weighted:
         return

@@ -22,13 +22,13 @@ COVARIATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectMechanism:
-    """What `estimation.comparisons.covariate_mle` calibrates, with what its covariates are.
+    """Mechanism that `estimation.comparisons.covariate_mle` calibrates, with its covariates' names.
 
     Attributes:
-        calibrated: what draws.
-        names: of the effects.
-        scales: of the features; None for who was shown first.
-        ties: what became of comparisons without a winner.
+        calibrated: the mechanism that draws.
+        names: names of the effects.
+        scales: scales of the features; None for who was shown first.
+        ties: rule for comparisons without a winner.
     """
 
     calibrated: CovariateMle
@@ -43,7 +43,7 @@ class EffectMechanism:
 
     @property
     def spend(self) -> Spend:
-        """What drawing by it costs."""
+        """Cost of one draw."""
         return self.calibrated.spend
 
 
@@ -103,7 +103,7 @@ def _noise(mechanism: EffectMechanism) -> Iterator[str]:
 
 
 def _parts(calibrated: CovariateMle, last_digits: float) -> Iterator[str]:
-    """What each part of epsilon is for."""
+    """Say what each part of epsilon pays for."""
     objective, of = (
         calibrated.objective,
         [kind for kind in calibrated.information if kind.sensitivity],

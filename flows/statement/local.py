@@ -37,12 +37,12 @@ THEOREM = {
     ),
 }
 WORTH_SAYING = 0.99  # part of an answer's epsilon, above which nothing is said to be gained
-SHUFFLE_DELTA = 1e-6  # of the guarantee after shuffling, where the ledger has no delta
+SHUFFLE_DELTA = 1e-6  # delta of the guarantee after shuffling, if the ledger has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalGuarantee:
-    """What is promised before anything is read.
+    """Guarantee that is promised before anything is read.
 
     Attributes:
         low, high: bounds of the epsilons that the job accepts.
@@ -78,20 +78,20 @@ class LocalGuarantee:
 
     @property
     def charged(self) -> float:
-        """What the ledger counts: a person's loss where it is bounded, else that of one answer."""
+        """Loss that the ledger counts: a person's where it is bounded, else that of one answer."""
         return self.high if self.person is None else self.person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerMechanism:
-    """How single answers are randomised before they are counted.
+    """Mechanism that randomises single answers before they are counted.
 
     Attributes:
-        guarantee: what is promised.
+        guarantee: the guarantee that is promised.
         randomisation: the mechanism.
-        law: in numbers; the workers draw by it, or refuse.
-        ties: what became of comparisons without a winner.
-        spend: what the ledger is charged.
+        law: probabilities of the answers; the workers draw by it, or refuse.
+        ties: rule for comparisons without a winner.
+        spend: cost that the ledger is charged.
     """
 
     guarantee: LocalGuarantee
@@ -111,7 +111,7 @@ class AnswerMechanism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shuffled:
-    """What the answers are worth to somebody who sees their sums only.
+    """Guarantee of the answers against somebody who sees their sums only.
 
     Attributes:
         epsilon, delta: central guarantee of one answer; epsilon is the local one where the theorem
@@ -127,7 +127,7 @@ class Shuffled:
 
     @property
     def theorem(self) -> str:
-        """Whose proof it rests on."""
+        """Proof on which the guarantee rests."""
         if self.bits:
             return "Balle, Bell, Gascon and Nissim 2019, the privacy blanket summed exactly"
         return "Feldman, McMillan and Talwar 2021, Theorem III.1"
@@ -139,12 +139,12 @@ def shuffled_guarantee(
     """The guarantee after shuffling, for answers that all have one epsilon.
 
     Args:
-        epsilon: of an answer.
-        reports: how many answers hide each other.
-        delta: of the guarantee; 0: `SHUFFLE_DELTA`.
+        epsilon: epsilon of one answer.
+        reports: number of answers that hide each other.
+        delta: delta of the guarantee; 0: `SHUFFLE_DELTA`.
         bits: whether answers are flipped bits; otherwise they are numbers with Laplace noise.
     """
-    # It loads `scipy.stats`, which takes a while, and few need it.
+    # This loads `scipy.stats`, which takes a while, and few need it.
     from hushrank.privacy.amplification import shuffled_bit_epsilon, shuffled_epsilon
 
     delta = delta or SHUFFLE_DELTA
@@ -161,9 +161,10 @@ def local_record(
     """The record of a release of privatised answers.
 
     Args:
-        mechanism: how answers were privatised.
-        parameters: of the estimate, public.
-        shuffled: None where answers had different epsilons, or there are none.
+        mechanism: the mechanism that privatised the answers.
+        parameters: public parameters of the estimate.
+        shuffled: guarantee after shuffling; None where answers had different epsilons, or there are
+            none.
     """
     guarantee = mechanism.guarantee
     laplace = mechanism.randomisation is Randomisation.LAPLACE

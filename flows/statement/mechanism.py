@@ -1,4 +1,4 @@
-"""What a release is drawn by: calibrated once, stored with what was drawn, and stated.
+"""Mechanism of a release: calibrated once, stored with what was drawn, and stated.
 
 A mechanism is a frozen object of public numbers. It draws the noise, and statement, record and
 intervals are made from it, so that what is stated is what was drawn, whatever a later version of
@@ -26,15 +26,15 @@ from hushrank.privacy.units import PrivacyParams
 from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.schema import Ties
 
-RHO_DELTA = 1e-6  # at which a guarantee that was given as rho is also told as epsilon
+RHO_DELTA = 1e-6  # delta at which a guarantee that was given as rho is also shown as epsilon
 
 
 class Mechanism(Protocol):
-    """What every mechanism says of itself."""
+    """Facts that every mechanism states of itself."""
 
     @property
     def spend(self) -> Spend:
-        """What drawing by it costs."""
+        """Cost of one draw."""
         ...
 
 
@@ -44,13 +44,13 @@ class CountMechanism:
 
     Attributes:
         params: unit, adjacency, the budget that was asked for and the bounds that were enforced.
-        guarantee: in numbers, as it is stated.
+        guarantee: the guarantee in numbers, as it is stated.
         calibration: sensitivity, law of the noise and cost.
         n_items: size of the catalogue.
-        ties: what became of comparisons without a winner; None where there are no comparisons.
+        ties: rule for comparisons without a winner; None if there are no comparisons.
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
-        design: which pairs were asked about, as the operator states it, where results rest on that.
+        design: pairs that were asked about, as the operator states, if results rest on that.
         stream: the nights that the guarantee covers together, and how they are shown; `calibration`
             is then of all of them, in units of 2^-20 of a count. None: one release.
         squares_divisor: K of `privacy.row_weights`, by which the sum of squared weights is divided
@@ -87,7 +87,7 @@ class CountMechanism:
         """The mechanism that adds the calibrated noise.
 
         Raises:
-            ValueError: that is not the noise that `params` needs, or less of it.
+            ValueError: the calibration is not the noise that `params` needs, or has less of it.
         """
         guarantee = _guarantee(params, calibration.sensitivity)
         _check_noise(params, guarantee, calibration)
@@ -115,12 +115,12 @@ class CountMechanism:
 
     @property
     def law(self) -> NoiseLaw:
-        """Of the noise in each count."""
+        """Law of the noise in each count."""
         return self.calibration.law
 
     @property
     def shown_variance(self) -> float:
-        """Of the noise in a count as it is shown; on the last night of a stream; of all groups."""
+        """Variance of a count's noise as shown; on the last night of a stream; of all groups."""
         stream = self.whole.stream
         if stream is None:
             return self.whole_law.variance
@@ -128,12 +128,12 @@ class CountMechanism:
 
     @property
     def whole_law(self) -> NoiseLaw:
-        """Of the noise in each count of all groups together."""
+        """Law of the noise in each count of all groups together."""
         return self.law if self.groups is None else law_of_sum(self.law, len(self.groups))
 
     @property
     def whole(self) -> Self:
-        """For what is computed from the sums over all groups: with the noise that these have."""
+        """Mechanism for what is computed from sums over all groups, with these sums' noise."""
         law = self.whole_law
         return replace(
             self,
@@ -144,17 +144,17 @@ class CountMechanism:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Of the counts as released, doubled where ties are split."""
+        """Sensitivity of the counts as released, doubled where ties are split."""
         return self.calibration.sensitivity
 
     @property
     def spend(self) -> Spend:
-        """What drawing by it costs."""
+        """Cost of one draw."""
         return self.calibration.spend
 
     @property
     def row_weight(self) -> int:
-        """What one row of weight 1 adds to the counts."""
+        """Amount that one row of weight 1 adds to the counts."""
         return self.params.units * (1 if self.ties is None else self.ties.row_weight)
 
 
@@ -175,7 +175,7 @@ class MechanismOnCounts:
 
     @property
     def spend(self) -> Spend:
-        """What drawing by it costs."""
+        """Cost of one draw."""
         return self.counts.spend
 
 

@@ -31,21 +31,21 @@ from hushrank.transforms.common.schema import Ties
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreMechanism:
-    """What `estimation.comparisons.perturbed_mle` calibrates; the link is stored by its name.
+    """Mechanism that `estimation.comparisons.perturbed_mle` calibrates; stores the link by name.
 
     Attributes:
         link: F, by name.
         expected_comparisons, gamma, constants, public_graph, chosen_tolerance: the settings.
         params, n_items, objective, noise, cover, tolerance, spend: as in `PerturbedMle`.
-        ties: what became of comparisons without a winner.
+        ties: rule for comparisons without a winner.
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
         exposures: noise on how often each item was compared, of a share of epsilon that `params`
             does not hold; None where the configuration says what to expect, or all of it is public.
         shows_exposures: these numbers are released, with that noise or, where they are public,
             without.
-        stated_exposures: what the operator's public file says how often it is compared, items or
-            pairs; None: there is no file.
+        stated_exposures: how often items or pairs are compared, by the operator's public file;
+            None: pairs; None: there is no file.
     """
 
     link: str
@@ -81,12 +81,12 @@ class ScoreMechanism:
         """The mechanism that draws scores by `calibrated`, and exposures.
 
         Args:
-            calibrated: what draws the scores.
+            calibrated: the mechanism that draws the scores.
             ties, public_graph_statement, exposures, shows_exposures: as stored.
-            spend: of both; None: of the scores alone.
+            spend: cost of scores and exposures; None: the cost of the scores alone.
 
         Raises:
-            ValueError: both cost more than `spend`.
+            ValueError: scores and exposures together cost more than `spend`.
         """
         settings, spend = calibrated.settings, spend or calibrated.spend
         parts = (calibrated.spend.epsilon, exposures.spend.epsilon if exposures else 0.0)
@@ -114,7 +114,7 @@ class ScoreMechanism:
 
     @property
     def calibrated(self) -> PerturbedMle:
-        """What draws, with the very numbers that are stored here."""
+        """Calibrated mechanism, with the very numbers that are stored here."""
         settings = MleSettings(
             expected_comparisons=self.expected_comparisons,
             link=link_named(self.link),

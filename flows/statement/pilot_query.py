@@ -1,4 +1,4 @@
-"""What a release, or a run that stops, says of the pilot query before it."""
+"""Record of the pilot query before a release or before a run that stops, and its sentences."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 
 SHARE_DECIMALS = 4
 WELL = 0.9  # a share whose interval lies below it is worth a warning
-MOST_ITEMS = 3  # that are named as examples
+MOST_ITEMS = 3  # items that are named as examples
 RESULTS = {1: "left won", -1: "right won", 0: "a tie"}
 
 
 class LookRecord(Record):
-    """What the look at the rows saw, with noise.
+    """Noisy result of the pilot query.
 
     Attributes:
         voters: who was counted: `people`, each once, or `rows`.
         fit, unfit: how many fit the configuration, and how many do not; may be negative.
-        share: of those that fit, in [0, 1]; null where noise left none at all.
-        share_low, share_high: its 95 % interval.
-        epsilon: what the look took of the release's.
-        noise_scale: of the Laplace noise in `fit` and in `unfit`.
+        share: share of those that fit, in [0, 1]; null where noise left none at all.
+        share_low, share_high: 95 % interval of the share.
+        epsilon: epsilon that the pilot query took of the release's.
+        noise_scale: scale of the Laplace noise in `fit` and in `unfit`.
         people: how many people were asked, as the configuration says; null or left out: it does
             not say, so the run did not stop for missing people.
     """
@@ -60,7 +60,7 @@ class LookRecord(Record):
 
     @property
     def seen(self) -> str:
-        """How many voted at all, with the error of that number."""
+        """Say how many voted at all, with the error of that number."""
         error = total_error(NoiseLaw(NoiseKind.LAPLACE, self.noise_scale))
         asked = "" if self.people is None else f" of the {self.people:,} who were asked"
         return (
@@ -84,7 +84,7 @@ class LookRecord(Record):
 
     @property
     def sentence(self) -> str:
-        """What was seen, for people."""
+        """Say what was seen, for people."""
         what = "people whose answers fit" if self.voters == "people" else "rows that fit"
         share = "" if self.share is None else f" (about {100 * self.share:.0f} %)"
         return (
@@ -151,7 +151,7 @@ def stop_text(config: SurveyConfig, look: LookRecord, drawn: datetime) -> str:
 
 
 def lost_look_text(release_id: str, drawn: datetime) -> str:
-    """The same where what was seen is not kept any more."""
+    """Build the refusal when the pilot query's result has been deleted."""
     return (
         f"look: stopped. On {drawn:%Y-%m-%d} a noisy look at the rows of release {release_id} saw"
         " that they do not fit the configuration; what it saw is not kept. hushrank inspect shows"
@@ -201,7 +201,7 @@ def _expected_rows(
 
 
 def _results(config: SurveyConfig) -> str:
-    """What a row may say of the result."""
+    """Say what values of the result a row may hold."""
     columns = config.comparison_columns()
     if columns.words is not None:
         words = ", ".join(f"{word} ({RESULTS[value]})" for word, value in columns.words.meanings)

@@ -1,4 +1,4 @@
-"""What the privacy statement says of noisy totals of answer sheets with points."""
+"""Privacy statement of noisy totals of answer sheets with points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def point_words(missing: Missing) -> CountWords:
     """The words for totals of whole sheets with points.
 
     Args:
-        missing: what a blank means.
+        missing: meaning of a blank.
     """
     return CountWords(
         entry="number of sheets by the points of an item, and every number of sheets by raw score",

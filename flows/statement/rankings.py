@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, predicted
@@ -31,7 +31,7 @@ from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw, RankingLevels, RankingMechanism
 from hushrank.transforms.rankings.person_features import PersonFeatures
 
-_ALGORITHM = (
+ALGORITHM = (
     "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
     " (2006), on counts of rankings, with the sensitivity that hushrank's"
     " privacy/ranking_sensitivity.py proves"
@@ -43,7 +43,7 @@ _BESIDE = (
 ABOVE_COUNTS = CountWords(
     entry="count of pairs (in how many rankings one item is above another)",
     computed="the order and all intervals are computed from the noisy counts alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 MARGIN_COUNTS = replace(
     ABOVE_COUNTS,
@@ -58,19 +58,19 @@ SPREAD_ABOVE_COUNTS = replace(
 NET_SUMS = CountWords(
     entry=f"item's sum of items below it less items above it{_BESIDE}",
     computed="the scores and all intervals are computed from the noisy sums alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 PLACE_COUNTS = CountWords(
     entry="count of places (in how many rankings an item is at a place)",
     computed="the order and all intervals are computed from the noisy counts alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 
 ROUND_COUNTS = CountWords(
     entry="count of a round (how many rankings have an item as the best of those left, or none of"
     " them)",
     computed="which item leaves and all else are computed from the noisy counts alone",
-    algorithm={Unit.USER: _ALGORITHM},
+    algorithm={Unit.USER: ALGORITHM},
 )
 ROUNDS = (
     "In each round the item with the smallest noisy count left, and rankings went on to the best of"
@@ -89,10 +89,10 @@ class RankingCountMechanism(CountMechanism):
     """Discrete noise on counts of true rankings.
 
     Attributes:
-        weights: what one in each part adds to what is released.
+        weights: worth of 1 in each part of the release.
         longest: the most items of a ranking that counts.
         unnamed: nothing says whose a ranking is, so each is taken for another person's.
-        contests: only the rankings of one contest count.
+        contests: whether only the rankings of one contest count.
         ties_refused: rankings with ties are left out.
         below: items that a ranking does not list count as below those it lists; False, as in
             versions that had no choice: they are taken as unknown.
@@ -116,11 +116,12 @@ class RankingCountMechanism(CountMechanism):
         calibration: Calibration,
         weights: dict[Part, int],
         longest: int,
+        **own: Any,
     ) -> Self:
-        """The mechanism that adds the calibrated noise.
+        """The mechanism that adds the calibrated noise; `own`: fields of a class built on this one.
 
         Raises:
-            ValueError: that is not the noise that `params` needs, or less of it.
+            ValueError: the calibration is not the noise that `params` needs, or has less of it.
         """
         n_items, rankings = len(config.items.catalogue()), config.rankings
         noise = CountMechanism.of(params, calibration, n_items, None)
@@ -133,18 +134,23 @@ class RankingCountMechanism(CountMechanism):
             ties_refused=rankings.layout == "long" and rankings.ties is RankingTies.REFUSE,
             below=rankings.unlisted is Unlisted.BELOW,
             tie_rule=rankings.tie_rule,
+            **own,
         )
 
 
 def ranking_count_record(
-    words: CountWords, mechanism: RankingCountMechanism, parameters: dict[str, Parameter]
+    words: CountWords,
+    mechanism: RankingCountMechanism,
+    parameters: dict[str, Parameter],
+    last: str | None = None,
 ) -> PrivacyRecord:
     """The record of a release of noisy counts of rankings.
 
     Args:
-        words: which counts.
-        mechanism: what drew them.
-        parameters: of the estimate, public.
+        words: words for the kind of counts.
+        mechanism: the mechanism that drew the counts.
+        parameters: public parameters of the estimate.
+        last: last sentence of the statement; None: what becomes of items that are not listed.
     """
     facts: dict[str, Parameter] = {"longest_ranking": mechanism.longest}
     if mechanism.tie_rule:
@@ -161,7 +167,7 @@ def ranking_count_record(
                 *_weighted(mechanism),
                 *([ROUNDS] if Part.ROUNDS in mechanism.weights else []),
                 _bound(mechanism),
-                UNLISTED[mechanism.below],
+                UNLISTED[mechanism.below] if last is None else last,
             ),
             "not_protected": (
                 *_not_protected_by_counts(mechanism),
@@ -251,15 +257,15 @@ WHOLE_RANKING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingGuarantee:
-    """What is promised before anything is read.
+    """Guarantee that is promised before anything is read.
 
     Attributes:
         low, high: bounds of the epsilons of a ranking: of one moved item; under `random-pairs` of
             the whole ranking.
         max_length: m, the most items of a ranking that counts.
         max_rankings: the most rankings of one person that count.
-        mechanism: how a ranking was privatised.
-        already_private: at the source.
+        mechanism: the mechanism that privatised a ranking.
+        already_private: whether rankings were privatised at the source.
         unnamed: nothing says whose a ranking is, so each is taken for another person's.
         whole_ranking: most that one ranking loses, whatever other order of its items it takes.
         person: most that the rankings of one person that count lose: what the ledger is charged.
@@ -289,8 +295,8 @@ class RankingGuarantee:
 
         Args:
             config: the job.
-            by_pairs: its method publishes an order, which follows from pairs, and no scores;
-                `mechanism: auto` chooses by that, and nothing else depends on it.
+            by_pairs: whether the method publishes an order, which follows from pairs, and no
+                scores; `mechanism: auto` chooses by that, and nothing else depends on it.
 
         Raises:
             ConfigError: a ranking has fewer pairs than it should answer.
@@ -334,7 +340,7 @@ class RankingGuarantee:
         )
 
     def epsilons(self, source: EpsilonSource) -> EpsilonSource:
-        """Where the epsilons of rankings come from, by the mechanism that was chosen."""
+        """Return the source of rankings' epsilons, for the mechanism that was chosen."""
         if self.levels is not None:
             levels, drawn_before = self.levels.levels, self.already_private
             return replace(source, levels=levels, drawn_before=drawn_before)
@@ -359,14 +365,14 @@ def _choice(law: RandomPairs, longest: int, *, by_pairs: bool) -> tuple[bool, st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticMechanism:
-    """How rankings are privatised before they are counted: replaced, or asked for pairs.
+    """Mechanism that privatises rankings before they are counted.
 
     Attributes:
-        guarantee: what is promised.
-        law: in numbers; the workers draw by it, or refuse.
-        contests: only the rankings of one contest count.
+        guarantee: the guarantee that is promised.
+        law: probabilities of the mechanism; the workers draw by it, or refuse.
+        contests: whether only the rankings of one contest count.
         ties_refused: rankings with ties are left out.
-        spend: what the ledger is charged.
+        spend: cost that the ledger is charged.
         tie_rule: `RankingsConfig.tie_rule`; empty also of versions that did not state it.
         features: public ones of people, by which counts are kept apart; None: there are none.
     """
@@ -386,8 +392,8 @@ def ranking_record(
     """The record of a release of private rankings.
 
     Args:
-        mechanism: how the rankings were privatised.
-        parameters: of the estimate, public.
+        mechanism: the mechanism that privatised the rankings.
+        parameters: public parameters of the estimate.
     """
     guarantee = mechanism.guarantee
     mallows_used = guarantee.mechanism is RankingMechanism.MALLOWS
@@ -397,7 +403,7 @@ def ranking_record(
         "longest_ranking": guarantee.max_length,
     }
     if guarantee.pairs is not None:
-        del facts["epsilon_of_a_whole_ranking_at_most"]  # it is that of a ranking
+        del facts["epsilon_of_a_whole_ranking_at_most"]  # `epsilon` is already that of a ranking
         facts["pairs_answered"] = guarantee.pairs.pairs
         facts["hidden"] = HIDDEN[guarantee.pairs.hide]
     if mechanism.features is not None:

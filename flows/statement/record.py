@@ -40,15 +40,15 @@ class PrivacyRecord(Record):
         epsilon, delta: the guarantee; where the job gave `rho`, what that implies.
         rho: zCDP parameter of Gaussian noise on counts.
         mechanism: `none` where nothing is protected.
-        noise_scale: in units of what noise was added to; so are `noise_variance` and `sensitivity`.
-            Of a night of a stream they are those of the noisy numbers from which all that is shown
-            is computed, in counts.
-        sensitivity: in the norm that the noise is calibrated to, `sensitivity_norm`; of a stream
-            that of all nights together.
+        noise_scale: scale in units of what noise was added to; so are `noise_variance` and
+            `sensitivity`. Of a night of a stream they are those of the noisy numbers from which all
+            that is shown is computed, in counts.
+        sensitivity: sensitivity in the norm that the noise is calibrated to, `sensitivity_norm`; of
+            a stream that of all nights together.
         sensitivity_l1, sensitivity_l2_squared: exact; of a stream in units of 2^-20 and 2^-40.
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
         parameters: other public numbers and choices of the mechanism, by name.
-        bits: where the random bits came from, by what they decided (`privacy.bits_used`); null in
+        bits: sources of the random bits, by what they decided (`privacy.bits_used`); null in
             releases that did not record it.
         reconstructed: the law was not stored with what was drawn, so the code that published it
             worked it out again.
@@ -111,8 +111,8 @@ def count_record(
     """The record of counts to which `mechanism` added noise.
 
     Args:
-        words: which counts.
-        mechanism: what drew them.
+        words: words for the kind of counts.
+        mechanism: the mechanism that drew the counts.
         parameters: see `PrivacyRecord`.
     """
     params, guarantee, law = mechanism.params, mechanism.guarantee, mechanism.law

@@ -31,7 +31,7 @@ LAW_SOURCE = {
         " delta by the theorem in hushrank's privacy/gaussian_profile.py"
     ),
 }
-# What "differ in one unit" changes, as the start of a sentence.
+# Change between two inputs that "differ in one unit", as the start of a sentence.
 CHANGE = {
     (Unit.USER, Adjacency.REPLACE_ONE): "If all answers of one person were replaced by others",
     (Unit.USER, Adjacency.ADD_REMOVE): "If one person were left out, or one more took part",
@@ -44,13 +44,13 @@ REACH = "That holds against anybody, whatever else they know, even the answers o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyStatement:
-    """What a release protects and what it does not.
+    """Statement of what a release protects and what it does not.
 
     Attributes:
         sentences: who is protected, against what, by which noise and under which bounds.
-        not_protected: what the guarantee does not cover, a sentence each.
+        not_protected: limits of the guarantee, a sentence each.
         theorem: the algorithm and the mechanism that the guarantee rests on.
-        erratum: where the published algorithm is wrong and what was done instead; None elsewhere.
+        erratum: fault of the published algorithm and what was done instead; None elsewhere.
     """
 
     sentences: tuple[str, ...]
@@ -76,7 +76,7 @@ class Guarantee:
     rho: float | None
 
     def with_look(self, params: PrivacyParams) -> Guarantee:
-        """Of a release with this guarantee and the look before it that `params` set aside.
+        """Guarantee of a release with this one and with the pilot query that `params` set aside.
 
         Epsilons add up (`privacy.look`), and no rho says what both are together.
         """
@@ -102,10 +102,11 @@ def compose_statement(
         params: unit, adjacency and the bounds that were enforced, and what a look took before.
         guarantee: epsilon, delta and, for zCDP, rho, of all but that look.
         noise: the mechanism's own sentences.
-        theorem: what its guarantee rests on.
-        change: how two adjacent inputs differ, as the start of a sentence; None: see `CHANGE`.
+        theorem: source of the guarantee.
+        change: difference between two adjacent inputs, as the start of a sentence; None: see
+            `CHANGE`.
         erratum: see `PrivacyStatement`.
-        also_not_protected: what this mechanism does not cover beyond what none does.
+        also_not_protected: limits of this mechanism beyond those of every mechanism.
     """
     if not params.private:
         return UNPROTECTED
@@ -125,7 +126,7 @@ def compose_statement(
 
 
 def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
-    """What the look before the rest of a release told, and what it took; nothing without one."""
+    """Yield what the pilot query told and what it took; nothing if there was none."""
     if not params.look:
         return
     whose = "how many people's answers fit the columns, items and words of the configuration"
@@ -143,7 +144,7 @@ def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
 
 
 def number(value: float) -> str:
-    """At most six significant digits: 12, 0.25, 1e-06."""
+    """Format with at most six significant digits: 12, 0.25, 1e-06."""
     return f"{value:.6g}"
 
 
@@ -153,7 +154,7 @@ def odds_factor(epsilon: float) -> str:
 
 
 def who(params: PrivacyParams) -> str:
-    """Who is protected, in one sentence."""
+    """Say in one sentence who is protected."""
     if params.unit is Unit.COMPARISON:
         return "Each single answer (one comparison) is protected."
     if params.adjacency is Adjacency.ADD_REMOVE:
@@ -165,7 +166,7 @@ def who(params: PrivacyParams) -> str:
 
 
 def against_what(change: str, guarantee: Guarantee, what: str = "this release") -> Iterator[str]:
-    """What differs little, whoever looks: `change` is the start of a sentence (`CHANGE`)."""
+    """Yield what differs little, whoever looks; `change` starts a sentence (`CHANGE`)."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     but_for = f", but for a probability of {number(delta)} (delta)" if delta > 0 else ""
     yield (
@@ -183,7 +184,7 @@ def against_what(change: str, guarantee: Guarantee, what: str = "this release") 
 
 
 def delta_sentence(delta: float, unit: Unit) -> str:
-    """What a delta allows at worst, for somebody who does not know the word.
+    """Say what a delta allows at worst, for somebody who does not know the word.
 
     A mechanism that keeps to epsilon, and with probability delta publishes the rows of a unit as
     they are, has this delta; so no more is promised.
@@ -198,7 +199,7 @@ def delta_sentence(delta: float, unit: Unit) -> str:
 
 
 def bounds(params: PrivacyParams) -> Iterator[str]:
-    """How many of a person's answers were used."""
+    """Yield how many of a person's answers were used."""
     if params.unit is Unit.COMPARISON:
         return
     if params.bounding is Bounding.WEIGHTS:
@@ -213,7 +214,7 @@ def bounds(params: PrivacyParams) -> Iterator[str]:
 
 
 def _factors(params: PrivacyParams) -> Iterator[str]:
-    """How answers of people with many of them count."""
+    """Yield how answers of people with many of them count."""
     counted = "All answers of each person count, at most one on each pair of items"
     if params.per_item_cap is not None:
         counted += f" and with any one item in at most {params.per_item_cap} of them"
@@ -225,7 +226,7 @@ def _factors(params: PrivacyParams) -> Iterator[str]:
 
 
 def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
-    """What a central mechanism of this unit and adjacency does not cover."""
+    """Yield the limits of a central mechanism of this unit and adjacency."""
     grows = "k * k times rho" if guarantee.rho is not None else "k times epsilon"
     if guarantee.rho is None and guarantee.delta > 0:
         grows += ", and delta grows faster than that"
@@ -255,7 +256,7 @@ OTHER_RELEASES = (
 
 
 def never_protected() -> Iterator[str]:
-    """What no mechanism covers."""
+    """Yield the limits of every mechanism."""
     yield (
         "What holds for people in general: what most people answer says something about those who"
         " did not take part as well."
@@ -284,7 +285,7 @@ def large_loss(epsilon: float) -> Iterator[str]:
         )
 
 
-# How two adjacent inputs differ then, as the start of a sentence.
+# Difference between two adjacent inputs then, as the start of a sentence.
 OUTCOMES_CHANGE = {
     Unit.COMPARISON: "If one comparison had ended otherwise",
     Unit.USER: "If one person had answered otherwise, about the same pairs of items",
@@ -297,7 +298,7 @@ GRAPH_NOT_PROTECTED = (
 
 
 def graph_sentences(stated: str | None) -> Iterator[str]:
-    """What is public, quoting why in the operator's words; nothing where `stated` is None."""
+    """Yield what is public, quoting why in the operator's words; nothing if `stated` is None."""
     if stated is not None:
         yield (
             "Only who won is protected, not who compared what. That this is public is stated by"

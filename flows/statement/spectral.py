@@ -1,4 +1,4 @@
-"""What the privacy statement says of noisy measurements of test answers."""
+"""Privacy statement of noisy measurements of test answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 
-BLANKS = {  # what a blank means
+BLANKS = {  # meaning of a blank
     Missing.UNSEEN: "An item that a person left out is taken as not asked, by chance.",
     Missing.WRONG: "An item that a person left out counts as a wrong answer.",
     Missing.SET_ASIDE: "The sheet of a person who left an item out does not count.",
@@ -27,8 +27,8 @@ def measurement_words(
 
     Args:
         graph: the public graph.
-        sensitivity: of the counts.
-        missing: what a blank means.
+        sensitivity: sensitivity of the counts.
+        missing: meaning of a blank.
         of_booklets: whether its pairs are those that share a booklet; of all pairs it says nothing.
     """
     every_pair = graph.complete

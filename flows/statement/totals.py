@@ -1,4 +1,4 @@
-"""What the privacy statement says of noisy totals of answer sheets."""
+"""Privacy statement of noisy totals of answer sheets."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def totals_words(missing: Missing, *, of_booklets: bool, bands: int = 1) -> Coun
     """The words for totals of whole sheets.
 
     Args:
-        missing: what a blank means.
+        missing: meaning of a blank.
         of_booklets: whether the test has public booklets.
-        bands: of raw scores in which answers are counted apart.
+        bands: bands of raw scores in which answers are counted apart.
     """
     return CountWords(
         entry="item's right less wrong answers, and every number of sheets by raw score",

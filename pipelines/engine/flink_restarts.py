@@ -45,7 +45,7 @@ Settings = Mapping[str, str]
 
 
 def restart_notes(address: str | None) -> tuple[str, ...]:
-    """What speaks against a run on the cluster whose REST interface is at `address`; it is asked.
+    """Return what speaks against a run on the cluster at `address`; ask its REST interface.
 
     Args:
         address: host:port; None: nobody knows it, and a note says so.
@@ -117,7 +117,7 @@ def _failure_rate(settings: Settings) -> tuple[float, str]:
 
 
 def _exponential_delay(settings: Settings) -> tuple[float, str]:
-    """Each delay is shortened as much as chance may."""
+    """Compute retries and time of growing delays, each shortened as much as chance may."""
     attempts = _count(settings, f"{GROWING}.attempts-before-reset-backoff", WITHOUT_END)
     first = _seconds(settings, f"{GROWING}.initial-backoff", "1 s")
     most = _seconds(settings, f"{GROWING}.max-backoff", "1 min")

@@ -1,4 +1,4 @@
-"""How a reduction divides the memory that it may use. Without Beam, like `reduction_job`."""
+"""Division of the memory that a reduction may use. Without Beam, like `reduction_job`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENGINE = 640 << 20  # libraries, and the batches of readers
 _WORK_BYTES = 200  # bytes of a row that is being bounded: itself, hashes, orders, copies
 _BESIDE = 512 << 20  # bytes of allocators and copies; 20 million rows took 150 MiB at most
 _THREAD = 16 << 20  # bytes of the stacks of a processor's threads
-_CELL_BYTES = 64  # of a matrix, with its copies while it is summed
+_CELL_BYTES = 64  # bytes of a matrix cell, with its copies while matrices are summed
 _AT_ONCE_ELSEWHERE = 2  # partitions that one worker process of an engine may bound at once
 
 
@@ -27,7 +27,7 @@ class MemoryPlan:
     Attributes:
         waiting_bytes: bytes of rows that wait in memory for other rows of their person; more rows
             wait in a file.
-        rows_at_once: how many rows one worker bounds together.
+        rows_at_once: number of rows that one worker bounds together.
     """
 
     waiting_bytes: int
@@ -67,7 +67,7 @@ class MemoryPlan:
 
     @property
     def partition_rows(self) -> int:
-        """How many rows a worker may hold that only wait for their turn, at 24 to 48 bytes each."""
+        """Number of rows of a worker that only wait for their turn, at 24 to 48 bytes each."""
         return 4 * self.rows_at_once
 
 

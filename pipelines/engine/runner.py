@@ -1,4 +1,4 @@
-"""Where a pipeline runs. Without Beam, so that a caller that names an engine need not load it."""
+"""Engines that run a pipeline. Without Beam, so that a caller that names one need not load it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Engine:
         runner: the kind of engine.
         arguments: Beam's own options for it, as on a command line.
         most_seconds: a job that takes longer is stopped; for remote engines.
-        spill: for the local engine: folder of this machine where rows may wait if the confidential
+        spill: folder of this machine, for the local engine, where rows may wait if the confidential
             area is elsewhere; None: they wait in memory.
-        beam: for the local engine: whether Beam runs jobs that its stand-in could run.
+        beam: whether Beam runs jobs that its stand-in could run, on the local engine.
     """
 
     runner: Runner = Runner.LOCAL
@@ -64,7 +64,7 @@ HERE = Engine()
 
 SMALL_BYTES = 112 << 20  # four million rows or so; with more, loading Beam is a small part
 SMALL_CELLS = 28 << 20  # 7 million rows of four columns: what the usual memory_limit has room for
-CELL_BYTES = 24  # for a read value and its waiting row, because there is no spill file
+CELL_BYTES = 24  # bytes of a read value and its waiting row, because there is no spill file
 TEXT_TYPES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare
 LINE_BYTES = 4  # of CSV or JSON Lines for a cell: a row has some 8 bytes at least, and waits in 48
@@ -75,17 +75,17 @@ class HasInput(Protocol):
 
     @property
     def files(self) -> tuple[InputFile, ...]:
-        """What it reads."""
+        """Files that it reads."""
         ...
 
     @property
     def columns(self) -> Columns:
-        """Which column plays which role."""
+        """Roles of the columns."""
         ...
 
     @property
     def confidential(self) -> str:
-        """Where it writes."""
+        """Folder where it writes."""
         ...
 
     @property
@@ -95,7 +95,7 @@ class HasInput(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """Where it runs."""
+        """Engine where it runs."""
         ...
 
     @property

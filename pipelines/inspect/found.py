@@ -17,13 +17,14 @@ class Look:
     it.
 
     Attributes:
-        noun: what a person contributes, in the plural.
+        noun: name of what a person contributes, in the plural.
         most: contributions of one person that count; None: all.
         appearances: shape (n,), valid rows in which each item stood.
-        rows: that were read.
+        rows: number of rows that were read.
         rejected: reason -> rows that were set aside as they were read.
         ties: valid rows without a winner; None: rows of this kind have no winner.
-        contributions: what the valid rows say, where ties are dropped without them.
+        contributions: number of contributions in the valid rows, where ties are dropped without
+            them.
         refused: reason -> rows, or in a wide table answers, that were set aside once those of their
             person had met.
         refuses_rows: whether these are rows.
@@ -32,7 +33,7 @@ class Look:
         kept: contributions that would be counted.
         people: number of contributions -> people who have so many; None: the run does not read
             whose row it is.
-        passes: how often the input was read.
+        passes: number of times that the input was read.
         lengths: number of items -> valid rankings that list so many; None: rows are no rankings.
         columns: names of all columns of the first file; of JSON Lines the keys of its first rows.
     """

@@ -50,7 +50,7 @@ from hushrank.transforms.storage.spill_file import fetch
 from hushrank.transforms.storage.split import Split
 
 K = TypeVar("K", bound=Kind[Any])
-SHUFFLE_BLOCK_BYTES = 200  # that Python needs for a shuffle block besides its content, about
+SHUFFLE_BLOCK_BYTES = 200  # bytes that Python needs for a shuffle block besides its content, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,12 @@ class View(ABC, Generic[K]):
     """Way to inspect the rows of one kind.
 
     Attributes:
-        noun: what a person contributes, in the plural.
-        merged, kept: what the tallies of the kind call contributions that were merged with another
+        noun: name of what a person contributes, in the plural.
+        merged, kept: names in the tallies for contributions that were merged with another
             and those that are counted.
-        whole: what they call contributions that break no rule; empty: all but those set aside.
-        refused: of tallies that stand for contributions which were set aside, the reason.
+        whole: name in the tallies for contributions that break no rule; empty: all but those set
+            aside.
+        refused: reason of each tally that stands for contributions which were set aside.
     """
 
     noun: str
@@ -215,7 +216,7 @@ class RankingsView(View[RankingsKind]):
     def lengths_met(self, shuffle_blocks: list[Any]) -> Counts | None:
         blobs = list(_blobs(shuffle_blocks))
         if has_copies(blobs[0]) or not isinstance(self.kind.job.columns, RankColumns):
-            return None  # they were whole as they were read
+            return None  # the contributions were whole as they were read
         pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
         return self.kind.assembled(pieces).rows.lengths
 
@@ -277,7 +278,7 @@ def look(job: Job) -> Look:
     view = view_of(replace(job, people_vote=False))  # votes would be counted as rows
     reading = _Reading(view)
     found = reading.found
-    shares = [range(1 << 62)]  # of partitions, each read in a pass of its own
+    shares = [range(1 << 62)]  # shares of partitions, each read in a pass of its own
     while shares:
         shuffle_blocks, rest = reading.pass_over(shares.pop())
         shares += rest

@@ -63,7 +63,7 @@ def privatize_file(
         format_: format of the new file.
         columns: columns of `source`; the user is read if people must meet or have a table.
         epsilons: the source of epsilons, and their bounds.
-        budget: how the epsilon of an answer follows from a person's epsilon.
+        budget: rule by which the epsilon of an answer follows from a person's epsilon.
         bits: `system_bits()` for real answers.
 
     Returns:

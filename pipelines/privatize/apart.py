@@ -1,4 +1,4 @@
-"""What is done with files of answers in the process that reads them, without loading Beam."""
+"""Work on files of answers in the process that reads them, without loading Beam."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write_private_answers(*asked: Any) -> tuple[str, ...]:
-    """Do `privatize_file` with bits of the system; its other arguments, result and errors."""
+    """Call `privatize_file` with bits of the system; its other arguments, result and errors."""
     in_process.choose()  # no graph runs here
     from hushrank.pipelines.privatize.answers_file import privatize_file
 
@@ -20,7 +20,7 @@ def write_private_answers(*asked: Any) -> tuple[str, ...]:
 
 
 def write_private_rankings(*asked: Any) -> tuple[str, ...]:
-    """Do `privatize_ranking_file` likewise."""
+    """Call `privatize_ranking_file` with bits of the system."""
     in_process.choose()
     from hushrank.pipelines.privatize.rankings_file import privatize_ranking_file
 
@@ -28,7 +28,7 @@ def write_private_rankings(*asked: Any) -> tuple[str, ...]:
 
 
 def collect_synthetic_rankings(*asked: Any) -> SyntheticRankings:
-    """Do `collect_rankings` likewise; it draws nothing."""
+    """Call `collect_rankings`, which draws nothing."""
     in_process.choose()
     from hushrank.pipelines.privatize.synthetic_rankings import collect_rankings
 

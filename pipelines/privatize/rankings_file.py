@@ -66,7 +66,7 @@ from hushrank.transforms.storage.spill_file import ShuffleBlock, SpillFile, fetc
 from hushrank.transforms.storage.split import Split
 
 EPSILON = "epsilon"  # column of the new file if the old one has none
-LEFT, RIGHT, OUTCOME, LENGTH = "left", "right", "outcome", "length"  # of private answers
+LEFT, RIGHT, OUTCOME, LENGTH = "left", "right", "outcome", "length"  # keys of private answers
 SLICE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
 SLICE_LISTS = 100_000
 MAX_SLICES = 1 << 12
@@ -79,11 +79,11 @@ class PrivateForm:
     """The form of the private rankings.
 
     Attributes:
-        mechanism: how a ranking is privatised.
+        mechanism: mechanism that privatises a ranking.
         break_ties: put tied items in random order; False: rankings with ties are left out.
         as_lists: name of a column of lists, one row for each ranking; None: one row for each ranked
             item, under the names of the columns that were read.
-        laws: of `random-pairs`, one for each level of epsilon, or one for all rankings; empty:
+        laws: laws of `random-pairs`, one for each level of epsilon, or one for all rankings; empty:
             another mechanism.
         items: the public catalogue, for answers that hide which items were ranked; None: the items
             that occur.

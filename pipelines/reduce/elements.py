@@ -103,7 +103,8 @@ def _fields_of(element: Any) -> Any:
     try:
         if isinstance(element, Mapping):
             return element
-        for method in ("as_dict", "_asdict"):  # of `beam.Row`, and of named tuples and schema rows
+        # methods of `beam.Row`, of named tuples and schema rows
+        for method in ("as_dict", "_asdict"):
             if callable(named := getattr(element, method, None)):
                 return named()
     except Exception:  # an object of somebody's own class may raise anything

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8  # for GNU libc's mallopt
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8  # GNU libc's mallopt
 _LARGEST_KEPT = 32 << 20  # bytes of one array; the most that GNU libc takes from its own heap
 _FREE_KEPT = 512 << 20
 _STEP = 16 << 20
@@ -141,7 +141,7 @@ def _pipeline(engine: Engine) -> beam.Pipeline:
 def _beam_options() -> Callable[[Engine], PipelineOptions]:
     from hushrank.pipelines.engine.options import pipeline_options  # loads Beam
 
-    gc.freeze()  # that stays: a full collection would look at all of it each time, for 0.1 s
+    gc.freeze()  # objects that stay: a full collection would look at all of them, for 0.1 s
     return pipeline_options
 
 

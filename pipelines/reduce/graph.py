@@ -58,10 +58,10 @@ def submit(job: reduce.Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One named part of a graph.
+    """Named part of a graph.
 
     Attributes:
-        name: as the graph and the engine's own pages have it.
+        name: name in the graph and on the engine's own pages.
         reads: files, and stages before.
         writes: files of the confidential folder, and stages after.
     """

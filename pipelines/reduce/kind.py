@@ -36,7 +36,7 @@ from hushrank.transforms.storage.write import npz_bytes, write_whole
 
 PREFIX, SEPARATOR = "bits", "|"
 Arrays = dict[str, NDArray[Any]]
-ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
+ENCODE_ROWS = 1 << 18  # rows at a time: near a processor's cache, and long between threads' turns
 Job = TypeVar("Job", bound=Reduction)
 Encoded = TypeVar("Encoded", bound=Sized)
 ShuffleBlocks = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
@@ -72,7 +72,7 @@ class WriteArrays(beam.DoFn):
 
 
 class WriteTally(beam.DoFn):
-    """What was drawn from which bits -> `BITS_FILE`; what happened to the rows -> `TALLY_FILE`."""
+    """Sink of what bits drew -> `BITS_FILE`; and of what happened to the rows -> `TALLY_FILE`."""
 
     def __init__(self, folder: str, bits: BitsUsed) -> None:
         """Args: the confidential folder; what may be drawn, whatever the rows are."""
@@ -91,11 +91,11 @@ class Part:
     """Rows that were read together, and what beside them is no row.
 
     Attributes:
-        source: where it was read: the same if it is read again.
-        number: of the part there.
+        source: place where it was read: the same if it is read again.
+        number: number of the part there.
         place: number of its first row there, above `ROW_BITS` bits the number of the source.
         found: the rows, which may be none.
-        split: what it was read from; None: no file.
+        split: the split from which it was read; None: no file.
     """
 
     source: str
@@ -106,7 +106,7 @@ class Part:
 
 
 class Kind(ABC, Generic[Job]):
-    """How rows of one kind are encoded, bounded and counted, as one job asks for it.
+    """Rules by which rows of one kind are encoded, bounded and counted, for one job.
 
     "Rows" are of the kind's own type. A worker has its own copy and calls `setup` first.
     """
@@ -131,7 +131,7 @@ class Kind(ABC, Generic[Job]):
 
     @property
     def memory(self) -> MemoryPlan:
-        """How the memory of this machine, or of one worker of another engine, is shared out."""
+        """Plan of how this machine's memory, or that of a worker of another engine, is shared."""
         limit = self.job.memory_limit
         if self.job.engine.runner is Runner.LOCAL:
             return MemoryPlan.of(limit)
@@ -146,7 +146,7 @@ class Kind(ABC, Generic[Job]):
         """The slices of the input that are read apart, from footers and headers only.
 
         Args:
-            heads: what these say; None: they are read here.
+            heads: heads of the files; None: they are read here.
 
         Raises:
             InputError: an input file cannot be read.
@@ -161,28 +161,28 @@ class Kind(ABC, Generic[Job]):
         """Rows of a batch; those that break a rule are beside them.
 
         Args:
-            batch: as read.
+            batch: the batch as it was read.
             place: number of its first row; the rows after it have the next ones.
-            split: from which it was read; None: from no file.
+            split: the split from which it was read; None: no file.
         """
 
     def votes_against(self, batch: pa.RecordBatch, split: Split | None) -> Sifted[Any]:
-        """What says that rows whose time cannot be read do not fit; no rows if nobody votes.
+        """Return votes that rows whose time cannot be read do not fit; no rows if nobody votes.
 
         Whoever they name has them every night, and a person has one vote a night all the same.
 
         Args:
-            batch: such rows, as read.
-            split: from which they were read.
+            batch: such rows, as they were read.
+            split: the split from which they were read.
         """
         return Sifted(())
 
     @abstractmethod
     def partitions(self, n_rows: int) -> Any:
-        """How rows are divided by owner, if about so many are read: the same for every reader."""
+        """Return how owners are divided, if about so many rows are read: for all readers alike."""
 
     def number_of(self, partitions: Any) -> int:
-        """How many partitions there are."""
+        """Number of partitions."""
         number: int = partitions
         return number
 
@@ -198,14 +198,14 @@ class Kind(ABC, Generic[Job]):
     def bound(
         self, shuffle_blocks: Iterable[Any], spill: Spill | None
     ) -> Iterator[Sifted[Any] | Any]:
-        """What is counted of one partition, and which rows turned out to break a rule.
+        """Yield what is counted of one partition, and which rows turned out to break a rule.
 
         Of a kind with `joins` also what became of them, which is no `Sifted`.
         """
 
     @abstractmethod
     def combine(self) -> beam.CombineFn:
-        """How what is counted is summed."""
+        """Return the function that sums what is counted."""
 
     @abstractmethod
     def arrays(self, total: Any) -> Arrays:
@@ -216,10 +216,10 @@ class Kind(ABC, Generic[Job]):
         """Look at the results, once they are there.
 
         Args:
-            n_rows: as `partitions` was told.
+            n_rows: number of rows that `partitions` was told.
 
         Raises:
-            RuntimeError: they cannot be right.
+            RuntimeError: the results cannot be right.
         """
 
 
@@ -228,7 +228,7 @@ class Voted(Generic[Encoded]):
     """Valid rows, and beside them how many rows of each person fit (`privacy.look`).
 
     Attributes:
-        rows: what `encode` gives without votes.
+        rows: result of `encode` without votes.
         people: the votes.
     """
 
@@ -242,7 +242,7 @@ class Voted(Generic[Encoded]):
 def with_votes(
     found: Sifted[Any], batch: pa.RecordBatch, user: str | None, keyed_hash: KeyedHash
 ) -> Sifted[Any]:
-    """What encoding a batch gave, with the votes of the people whom its rows name.
+    """Return the result of encoding a batch, with the votes of the people whom its rows name.
 
     Where no column names people, each row is another person's, and its vote is in the tally.
     """
@@ -257,10 +257,10 @@ def with_votes(
 def votes_against(
     none: Sifted[Any], batch: pa.RecordBatch, user: str | None, keyed_hash: KeyedHash
 ) -> Sifted[Any]:
-    """The same as `with_votes` for rows of which none is valid.
+    """Return votes like `with_votes`, for rows of which none is valid.
 
     Args:
-        none: what encoding no rows gives, with votes beside them.
+        none: result of encoding no rows, with votes beside them.
         batch, user, keyed_hash: as for `with_votes`.
     """
     rows = none.rows.rows if isinstance(none.rows, Voted) else none.rows
@@ -282,8 +282,8 @@ def votes_met(
     """The votes of the people of a partition, in the tally; None if it is one of rows.
 
     Args:
-        shuffle blocks, spill: of the partition.
-        whole: as for `PeopleRows.n_fit`.
+        shuffle blocks, spill: shuffle blocks and spill file of the partition.
+        whole: see `PeopleRows.n_fit`.
     """
     people = PeopleRows.none()
     for _, shuffle_block in shuffle_blocks:
@@ -305,8 +305,8 @@ def slices(
     """Rows of a partition, slice by slice.
 
     Args:
-        shuffle blocks: each with its size.
-        spill: where they wait, if anywhere.
+        shuffle blocks: shuffle blocks, each with its size.
+        spill: file where they wait, if anywhere.
         of_blob: reads the rows of a shuffle block.
         most, decides: as in `InSlices`.
     """

@@ -1,4 +1,4 @@
-"""What a reduction of privatised answers is asked to do. Without Beam, as `reduction_job`."""
+"""Job of a reduction of privatised answers. Without Beam, like `reduction_job`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hushrank.transforms.common.schema import Ties
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceAnswers(LocalReduction):
-    """One reduction of a comparison log to sums of privatised answers.
+    """Reduction of a comparison log to sums of privatised answers.
 
     Attributes:
         ties: `drop` or `random`; `drop` only hides ties where there can be none.
-        budget: how a person's epsilon becomes that of an answer.
+        budget: rule by which a person's epsilon becomes that of an answer.
         randomisation: the mechanism, and what the answers are summed to.
         epsilon_cap: answers of larger epsilons pull as one of this epsilon; None: no cap.
     """
@@ -32,7 +32,7 @@ class ReduceAnswers(LocalReduction):
 
     @property
     def weighing(self) -> Weighing:
-        """How answers count. Their epsilons are counted where people chose them."""
+        """Weights of answers. Their epsilons are counted where people chose them."""
         epsilons, cap = self.epsilons, self.epsilon_cap
         weighted = self.randomisation is Randomisation.WEIGHTED
         if not weighted or self.budget.per_user or epsilons.low == epsilons.high:

@@ -1,4 +1,4 @@
-"""What a reduction of rankings is asked to do. Without Beam, as `reduction_job`."""
+"""Job of a reduction of rankings. Without Beam, like `reduction_job`."""
 
 from __future__ import annotations
 
@@ -9,33 +9,39 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingLevels, RankingMechanism
-from hushrank.transforms.rankings.person_features import PersonFeatures
+from hushrank.transforms.rankings.person_features import PersonFeatures, Profiled
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
     OneRowColumns,
     PairColumns,
-    PlaceColumns,
     RankColumns,
     RankReading,
 )
 
 
+def features_of(
+    columns: RankColumns | ListColumns | OneRowColumns | PairColumns,
+) -> Profiled | None:
+    """What rankings are kept apart by: features of people, or groups; None: by nothing."""
+    return None if isinstance(columns, RankColumns) else columns.features
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceRankings(LocalReduction):
-    """One reduction of rankings to counts of private ones.
+    """Reduction of rankings to counts of private ones.
 
     Attributes:
-        columns: which column plays which role; they say in which form the rankings are.
-        contest: only rankings of this contest count; None: all do.
+        columns: roles of the columns; they say in which form the rankings are.
+        contest: contest whose rankings alone count; None: all do.
         max_length: m, the most items of a ranking that counts.
         max_rankings: the most rankings of one person that count.
         break_ties: put tied items in random order; False: rankings with ties are set aside.
-        mechanism: how a ranking is privatised.
+        mechanism: mechanism that privatises a ranking.
         by_place: keep pairs apart by place, for debiasing.
         pairs: the law of `random-pairs`; None: another mechanism.
         levels: the levels of epsilon, if rankings have their own; None: all have the same.
-        reading: what ranks mean beside their order.
+        reading: meaning of ranks beside their order.
     """
 
     columns: RankColumns | ListColumns | OneRowColumns | PairColumns
@@ -59,8 +65,8 @@ class ReduceRankings(LocalReduction):
     @property
     def features(self) -> PersonFeatures | None:
         """Public features of people, by which counts are kept apart; None: none are read."""
-        columns = self.columns
-        return None if isinstance(columns, RankColumns | PlaceColumns) else columns.features
+        found = features_of(self.columns)
+        return found if isinstance(found, PersonFeatures) else None
 
     @property
     def apart(self) -> bool:
@@ -88,12 +94,13 @@ class ReduceRankings(LocalReduction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRankings(Reduction):
-    """One reduction of rankings to counts of true ones, to which noise is added afterwards.
+    """Reduction of rankings to counts of true ones, to which noise is added afterwards.
 
     Attributes:
         columns, contest, max_length, max_rankings, reading: as in `ReduceRankings`.
         break_ties: as there; the key decides the coins, and which rankings of a person count.
         below: items that a ranking leaves out count as below those it lists.
+        first_places: count only the first item of a ranking, apart for each group of the columns.
         rounds: count what all rounds of an instant runoff follow from, instead of pairs and places.
     """
 
@@ -105,6 +112,13 @@ class CountRankings(Reduction):
     below: bool = False
     rounds: bool = False
     reading: RankReading = AS_GIVEN
+    first_places: bool = False
+
+    @property
+    def groups(self) -> int:
+        """How many groups have counts of their own; 0: rankings are in no groups."""
+        found = features_of(self.columns)
+        return 0 if found is None else found.profiles
 
     @property
     def meets_owners(self) -> bool:
@@ -113,7 +127,7 @@ class CountRankings(Reduction):
 
     @property
     def bits(self) -> BitsUsed:
-        """All from the key."""
+        """Bits of the reduction: all come from the key."""
         used = BitsUsed()
         if self.columns.user is not None:
             used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])

@@ -79,11 +79,11 @@ BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a bloc
 Narrow = NDArray[np.integer[Any]]
 _WIDTHS = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32, np.int64)
 MANY_ROWS = 1 << 26  # about as many rows are expected of a Beam transform
-CHUNK_ROWS = 1 << 18  # at least as many make the shuffle blocks of one reader
+CHUNK_ROWS = 1 << 18  # least number of rows that make the shuffle blocks of one reader
 CHUNK_BITS = (
     8  # 2^this times as many rows: more make larger shuffle blocks, as each has a cost of its own
 )
-ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
+ROW_BITS = 40  # bits of the place where a row was read; the others are the number of its split
 ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
 Job: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
@@ -106,7 +106,7 @@ def lightened(
         shuffle blocks: all that one reader made of its rows at one time: partitions, and what a
             `Kind` packs for each; they hold their rows.
         n_partitions: among which rows are divided.
-        folder: where the file is written, before the first shuffle block is returned.
+        folder: folder where the file is written, before the first shuffle block is returned.
 
     Raises:
         OSError: the file cannot be written.
@@ -281,7 +281,7 @@ def _planned(job: Job) -> tuple[Kind[Any], list[Split]]:
 
 
 def kind_of(job: Job) -> Kind[Any]:
-    """What is special about the rows of `job`."""
+    """Return the special parts of reducing the rows of `job`."""
     module, name = KINDS[type(job).__name__]
     kind: Kind[Any] = getattr(import_module(module), name)(job)
     return kind
@@ -293,9 +293,9 @@ def _add(
     """Add the whole graph to `pipeline`.
 
     Args:
-        pipeline: of any engine.
-        kind: of the rows.
-        splits: of the input.
+        pipeline: a pipeline of any engine.
+        kind: kind of the rows.
+        splits: splits of the input.
         spill: where rows wait for the others of their owner: all, if all workers are in this
             process, or those of heavy people. None: the engine carries all of them.
     """
@@ -342,7 +342,7 @@ class Encode(beam.PTransform):
         self._step = _Encode(kind, n_rows, spill)
 
     def expand(self, parts: beam.PCollection) -> Any:
-        """One step; what it makes of a part waits in the worker for more of the bundle."""
+        """Run one step; its result for a part waits in the worker for more of the bundle."""
         return parts | "EncodeRows" >> beam.ParDo(self._step).with_outputs(TALLY, main=ROWS)
 
 
@@ -380,7 +380,7 @@ class SetAside(beam.PTransform):
 
 
 class Count(beam.PTransform):
-    """What is counted -> its one exact sum; of a pair with those who met the rows, both together.
+    """Sum of what is counted, exact; of pairs with those who met the rows, both sums together.
 
     One file holds both, so they are of the same rows, whatever an engine repeats.
     """
@@ -473,7 +473,7 @@ class _ReadSplit(beam.DoFn):
 
 
 class _Encode(_Sifting):
-    """What `Encode` does with each `Part`."""
+    """Function that `Encode` applies to each `Part`."""
 
     def __init__(self, kind: Kind[Any], n_rows: int, spill: Spill | None) -> None:
         super().__init__(kind, spill)
@@ -481,7 +481,8 @@ class _Encode(_Sifting):
         self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
 
     def start_bundle(self) -> None:
-        self._waiting: list[Any] = []  # of several splits: many small files, large shuffle blocks
+        # parts of several splits: many small files, large shuffle blocks
+        self._waiting: list[Any] = []
 
     def process(self, part: Part) -> Iterator[Any]:
         tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1

@@ -1,4 +1,4 @@
-"""How comparisons are reduced to counts: encoded, packed by owner, bounded, summed."""
+"""Reduction of comparisons to counts: encoded, packed by owner, bounded, summed."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             return {"counts": counts, **arrays_of_shards(shards)}
         if isinstance(total, CovariateCounts):
             return total.arrays()
-        if isinstance(total, dict):  # of weighted rows
+        if isinstance(total, dict):  # the total of weighted rows
             return total
         if isinstance(total, CellCounts):
             return arrays_of_sparse(total.matrix(len(self.job.catalogue)))
@@ -246,7 +246,7 @@ def _encoded(
 
 
 def _carried(columns: ComparisonColumns) -> Carried:
-    """What rows say beside their pair and outcome."""
+    """Facts that rows carry beside their pair and outcome."""
     found = Carried.NOTHING
     for carried, given in (
         (Carried.GROUPS, columns.group is not None),

@@ -1,4 +1,4 @@
-"""How comparisons are reduced to sums of privatised answers: encoded, bounded, randomised, summed.
+"""Reduction of comparisons to sums of privatised answers: encoded, bounded, randomised, summed.
 
 Only sums of privatised answers leave the graph.
 """

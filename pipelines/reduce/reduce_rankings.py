@@ -53,6 +53,7 @@ from hushrank.transforms.rankings.bound_rankings import (
 from hushrank.transforms.rankings.count_rankings import (
     ByLevelFn,
     FirstChoicesFn,
+    FirstPlacesFn,
     PairAnswersFn,
     RankingCountsFn,
 )
@@ -98,7 +99,7 @@ from hushrank.transforms.storage.spill_file import ShuffleBlock, Spill, SpillFil
 from hushrank.transforms.storage.split import Split
 
 PARTITION_ITEMS = 2_500_000  # ranked ones, sorted in memory at once: about 50 MB
-LIST_ITEMS = 10  # of a ranking in list form, about: only steers how the work is cut
+LIST_ITEMS = 10  # items of a ranking in list form, about: only steers how the work is cut
 CROWD = 2  # times as many items as a partition should have are not bounded at once
 MAX_PARTITIONS = 1 << 15
 BLOCK_RANKINGS = 1 << 16  # privatised and counted at a time, so that what is between stays small
@@ -164,7 +165,7 @@ class RankingsKind(Kind[ReduceRankings]):
 
     @property
     def _of_ranks(self) -> _OfRanks:
-        """How ranks are read."""
+        """Rules by which ranks are read."""
         return {"keep_ties": self.job.break_ties, "reading": self.job.reading}
 
     def assembled(self, pieces: Pieces) -> Sifted[Rankings]:
@@ -265,7 +266,7 @@ class RankingsKind(Kind[ReduceRankings]):
 
 
 def counted_whole(found: Sifted[Rankings]) -> Sifted[Rankings]:
-    """With a tally of the rankings that break no rule."""
+    """Add a tally of the rankings that break no rule."""
     return replace(found, tally={**found.tally, "rankings_with_owner": len(found.rows)})
 
 
@@ -282,7 +283,7 @@ class CountRankingsKind(RankingsKind):
 
     @property
     def encode_rows(self) -> int:
-        """As many rows as a batch of ballots has, so that no ballot is cut in two."""
+        """Number of rows in a batch of ballots at least, so that no ballot is cut in two."""
         return max(BLOCK_RANKINGS, preflib.BATCH_ROWS)
 
     def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
@@ -358,7 +359,7 @@ class CountRankingsKind(RankingsKind):
     def bound(
         self, shuffle_blocks: Iterable[tuple[int, ShuffleBlock]], spill: Spill | None
     ) -> Iterator[Sifted[Any]]:
-        """At most L rankings of each person, or all rankings of people whom nobody names."""
+        """Yield at most L rankings of each person, or all rankings of people whom nobody names."""
         shuffle_blocks, job, most = list(shuffle_blocks), self.job, CROWD * self._partition_items
         if job.people_vote:  # an item that does not fit changes the ranking that the rows make
             whole = isinstance(job.columns, RankColumns)
@@ -399,14 +400,18 @@ class CountRankingsKind(RankingsKind):
             yield from (Sifted(rankings) for rankings in lists)
 
     def combine(self) -> beam.CombineFn:
-        """Counts of pairs, places and nets, or of first choices."""
+        """Counts of pairs, places and nets; of first choices, or of first places by group."""
         job = self.job
+        if job.first_places:
+            return FirstPlacesFn(job.groups, len(job.catalogue))
         if job.rounds:
             return FirstChoicesFn(len(job.catalogue), job.max_length)
         return RankingCountsFn(len(job.catalogue), job.max_length, by_place=False, below=job.below)
 
     def arrays(self, total: Any) -> Arrays:
         """Counts by name."""
+        if self.job.first_places:
+            return {"first_places": total}
         return {"firsts": total} if self.job.rounds else super().arrays(total)
 
 
@@ -416,7 +421,7 @@ def _first_word(rankings: Rankings) -> Words:
 
 
 def _in_one_table(*tables: pa.Table | None) -> pa.Table | None:
-    """All rows that were set aside, with the columns of each table; None: there are none."""
+    """Return all rows that were set aside, with the columns of each table; None: there are none."""
     plain = [table.cast(_without_dictionaries(table.schema)) for table in tables if table]
     return pa.concat_tables(plain, promote_options="permissive") if plain else None
 

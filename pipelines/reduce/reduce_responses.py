@@ -1,4 +1,4 @@
-"""How test answers are reduced to measurements: encoded, packed by person, bounded, multiplied."""
+"""Reduction of test answers to measurements: encoded, packed by person, bounded, multiplied."""
 
 from __future__ import annotations
 

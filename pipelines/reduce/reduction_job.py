@@ -34,14 +34,14 @@ from hushrank.transforms.storage.write import parquet_bytes, read_whole, write_w
 from hushrank.transforms.streams.stream_folder import COUNTING, night_name
 
 if TYPE_CHECKING:
-    from hushrank.transforms.common.randomisation import LocalLaw  # of local answers alone
+    from hushrank.transforms.common.randomisation import LocalLaw  # law of local answers alone
 
 EXACT_FILE, TALLY_FILE, REJECTS_FOLDER = "exact.npz", "diagnostics.json", "rejects"
-BITS_FILE = "bits.json"  # which random bits made the exact arrays; it stays and goes with them
+BITS_FILE = "bits.json"  # random bits that made the exact arrays; it stays and goes with them
 
 
 class Statistic(StrEnum):
-    """What the log is reduced to."""
+    """Statistic to which the log is reduced."""
 
     WIN_COUNTS = "win-counts"
     PAIR_COUNTS = "pair-counts"
@@ -51,11 +51,11 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """What every reduction is told.
+    """Settings of every reduction.
 
     Attributes:
-        files: what to read.
-        columns: which column plays which role.
+        files: files to read.
+        columns: roles of the columns.
         catalogue: the public items.
         key: the run's secret; it makes the pseudonyms of people, and with the rows it decides which
             rows are kept.
@@ -65,8 +65,8 @@ class Reduction:
         people_vote: count as well of how many people the rows fit (`privacy.look`).
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
             must remember waits in a file in `confidential`.
-        engine: where the graph runs.
-        heads: what the footers and headers of the files said when they were checked, row counts
+        engine: engine where the graph runs.
+        heads: footers and headers of the files when they were checked, row counts
             with it; None: whoever cuts the files reads them.
     """
 
@@ -93,23 +93,23 @@ class Reduction:
 
     @property
     def cells(self) -> int:
-        """How many numbers the matrices have that it sums, at most."""
+        """Most numbers in the matrices that it sums."""
         return 2 * len(self.catalogue) ** 2
 
     @property
     def bits(self) -> BitsUsed:
-        """What may be drawn for it, whatever the rows are."""
+        """Bits that may be drawn for the reduction, whatever the rows are."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalReduction(Reduction):
-    """What a reduction of answers that are private one by one is told besides.
+    """Further settings of a reduction of answers that are private one by one.
 
     Attributes:
-        epsilons: where they come from and between which bounds they lie.
+        epsilons: source of the epsilons, and their bounds.
         already_private: the answers were privatised at the source with these epsilons.
-        law: how the workers must randomise; None: nobody states it.
+        law: law by which the workers must randomise; None: nobody states it.
     """
 
     epsilons: EpsilonSource
@@ -119,18 +119,18 @@ class LocalReduction(Reduction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightOfStream:
-    """Which night of which stream is reduced: rows of people for whom it does not count are left.
+    """Night of a stream that is reduced: rows of people for whom it does not count are left out.
 
     Attributes:
-        stream: what names the stream and all of its terms.
+        stream: name of the stream and all of its terms.
         folder: the stream's own, confidential; the people of the night before are there, and those
             of this night will be.
         key: the stream's, of the pseudonyms; all nights have the same.
-        terms: on which nights a person counts.
-        night: from 0.
+        terms: rules for the nights on which a person counts.
+        night: number of the night, from 0.
         attempt: names this attempt at the night and no other: a folder's name.
         before: digest of the people of the night before; empty on the first night.
-        naming: how names are hashed; all nights have the same.
+        naming: rule by which names are hashed; all nights have the same.
     """
 
     stream: str
@@ -144,7 +144,7 @@ class NightOfStream:
 
     @property
     def results(self) -> str:
-        """Where the attempt is reduced to; nobody else writes there."""
+        """Folder to which the attempt is reduced; nobody else writes there."""
         return f"{self.folder}/{COUNTING}/{night_name(self.night)}/{self.attempt}"
 
     def __post_init__(self) -> None:
@@ -153,11 +153,12 @@ class NightOfStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceComparisons(Reduction):
-    """One reduction of a comparison log. The key decides the coins of ties, too.
+    """Reduction of a comparison log. The key decides the coins of ties, too.
 
     Attributes:
-        bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
-        statistic: what to count.
+        bounds: limits of what one person may contribute; `max_contributions` None for unit
+            `comparison`.
+        statistic: statistic to count.
         stream: the night that it is; None: it is no night of a stream.
         groups: the public groups in which rows are counted; None: there are none.
         asked: keys of the public pairs that count, as of `encode.pair_keys`; None: all pairs.
@@ -227,7 +228,7 @@ class ReduceComparisons(Reduction):
 
     @property
     def bits(self) -> BitsUsed:
-        """All from the key."""
+        """Bits of the reduction: all come from the key."""
         if not self.meets_owners:
             return BitsUsed()
         used = BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
@@ -252,7 +253,7 @@ def write_tally(folder: str, tally: dict[str, int]) -> None:
 
 
 def read_tally(folder: str) -> dict[str, int]:
-    """What `write_tally` kept."""
+    """Return the tally that `write_tally` kept."""
     tally: dict[str, int] = json.loads(read_whole(f"{folder}/{TALLY_FILE}"))
     return tally
 
@@ -262,8 +263,9 @@ def read_votes(folder: str, unit: Unit) -> NDArray[np.int64]:
     `privacy.look`.
 
     Args:
-        folder: of a reduction of comparisons that is done; of unit `user` people voted in it.
-        unit: who votes: people, or rows that can be counted against rows that broke a rule.
+        folder: folder of a reduction of comparisons that is done; of unit `user` people voted in
+            it.
+        unit: unit that votes: people, or rows that can be counted against rows that broke a rule.
     """
     tally = read_tally(folder)
     if unit is Unit.USER:
@@ -279,7 +281,7 @@ def write_bits(folder: str, bits: BitsUsed) -> None:
 
 
 def read_bits(folder: str) -> BitsUsed:
-    """What `write_bits` kept.
+    """Return the bits that `write_bits` kept.
 
     Raises:
         FileNotFoundError: nothing.

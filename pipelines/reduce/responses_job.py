@@ -1,4 +1,4 @@
-"""What a reduction of test answers is asked to do. Without Beam, as `reduction_job`."""
+"""Job of a reduction of test answers. Without Beam, like `reduction_job`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:  # loaded by tests with points alone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceResponses(Reduction):
-    """One reduction of test answers to pairwise differential measurements, or to totals.
+    """Reduction of test answers to pairwise differential measurements, or to totals.
 
     Attributes:
         max_answers: K, the most answers of one person that count.
-        duplicates: which of several answers of one person to one item counts.
+        duplicates: rule for which of several answers of one person to one item counts.
         local: randomise answers before they are counted; None: count them exactly.
-        sheets: which sheets count as a whole; None: all, and a blank was not asked.
-        epsilons: where the epsilons of people come from, with their levels; None: all have one.
+        sheets: rule for which sheets count as a whole; None: all, and a blank was not asked.
+        epsilons: source of people's epsilons, with their levels; None: all have one.
         totals: count right less wrong answers, or points, and raw scores instead, of whole sheets;
             None: pairs.
     """

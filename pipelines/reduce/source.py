@@ -75,7 +75,7 @@ class ReadSource(beam.PTransform):
         name = self._source.type
         try:
             rows = pipeline | LABEL >> transform_of(self._source)
-        except Exception as error:  # it may have asked a database
+        except Exception as error:  # the transform may have asked a database
             failed = type(error).__name__
         else:
             if not isinstance(rows, beam.PCollection):
@@ -140,7 +140,7 @@ class _Guards(beam.pipeline.PipelineVisitor):
         def call(*arguments: Any, **keywords: Any) -> Any:
             try:
                 return method(*arguments, **keywords)
-            except SourceError:  # of a function that this one has called
+            except SourceError:  # from a function that this one has called
                 raise
             except Exception as error:
                 failed = type(error).__name__
@@ -149,7 +149,7 @@ class _Guards(beam.pipeline.PipelineVisitor):
         return call
 
     def _told_of_each(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """The same of a function that returns what is iterated, or nothing."""
+        """Wrap a function that returns what is iterated, or nothing, in the same way."""
         name, told = self._name, self._told(method)
 
         @functools.wraps(method)

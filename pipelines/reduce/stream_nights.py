@@ -74,7 +74,7 @@ NUMBERS, DIGESTS, PEOPLE = "shard_numbers", "shard_digests", "shard_people"
 
 @dataclass(frozen=True, slots=True)
 class PartitionOfPeople:
-    """What meets the rows of a partition: which one it is, so that its people can be read."""
+    """Number of a partition, which meets its rows so that its people can be read."""
 
     number: int
     partitioning: Partitioning
@@ -85,9 +85,9 @@ class Counting:
     """The rows of a bucket that count tonight.
 
     Attributes:
-        pieces: all of them, some at a time; anew each time, at least one.
-        n_rows: how many they are.
-        tally: of the rows that do not count.
+        pieces: all rows, some at a time; anew each time, at least one.
+        n_rows: number of the rows.
+        tally: tally of the rows that do not count.
     """
 
     pieces: Pieces
@@ -110,16 +110,16 @@ class NightPeople:
 
     @property
     def naming(self) -> Naming:
-        """How names of the stream are hashed."""
+        """Rule by which names of the stream are hashed."""
         return self._night.naming
 
     @property
     def n_people(self) -> int:
-        """Those who counted before tonight."""
+        """Number of people who counted before tonight."""
         return self._before.n_people
 
     def joins(self, partitioning: Partitioning) -> list[tuple[int, PartitionOfPeople]]:
-        """One for each partition."""
+        """Return one join for each partition."""
         numbers = range(1 << partitioning.partition_bits)
         return [(number, PartitionOfPeople(number, partitioning)) for number in numbers]
 
@@ -133,10 +133,11 @@ class NightPeople:
         """Bucket by bucket the rows of one partition that count; at the end, its people's shard.
 
         Args:
-            shuffle blocks: all of the partition, with its `PartitionOfPeople`.
-            spill: where their rows are, if not in them.
-            rows_at_once: of a bucket with more, some are in memory at a time.
-            waiting_rows: of a partition with more, only what is asked for is read.
+            shuffle blocks: all blocks of the partition, with its `PartitionOfPeople`.
+            spill: file that holds their rows, if the blocks do not.
+            rows_at_once: size of a bucket above which only some of its rows are in memory at a
+                time.
+            waiting_rows: size of a partition above which only rows that are asked for are read.
         """
         shuffle_blocks = list(shuffle_blocks)
         (mine,) = (each for each in shuffle_blocks if isinstance(each, PartitionOfPeople))
@@ -168,7 +169,7 @@ class NightPeople:
         return after, Counting(lambda: [rows], len(rows), _left(bucket, len(rows), n_owners))
 
     def _take_part_heavy(self, people: People, bucket: Bucket) -> tuple[People, Counting]:
-        """The same, shuffle block by shuffle block."""
+        """Take part like `_take_part`, shuffle block by shuffle block."""
         words = [distinct(piece.owner_words).owners for piece in bucket.pieces()]
         first, second = (np.concatenate(column) for column in zip(*words, strict=True))
         owners = distinct((first, second)).owners
@@ -194,7 +195,7 @@ def arrays_of_shards(shards: Sequence[Shard]) -> dict[str, NDArray[Any]]:
 
 
 def shards_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Shard]:
-    """What `arrays_of_shards` made arrays of."""
+    """Rebuild the shards from the arrays of `arrays_of_shards`."""
     columns = (arrays[name].tolist() for name in (NUMBERS, DIGESTS, PEOPLE))
     return [Shard(*each) for each in zip(*columns, strict=True)]
 
@@ -220,7 +221,7 @@ def count_night(
         reduce: executes a job, as `pipelines.reduce.reduce.run` does.
 
     Raises:
-        InputError: as `reduce`; or the night before is not there.
+        InputError: `reduce` refuses the input, or the night before is not there.
         ValueError: the job is no night of a stream, or counts pairs of too many items.
     """
     night = job.stream
@@ -258,7 +259,7 @@ def keep_counted(job: ReduceComparisons) -> str:
         counts, shards = arrays["counts"], shards_of_arrays(arrays)
     place = (night.folder, night.stream, night.night)
     people = finish_people(*place, night.attempt, shards, night.before)
-    for name in (TALLY_FILE, BITS_FILE):  # for the operator, and for the draw
+    for name in (TALLY_FILE, BITS_FILE):  # one for the operator, one for the draw
         write_whole(f"{job.confidential}/{name}", read_whole(f"{job.results}/{name}"))
     keep_cells(*place, counts, people.digest)
     return people.digest
@@ -268,8 +269,8 @@ def count_empty_night(night: NightOfStream, shape: tuple[int, ...], stream: Stre
     """Count a night without a row: it is a night like any other, of zeros.
 
     Args:
-        night: which one.
-        shape: of the counts of any night.
+        night: the night.
+        shape: shape of the counts of any night.
         stream: the terms and the law.
 
     Raises:
@@ -287,14 +288,14 @@ def forget_night(folder: str, name: str, night: int, stream: Stream, drawn: Draw
     """Delete what no night after this one needs; after the last night everything exact.
 
     Args:
-        folder: of the stream.
-        name: of the stream and all of its terms.
-        night: from 0.
+        folder: folder of the stream.
+        name: name of the stream and all of its terms.
+        night: number of the night, from 0.
         stream: the terms and the law.
-        drawn: what was drawn for the night.
+        drawn: release of the night.
 
     Raises:
-        InputError: the people of the night are missing, or others.
+        InputError: the people of the night are missing, or are not those of its digest.
     """
     if night == stream.terms.nights - 1:
         end(folder)

@@ -37,11 +37,11 @@ MOST_WORK = 2e10  # most people times items squared of a simulated test; a minut
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """How often two items meet, in a design that is not balanced.
+    """Number of times that two items meet, in a design that is not balanced.
 
     Attributes:
         factors: shape (n,), each > 0; two items meet in proportion to the product of their factors.
-        matched: how far apart the scores of partners are; None: they meet by chance.
+        matched: distance of partners' scores; None: they meet by chance.
         pairs: shape (n, n), how often each pair meets, whatever the factors say; None: as they say.
     """
 
@@ -86,7 +86,7 @@ class Arena:
         spread: standard deviation of the true scores.
         zipf: exponent of the exposures.
         late: items that came late, and were shown a fifth as often as their place implies.
-        matched: how far apart the scores of partners are; None: they meet by chance.
+        matched: distance of partners' scores; None: they meet by chance.
     """
 
     n_items: int
@@ -109,7 +109,7 @@ class Arena:
         return self.comparisons * Meetings(tuple(shown.tolist()), self.matched).shares(truth)
 
     def answers(self, truth: Floats, design: Floats, generator: np.random.Generator) -> PairCounts:
-        """Who beat whom how often."""
+        """Draw who beat whom how often."""
         asked = generator.poisson(np.triu(design))
         won = generator.binomial(asked, self.link.cdf(np.subtract.outer(truth, truth)))
         return PairCounts((won + (asked - won).T).astype(np.int64))
@@ -128,8 +128,8 @@ def tied(
         wins: shape (n, n); only how often each pair met counts.
         truth: scores, shape (n,).
         ties: chance that equals tie, between 0 and 1.
-        model: of ties.
-        rng: where outcomes come from.
+        model: model of ties.
+        rng: source of outcomes.
 
     Returns:
         Wins and ties, shape (2, n, n); ties above the diagonal.
@@ -143,11 +143,11 @@ def tied(
 
 
 def counts_of(cells: NDArray[np.int64], way: Ties, coins: tuple[int, ...]) -> NDArray[np.int64]:
-    """What a way of treating ties counts of comparisons.
+    """Return what a way of treating ties counts of comparisons.
 
     Args:
         cells: wins and ties, shape (2, n, n), ties above the diagonal.
-        way: of treating ties.
+        way: rule for ties.
         coins: seeds of a coin for each tie.
     """
     wins, ties = cells
@@ -167,19 +167,20 @@ class PlannedSurvey:
 
     Attributes:
         n_items: n.
-        people: how many people answer.
+        people: number of people who answer.
         answers: answers of each person that count, to pairs (or test items) drawn at random.
-        meetings: which pairs are drawn more often than others; None: all equally often.
-        activity: how many answers people give, whatever counts of them; empty: `answers` each.
+        meetings: pairs that are drawn more often than others; None: all equally often.
+        activity: number of answers that people give, whatever counts of them; empty: `answers`
+            each.
         group: number of a group of people, each with draws of its own.
         distinct: whether nobody meets a pair twice.
         link: F, how scores become probabilities.
         spread: standard deviation of the true scores, drawn from a normal law.
         ability_spread: standard deviation of the abilities, in a test.
-        shares: of the answers, of each group of rows; empty: there are no groups.
+        shares: share of the answers of each group of rows; empty: there are no groups.
         group_spread: standard deviation of a group's true scores around those of the whole.
         ties: chance that two items of equal scores tie; 0: nobody says that they are alike.
-        tie_model: how ties follow from scores.
+        tie_model: model by which ties follow from scores.
         seed: the same seed and replicate give the same world, whatever the other fields are.
 
     Raises:
@@ -233,7 +234,7 @@ class PlannedSurvey:
         """People who are alike: how many answers each gives, and the survey of them alone.
 
         Args:
-            all_count: all their answers count; otherwise `answers` at most.
+            all_count: whether all their answers count; otherwise `answers` at most.
         """
         shares = self.activity or ((self.answers, 1.0),)
         ends = np.rint(np.cumsum([share for _, share in shares]) * self.people).astype(int)
@@ -258,7 +259,7 @@ class PlannedSurvey:
         return np.asarray(probabilities.sum(axis=1) / (self.n_items - 1) - 0.5)
 
     def pair_wins(self, replicate: int) -> Counts:
-        """How often each item beat each other item, shape (n, n)."""
+        """Draw how often each item beat each other item, shape (n, n)."""
         own = (self.group,) if self.group else ()
         rng, truth = self._generator(1, replicate, *own), self.truth(replicate)
         i, j = np.triu_indices(self.n_items, 1)
@@ -285,7 +286,7 @@ class PlannedSurvey:
         return np.asarray(np.average(of_groups, axis=0, weights=self.shares))
 
     def grouped_wins(self, replicate: int) -> Counts:
-        """How often each item beat each other in each group, shape (g, n, n)."""
+        """Draw how often each item beat each other in each group, shape (g, n, n)."""
         whole, rng = self.pair_wins(replicate), self._generator(4, replicate)
         i, j = np.triu_indices(self.n_items, 1)
         totals = rng.multinomial(whole[i, j] + whole[j, i], self.shares).T
@@ -300,7 +301,8 @@ class PlannedSurvey:
         """The comparisons of `wins` with ties: wins and ties of each pair, shape (2, n, n).
 
         Args:
-            wins: how often each item beat each other, if nobody may say that they are alike.
+            wins: number of wins of each item over each other, if nobody may say that they are
+                alike.
             replicate: number of the replicate.
         """
         own = (self.group,) if self.group else ()
@@ -308,7 +310,7 @@ class PlannedSurvey:
         return tied(wins, truth, self.ties, self.tie_model, rng)
 
     def grouped_ties(self, wins: Counts, replicate: int) -> Counts:
-        """The same in each group: of shape (g, n, n), shape (g, 2, n, n)."""
+        """Add ties in each group: of shape (g, n, n), shape (g, 2, n, n)."""
         rng = self._generator(5, replicate)
         truths = [self.group_truth(replicate, group) for group in range(len(wins))]
         each = zip(wins, truths, strict=True)
@@ -350,7 +352,7 @@ class PlannedSurvey:
         return np.stack((s, totals * UNITS))
 
     def right_wrong(self, replicate: int, booklets: Sequence[Sequence[int]] = ()) -> Counts:
-        """How many people were right on one item and wrong on another, shape (n, n).
+        """Count the people who were right on one item and wrong on another, shape (n, n).
 
         Args:
             replicate: number of the survey.
@@ -367,14 +369,14 @@ class PlannedSurvey:
     def sheets(
         self, replicate: int, booklets: Sequence[Sequence[int]] = (), group: int = 0
     ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        """Who answered what, and who was right: (answered, right), both shape (people, n).
+        """Yield who answered what, and who was right: (answered, right), both shape (people, n).
 
         Yields a block of people at a time; each person answers `answers` items, drawn at random.
 
         Args:
             replicate: number of the survey.
             booklets: items of each; people answer one of them, drawn at random, as a whole.
-            group: whose people they are, where there are groups.
+            group: group of the people, where there are groups.
 
         Raises:
             ValueError: a test of this size takes too long to simulate.

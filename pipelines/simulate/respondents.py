@@ -26,15 +26,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Population:
-    """Who answers.
+    """People who answer.
 
     Attributes:
         survey: name of the survey.
         items: names of the catalogue.
         scores: true ones, in the order of `items`.
-        epsilons: those that people choose from, equally often.
-        answers: of each person, to different pairs.
-        seed: of everything but the flips.
+        epsilons: epsilons that people choose from, equally often.
+        answers: number of answers of each person, to different pairs.
+        seed: seed of everything but the flips.
     """
 
     survey: str
@@ -45,7 +45,7 @@ class Population:
     seed: int
 
     def bodies(self, people: int) -> Iterator[bytes]:
-        """What each of `people` persons sends."""
+        """Yield the body that each of `people` persons sends."""
         rng = np.random.default_rng(self.seed)
         pairs = np.column_stack(np.triu_indices(len(self.items), k=1))
         for _ in range(people):
@@ -83,7 +83,7 @@ def new_submission() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a body: the status of the response, 0 for none, and seconds until it came."""
+    """Status of a response, 0 for none, and seconds until it came."""
 
     status: int
     seconds: float
@@ -95,10 +95,10 @@ async def send(
     """Send bodies to a collector on this machine, and say what became of each, in their order.
 
     Args:
-        bodies: of requests.
-        port: where the collector listens.
-        path: of its address.
-        connections: that are open at the same time; each waits for a response before it goes on.
+        bodies: bodies of requests.
+        port: port where the collector listens.
+        path: path of the collector's address.
+        connections: number of open connections; each waits for a response before it goes on.
         rate: requests a second, evenly spaced; the clock of a request starts when its turn comes,
             so a wait for a free connection counts. None: as fast as connections allow.
     """

@@ -42,7 +42,7 @@ def simulate_comparisons(
     Args:
         spec: items, people and how they answer; the rows depend on nothing else.
         out: a new or empty folder.
-        files: how many files the rows are dealt to; None: 8, or one a person if there are fewer.
+        files: number of files the rows are dealt to; None: 8, or one a person if there are fewer.
         format_: format of those files.
         progress: called from time to time with the share that is done.
 

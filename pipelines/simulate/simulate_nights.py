@@ -33,7 +33,7 @@ from hushrank.pipelines.simulate.stream_people import Habit, habit_of_each
 from hushrank.transforms.storage.files import FileFormat
 
 MAX_NIGHTS = 1_100  # three years
-GAP, WINDOW = 7, 28  # of the job, where there are as many nights
+GAP, WINDOW = 7, 28  # settings of the job, where there are as many nights
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class NightsSpec:
 
     Attributes:
         survey: items, people, and how they answer on a night on which they do.
-        habits: of the people; their shares need not add up to 1.
-        nights: how many nights there are.
+        habits: habits of the people; their shares need not add up to 1.
+        nights: number of nights.
         first: date of the first.
 
     Raises:

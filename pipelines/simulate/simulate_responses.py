@@ -37,7 +37,7 @@ class ResponsesSpec:
     Attributes:
         items: m, the items 0 to m - 1.
         people: the people 0 to people - 1.
-        answers: how many answers each person gives, to different items drawn uniformly at random.
+        answers: number of answers of each person, to different items drawn uniformly at random.
         spread: standard deviation of the true difficulties, drawn from a normal law, then centred.
         ability_spread: standard deviation of the abilities, drawn from a normal law.
         named: items are called item-0, item-1, ... (with leading zeros) instead of 0, 1, ...
@@ -85,7 +85,7 @@ class ResponsesSpec:
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks of equal size the people are divided into."""
+        """Number of blocks of equal size into which the people are divided."""
         return min(self.people, math.ceil(self.people * self.answers / BLOCK_ANSWERS))
 
 

@@ -48,8 +48,8 @@ def simulated_folder(
 
     Args:
         out: a new or empty folder.
-        people: how many people answer.
-        files: how many files the rows are dealt to; None: 8, or one a person if there are fewer.
+        people: number of people who answer.
+        files: number of files the rows are dealt to; None: 8, or one a person if there are fewer.
         format_: format of those files.
 
     Raises:
@@ -70,7 +70,7 @@ def simulated_folder(
 
 @contextlib.contextmanager
 def survey_folder(out: Path, names: Sequence[str]) -> Iterator[Simulated]:
-    """The same with files of these `names`.
+    """Make a folder of a simulated survey, with files of these `names`.
 
     Raises:
         FileExistsError: `out` is not empty, or is a file.
@@ -102,7 +102,7 @@ def deal_log(
 
     Args:
         blocks: tables of `schema`.
-        n_blocks: how many blocks there are.
+        n_blocks: number of blocks.
         schema: schema of the files.
         paths: paths of the files.
         format_: format of the files.

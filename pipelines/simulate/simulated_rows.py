@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Link, link_named
 
-MAX_ITEMS = 1 << 20  # so that (person in a block, pair) fits into one int64
+MAX_ITEMS = 1 << 20  # limit for which (person in a block, pair) fits into one int64
 MAX_ROWS_PER_PERSON = 1 << 20  # one person's rows are drawn at once
 # Independent streams of one seed.
 SCORES_STREAM, ROWS_STREAM, EPSILON_STREAM, HABIT_STREAM = range(4)
@@ -36,7 +36,7 @@ class SimulationSpec:
     Attributes:
         items: n, the items 0 to n - 1.
         people: the people 0 to people - 1; each gives at least one answer.
-        comparisons: how many answers each person gives.
+        comparisons: number of answers of each person.
         varying: `comparisons` is only the mean of a geometric law: many people answer little, some
             much.
         heavy_share: share of people who give `heavy_factor` times as many answers.
@@ -140,7 +140,7 @@ class SimulationSpec:
 
 
 def n_blocks(spec: SimulationSpec) -> int:
-    """How many blocks of equal size the people are divided into."""
+    """Return the number of blocks of equal size into which the people are divided."""
     return min(spec.people, math.ceil(spec.people * spec.mean_comparisons / BLOCK_ROWS))
 
 
@@ -175,7 +175,7 @@ def comparison_blocks(spec: SimulationSpec) -> Iterator[Columns]:
 def rows_per_person(
     spec: SimulationSpec, first: int, end: int, rng: np.random.Generator
 ) -> Integers:
-    """How many rows each of the people `first` to `end` - 1 has."""
+    """Return the number of rows of each of the people `first` to `end` - 1."""
     edges = np.floor(np.arange(first, end + 1) * spec.heavy_share)
     heavy = np.diff(edges) > 0  # every (1 / heavy_share)-th person, so every block has that share
     counts = np.where(heavy, spec.comparisons * spec.heavy_factor, spec.comparisons)
@@ -185,7 +185,7 @@ def rows_per_person(
 
 
 def pair_items(pair: Integers, n_items: int) -> tuple[Integers, Integers]:
-    """Both items of each unordered pair, numbered 0 to n(n-1)/2 - 1.
+    """Return both items of each unordered pair, numbered 0 to n(n-1)/2 - 1.
 
     Items stand in a circle. Pair number p joins p mod n with the item p div n + 1 places on. For
     even n the last distance, n / 2, needs only half the circle; exactly these numbers are left.
@@ -199,7 +199,7 @@ def draw_distinct(counts: Integers, n_values: int, rng: np.random.Generator) -> 
 
     Args:
         counts: shape (people,), each at most `n_values`.
-        n_values: how many values there are to draw from.
+        n_values: number of values to draw from.
         rng: source of randomness.
 
     Returns:

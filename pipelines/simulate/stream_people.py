@@ -20,7 +20,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """How often some people answer.
+    """Share of the people who answer with one chance.
 
     Attributes:
         share: share of these people among all people, > 0.
@@ -42,7 +42,7 @@ class Habit:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How many people answered on each night, and how many of them counted.
+    """Numbers of people who answered on each night, and of those who counted.
 
     Attributes:
         there, counted: shape (nights, habits).
@@ -61,7 +61,7 @@ class Answers:
 def habit_of_each(
     habits: Sequence[Habit], n_people: int, random: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Which habit each person has, by the shares of the habits; shape (people,)."""
+    """Draw the habit of each person, by the shares of the habits; shape (people,)."""
     shares = np.array([habit.share for habit in habits])
     return np.asarray(random.choice(len(habits), n_people, p=shares / shares.sum()))
 
@@ -72,7 +72,7 @@ def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed:
     Args:
         habits: habits of all people; shares need not add up to 1.
         terms: the rule that decides when a person counts.
-        n_people: how many people, >= 1.
+        n_people: number of people, >= 1.
         seed: the same seed simulates the same people.
 
     Raises:

@@ -119,6 +119,7 @@ BITS = {
     "footrule": NOISE | KEYED,
     "instant-runoff": NOISE | KEYED,
     "footrule, look": NOISE | KEYED,
+    "precinct-table": NOISE | KEYED,
 }
 
 
@@ -180,6 +181,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "footrule": _counted("footrule", PER_PERSON),
     "instant-runoff": _counted("instant-runoff", GAUSSIAN, unlisted="below"),
     "footrule, look": _counted("footrule", {**PER_PERSON, **LOOK}),
+    "precinct-table": {
+        "input": {
+            "kind": "rankings",
+            "layout": "list",
+            "columns": {"ranking": "ranking", "user": "user"},
+        },
+        "groups": {"column": "region", "values": ["north", "south"]},
+        "privacy": {**GAUSSIAN, "max_contributions": 1},
+        "method": "precinct-table",
+    },
 }
 
 
@@ -201,7 +212,7 @@ def survey_of(name: str, folder: Path, people: int = PEOPLE, work: str = "work")
 
 def rows_for(settings: dict[str, Any], people: int) -> pa.Table:
     """Rows that a survey with these settings can read."""
-    if "person_features" not in settings["input"]:
+    if settings["input"].get("layout") != "list":
         return rows_of(settings["input"]["kind"], people)
     number = np.arange(people)
     return pa.table(

@@ -162,6 +162,27 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},
     ),
     "trusted places, below": ("footrule", {**BELOW, "input__max_length": 3}),
+    "precincts, elsewhere, districts": (
+        "precinct-table",
+        {
+            **ADDED,
+            "groups": {
+                "column": "region",
+                "values": ["north", "east"],
+                "others": "whole",
+                "districts": {"upper": ["north"], "lower": ["east"]},
+            },
+        },
+    ),
+    "precincts, laplace, of nobody": (
+        "precinct-table",
+        {
+            "privacy__noise": "laplace",
+            "privacy__delta": None,
+            "input__columns__user": None,
+            "input__max_length": 4,
+        },
+    ),
     "rounds, added": (
         "instant-runoff",
         {**ADDED, **LAPLACE, "privacy__epsilon": 30.0, "input__max_length": 3},

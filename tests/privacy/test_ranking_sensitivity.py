@@ -6,15 +6,17 @@ A bundle is what one person contributes: at most L lists of at most l of n items
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations_with_replacement, permutations
+from itertools import combinations_with_replacement, permutations, product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from hushrank.privacy.ranking_sensitivity import (
+    LEVELS,
     SPREAD,
     Part,
+    level_weights,
     margin_weights,
     ranking_below_sensitivity,
     ranking_sensitivity,
@@ -24,6 +26,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 ADJACENCIES, NOISES = list(Adjacency), list(NoiseKind)
+PARTS = [part for part in Part if part not in LEVELS]  # which need no group
 
 
 def params_of(
@@ -81,7 +84,7 @@ def bundles(
     lists = [each for k in lengths for each in permutations(range(n_items), k)]
     single = [counts_of(each, n_items, below=below) for each in lists]
     found = {}
-    for part in Part:
+    for part in PARTS:
         table = np.array([each[part] for each in single])
         sums = [np.zeros((1, table.shape[1]), np.int64)]
         for size in range(1, most + 1):
@@ -135,7 +138,7 @@ PARTIAL = [
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(("lengths", "n_items", "most"), [*COMPLETE, *PARTIAL])
-@pytest.mark.parametrize("part", [part for part in Part if part is not Part.ROUNDS])
+@pytest.mark.parametrize("part", [part for part in PARTS if part is not Part.ROUNDS])
 def test_the_bound_of_one_part_holds_and_is_attained(
     part: Part, lengths: tuple[int, ...], n_items: int, most: int, adjacency: Adjacency
 ) -> None:
@@ -155,7 +158,7 @@ BELOW = [(3, 2, 1), (3, 2, 2), (3, 3, 1), (4, 2, 1), (4, 2, 2), (4, 3, 1), (4, 4
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(("n_items", "longest", "most"), BELOW)
-@pytest.mark.parametrize("part", Part)
+@pytest.mark.parametrize("part", PARTS)
 def test_the_bound_holds_and_is_attained_where_items_left_out_are_below(
     part: Part, n_items: int, longest: int, most: int, adjacency: Adjacency
 ) -> None:
@@ -204,6 +207,39 @@ def test_the_bound_of_a_vector_holds_where_items_left_out_are_below(
         assert found.l2_squared <= bound.l2_squared
         if adjacency is Adjacency.ADD_REMOVE:
             assert found == bound
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("districts", [(), (0, 0, 1), (0, 1, -1)])
+def test_levels_of_precincts_are_bounded_and_that_is_attained(
+    districts: tuple[int, ...], adjacency: Adjacency, noise: NoiseKind
+) -> None:
+    """All bundles of ballots, by first item and precinct, with those that are set aside."""
+    n_items, precincts = 2, 3
+    for most in (1, 2, 3):
+        params = params_of(adjacency, most, noise)
+        weights = level_weights(params, districts=bool(districts))
+        single = []
+        for item, precinct in product(range(n_items), range(precincts)):
+            cells = np.zeros((precincts, n_items), np.int64)
+            cells[precinct, item] = 1
+            of_district = [cells[np.array(districts) == k].sum(axis=0) for k in range(2)]
+            levels = {
+                Part.PRECINCTS: cells,
+                Part.DISTRICTS: np.array(of_district if districts else []),
+                Part.TOTALS: cells.sum(axis=0),
+            }
+            single.append(
+                np.concatenate([weight * levels[part].ravel() for part, weight in weights.items()])
+            )
+        table = np.array(single)
+        bundles_of = [np.zeros((1, table.shape[1]), np.int64)]
+        for size in range(1, most + 1):
+            chosen = np.array([*combinations_with_replacement(range(len(table)), size)])
+            bundles_of.append(table[chosen].sum(axis=1))
+        found = largest_change(np.unique(np.concatenate(bundles_of), axis=0), adjacency)
+        assert ranking_sensitivity(params, n_items, weights) == found
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -29,7 +29,7 @@ class Catalogue:
     does it whether an accent is a character of its own, as in names of files on macOS.
 
     Attributes:
-        names: of the items.
+        names: names of the items.
         first: the integer in the rows that means the first item.
 
     Raises:

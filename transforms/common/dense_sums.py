@@ -23,7 +23,7 @@ class DenseFn(beam.CombineFn, Generic[Total]):
 
     @abstractmethod
     def cells(self, total: Total) -> Integers:
-        """All numbers of an accumulator in one row, of the same length for each."""
+        """Return all numbers of an accumulator in one row, of the same length for each."""
 
     @abstractmethod
     def of_cells(self, cells: Integers) -> Total:
@@ -31,7 +31,7 @@ class DenseFn(beam.CombineFn, Generic[Total]):
 
 
 def in_a_row(arrays: Iterable[Integers]) -> Integers:
-    """All numbers of some arrays, one array after the other."""
+    """Return all numbers of some arrays in one row, one array after the other."""
     return np.concatenate([array.reshape(-1) for array in arrays])
 
 
@@ -45,7 +45,7 @@ def shaped_like(arrays: Iterable[Integers], cells: Integers) -> list[Integers]:
 
 
 def named_like(arrays: Mapping[str, Integers], cells: Integers) -> dict[str, Integers]:
-    """The same, by name."""
+    """Return the same arrays by name, filled from `cells`."""
     return dict(zip(arrays, shaped_like(arrays.values(), cells), strict=True))
 
 
@@ -62,7 +62,7 @@ class ArraySumFn(DenseFn[Integers]):
         return np.zeros(self.shape, np.int64)
 
     def merge_accumulators(self, parts: Iterable[Integers]) -> Integers:
-        """Their sum."""
+        """Return the sum of the parts."""
         merged = self.create_accumulator()
         for part in parts:
             merged += part
@@ -73,7 +73,7 @@ class ArraySumFn(DenseFn[Integers]):
         return total
 
     def cells(self, total: Integers) -> Integers:
-        """Those of the array."""
+        """Return the numbers of the array."""
         return total.reshape(-1)
 
     def of_cells(self, cells: Integers) -> Integers:

@@ -149,13 +149,13 @@ def encode_comparisons(
     """Encode one batch.
 
     Args:
-        batch: holds the columns that `columns` names.
+        batch: a batch with the columns that `columns` names.
         columns: the role of each column.
         catalogue: the public items.
         keyed_hash: makes the pseudonyms of users and events; None: neither is needed.
         rules: further rules that rows must keep.
         groups: the public groups; needed where `columns` names a column of them.
-        naming: how names of users and events are hashed.
+        naming: rule by which names of users and events are hashed.
         asked: the public pairs that people were asked about (`input.pairs`, `model.exposures`), as
             `pair_keys` names them; a row on another pair breaks a rule. None: all pairs.
     """
@@ -186,7 +186,7 @@ def encode_comparisons(
 
 
 def pair_keys(left: Codes, right: Codes, n_items: int) -> NDArray[np.int64]:
-    """One integer for each unordered pair of codes, shape (m,)."""
+    """Return one integer for each unordered pair of codes, shape (m,)."""
     low, high = np.minimum(left, right), np.maximum(left, right)
     return low.astype(np.int64) * n_items + high
 

@@ -56,7 +56,7 @@ class OwnerAndEpsilon(Protocol):
 
     @property
     def user(self) -> str | None:
-        """Whose row it is."""
+        """Column that says whose row it is."""
         ...
 
     @property
@@ -95,7 +95,7 @@ class EpsilonSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerBudget:
-    """How the epsilon of each answer follows from a person's epsilon.
+    """Rule by which the epsilon of each answer follows from a person's epsilon.
 
     Attributes:
         per_user: divide the person's epsilon by the number of the person's answers.

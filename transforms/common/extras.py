@@ -15,11 +15,11 @@ from hushrank.transforms.common.schema import InputError
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What `pip install 'hushrank[NAME]'` adds.
+    """Libraries that `pip install 'hushrank[NAME]'` adds.
 
     Attributes:
-        library: what people know it as.
-        modules: what is imported of it; all of them are needed.
+        library: name by which people know it.
+        modules: modules that are imported of it; all of them are needed.
     """
 
     library: str
@@ -47,7 +47,7 @@ EXTRAS: Mapping[str, Extra] = {
 
 
 def remedy(extra: str) -> str:
-    """What is missing and how to get it, to follow the name of what needs it."""
+    """Say what is missing and how to get it, to follow the name of what needs it."""
     return f"needs {EXTRAS[extra].library}. Run: pip install 'hushrank[{extra}]'"
 
 
@@ -67,7 +67,7 @@ def need(extra: str, where: str) -> None:
     """Refuse an input that the extra reads, if it is not installed.
 
     Raises:
-        InputError: it is not.
+        InputError: the library is not installed.
     """
     if sentence := lacking(extra, where):
         raise InputError(sentence)
@@ -76,5 +76,5 @@ def need(extra: str, where: str) -> None:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ImportError:  # of the package that would hold it
+    except ImportError:  # the package that would hold it is missing
         return False

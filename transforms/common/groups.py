@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
 
-OUTSIDE = -1  # of a row whose group is not listed, where such rows are set aside
+OUTSIDE = -1  # group of a row whose group is not listed, where such rows are set aside
 UNLISTED_GROUP = "group is not one of groups.values"
-MOST_GROUPS = 255  # a row's group takes 8 bits beside its items, and others are one more
+MOST_GROUPS = 255  # of comparisons: a row's group takes 8 bits beside its items, others one more
+MOST_PRECINCTS = 20_000  # of rankings: a code has 16 bits
 
 GroupCodes = NDArray[np.int16]
 
@@ -24,7 +25,7 @@ class Groups:
     """The groups that rows may name in one column; a group's code is its position.
 
     Attributes:
-        names: of the groups that have a ranking of their own.
+        names: names of the groups that have a ranking of their own.
         others: whether rows of no listed group, or without one, count as well, in one more cell of
             their own that is part of the whole only.
 
@@ -39,8 +40,8 @@ class Groups:
         bare = [name.strip() for name in self.names]
         if not bare or not all(bare):
             raise ValueError("every group needs a name")
-        if len(bare) > MOST_GROUPS:
-            raise ValueError(f"at most {MOST_GROUPS} groups can be ranked, got {len(bare)}")
+        if len(bare) > MOST_PRECINCTS:
+            raise ValueError(f"at most {MOST_PRECINCTS:,} groups can be counted, got {len(bare):,}")
         if len(set(bare)) < len(bare):
             twice = next(name for name in bare if bare.count(name) > 1)
             raise ValueError(f"group {twice} occurs {bare.count(twice)} times; name it once")

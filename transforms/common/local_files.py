@@ -23,7 +23,7 @@ from hushrank.transforms import system
 
 Report = Callable[[str, bool], None]  # name of a file, and whether its reading begins or ends
 
-_reports: list[Report] = []  # per process; empty where nobody asked
+_reports: list[Report] = []  # reports of this process; empty where nobody asked
 LocalName = str | os.PathLike[str]
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -94,16 +94,16 @@ def open_local(
     """Open a regular file and return its descriptor, which the caller closes.
 
     Args:
-        path: its path.
+        path: path of the file.
         flags: as for `os.open`.
         most: most bytes that it may hold; None: any number.
         mode: permissions of a file that is made.
         follow_links: whether a link at `path` is followed; otherwise it is refused.
 
     Raises:
-        UnfitFile: it is a FIFO, a device or a socket, or too large.
-        IsADirectoryError: it is a folder.
-        OSError: it cannot be opened.
+        UnfitFile: the file is a FIFO, a device or a socket, or too large.
+        IsADirectoryError: the path is a folder.
+        OSError: the file cannot be opened.
     """
     if not flags & os.O_EXCL:  # O_EXCL opens nothing that exists
         require_regular(path, follow_links=follow_links)
@@ -134,7 +134,7 @@ def read_local(path: LocalName, most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes; raises as `open_local`."""
     with open_to_read(path, most) as file:
         content = file.read()
-    if len(content) > most:  # it grew
+    if len(content) > most:  # the file grew
         raise _too_large(path, most)
     return content
 
@@ -143,8 +143,8 @@ def require_regular(path: LocalName, *, follow_links: bool = True) -> None:
     """Refuse what is no regular file, before anything opens or replaces it; nothing there passes.
 
     Raises:
-        UnfitFile: it is a FIFO, a device or a socket, or its links go round in a circle.
-        IsADirectoryError: it is a folder.
+        UnfitFile: the file is a FIFO, a device or a socket, or its links go round in a circle.
+        IsADirectoryError: the path is a folder.
         OSError: nobody can tell.
     """
     try:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import to_numpy
 
-_MOST_BYTES = 20  # of a 64-bit integer as text, with its sign
-_LARGEST, _MOST_NEGATIVE = b"18446744073709551615", b"-9223372036854775808"  # as long as that
+_MOST_BYTES = 20  # bytes of a 64-bit integer as text, with its sign
+_LARGEST, _MOST_NEGATIVE = b"18446744073709551615", b"-9223372036854775808"  # both 20 bytes long
 _MINUS, _ZERO, _NINE = b"-09"
 _ABOVE_INT64 = np.uint64(1 << 63)
 
@@ -26,10 +26,10 @@ Mask = NDArray[np.bool_]
 
 
 class Naming(StrEnum):
-    """Which form of a name is hashed, where a number and a text are one name."""
+    """Form of a name that is hashed, where a number and a text are one name."""
 
     BARE = "bare"  # the number: a text that writes an integer is hashed as it; without blanks
-    # As BARE, but blanks around a text stay. Only for streams that an earlier version began.
+    # Like BARE, but blanks around a text stay. Only for streams that an earlier version began.
     NUMBERS = "numbers"
     # The text: an integer is hashed as its text. Only for streams that an earlier version began and
     # whose people were named by text: it hashed texts as texts, and integers as integers.

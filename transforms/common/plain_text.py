@@ -28,9 +28,9 @@ from itertools import islice
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _OF_A_PAGE = "\n\t"
 
-MOST_LINES, MOST_CHARACTERS = 12, 2_000  # of a message
+MOST_LINES, MOST_CHARACTERS = 12, 2_000  # limits of a message
 MOST_OF_A_NAME = 80  # characters of a name, where a message shows it
-MOST_NAMES = 8  # of a list, where a message shows it
+MOST_NAMES = 8  # names of a list that a message shows
 _LONG_WORD = re.compile(r"\S{161,}")
 
 

@@ -26,7 +26,7 @@ OTHER_LAW = (
 
 
 class Randomisation(StrEnum):
-    """How an answer is privatised, and what it then adds to the sums of its pair."""
+    """Mechanism that privatises an answer, and what an answer adds to the sums of its pair."""
 
     WEIGHTED = "weighted"  # randomised response, debiased, weighted by its information
     COUNTED = "counted"  # randomised response, counted like a true answer
@@ -34,7 +34,7 @@ class Randomisation(StrEnum):
 
 
 class RankingMechanism(StrEnum):
-    """How a ranking is privatised."""
+    """Mechanism that privatises a ranking."""
 
     MALLOWS = "mallows"  # replaced by a synthetic one of the same items
     LAPLACE_RANKS = "laplace-ranks"  # likewise; a baseline
@@ -43,7 +43,7 @@ class RankingMechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LocalAnswers:
-    """How answers are randomised.
+    """Settings by which answers are randomised.
 
     Attributes:
         response: the chance of a flip, for up to K answers of a person.
@@ -76,7 +76,7 @@ class LocalLaw:
     """The law at both ends of the range of epsilons that a job accepts.
 
     Attributes:
-        quantity: what the numbers measure.
+        quantity: name of what the numbers measure.
         epsilons: the smallest and the largest epsilon.
         numbers: one number for each epsilon.
     """
@@ -128,7 +128,7 @@ def law_of_pairs(laws: Sequence[RandomPairs]) -> LocalLaw:
     """The law of private answers to random pairs, as this code computes it.
 
     Args:
-        laws: of each level of epsilon, ascending; one, where all rankings have the same.
+        laws: law of each level of epsilon, ascending; one, where all rankings have the same.
 
     Raises:
         ValueError: an epsilon is not finite and positive.

@@ -1,4 +1,4 @@
-"""Which rows there are: a keyed digest of rows that depends on nothing else.
+"""Keyed digest of rows, which depends on nothing but the rows.
 
 Each row becomes a keyed hash of 128 bits, and the digest is their sum in (Z mod 2^64)^2 with the
 number of rows. It depends neither on the order of rows nor on how a table is cut, nor on which
@@ -55,7 +55,7 @@ class RowDigest:
         self.rows += batch.num_rows
 
     def text(self) -> str:
-        """What was added, with the roles of the columns; confidential."""
+        """Digest of what was added, with the roles of the columns; confidential."""
         first, second = map(int, self._sum)
         roles = ",".join(f"{role}={name}" for role, name in self._roles)
         return f"{self.rows}:{first:016x}{second:016x}:{roles}"

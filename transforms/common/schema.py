@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.plain_text import hidden_character, short, short_list, short_message
 
-MOST_BIT_ITEMS = 64  # so many items fit a set of one word
+MOST_BIT_ITEMS = 64  # most items for which one word holds a set
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16], Mask)
-MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
-MOST_COLUMNS = 20  # of a file or a table, that a message names
+MANY_ROWS = 64  # rows for each entry of a dictionary from which on no entry is looked for
+MOST_COLUMNS = 20  # columns of a file or a table that a message names
 # Of a file. It may be larger in memory than on disk: what is stored once may stand in many rows.
 TOO_LARGE = (
     "{}: reading it takes more memory than the process may have. Write it with smaller row groups,"
@@ -38,7 +38,7 @@ OTHER_LETTERS = (
     " exactly as the file does."
 )
 FEATURE = "feature"  # the role of a column of a covariate
-NUMBERS = {  # by role
+NUMBERS = {  # roles of numbers
     "epsilon": "epsilons are numbers, in nats",
     "weight": "weights are numbers",
     FEATURE: "features are numbers",
@@ -120,7 +120,7 @@ class Words:
 
 
 class Ties(StrEnum):
-    """What becomes of a comparison without a winner."""
+    """Rule for a comparison without a winner."""
 
     DROP = "drop"
     SPLIT = "split"  # half a win each; every count is doubled so that halves stay integers
@@ -129,7 +129,7 @@ class Ties(StrEnum):
 
     @property
     def row_weight(self) -> int:
-        """What one win adds to its count: 2 if ties are split, so that half a win is 1."""
+        """Amount that one win adds to its count: 2 if ties are split, so that half a win is 1."""
         return 2 if self is Ties.SPLIT else 1
 
 
@@ -173,8 +173,8 @@ class Feature:
     """A covariate of a comparison: how much more of something the left item has than the right one.
 
     Attributes:
-        column: holds that difference; with `right`, the value of the left item.
-        right: holds the value of the right item; None: `column` holds the difference.
+        column: column with that difference; with `right`, the value of the left item.
+        right: column with the value of the right item; None: `column` holds the difference.
         scale: public, > 0: a difference of that size counts as 1, and larger ones do not count
             more.
     """
@@ -197,7 +197,7 @@ class ComparisonColumns(ByRole):
         words: texts of `outcome` for +1, -1 and 0; with `winner`: texts beside the items' names,
             instead of the word `tie`.
         group: the public group of a row, such as its language; None: there are no groups.
-        weight: how much a row counts; None: all count alike.
+        weight: column with how much a row counts; None: all count alike.
         most_units: the largest weight, in integer units (`privacy.units.UNITS`); 0 without weights.
         first: the item that was shown first; None: that is no covariate.
         features: the other covariates.
@@ -218,7 +218,7 @@ class ComparisonColumns(ByRole):
 
     @property
     def n_covariates(self) -> int:
-        """How many covariates a row has."""
+        """Number of covariates of a row."""
         return (self.first is not None) + len(self.features)
 
     def item_names(self) -> list[str]:
@@ -243,7 +243,7 @@ def check_schema(
     """Raise `InputError` unless `schema` has every column once, with a readable type.
 
     Args:
-        path: for the message.
+        path: path of the file, for the message.
         schema: schema of all columns of the file.
         columns: the columns that are needed.
         named_by_a_line: the names are the first line of the file. It may be a row, or, where the
@@ -367,7 +367,7 @@ def by_distinct(
 
 
 def _places(column: pa.Array) -> NDArray[Any]:
-    """Where in its dictionary the value of each row is; behind its end for a null."""
+    """Return each row's place in the dictionary; a place behind its end for a null."""
     places = column.indices
     if places.null_count:
         places = pc.fill_null(places.cast(pa.int64()), len(column.dictionary))

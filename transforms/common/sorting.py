@@ -88,7 +88,7 @@ def sort_into_runs(major: tuple[Words, Words], minor: Hashes) -> SortedRuns:
 
 
 def _leading_of_both(major: Words, minor: Hashes, bits: int) -> Words:
-    """That many leading bits of the second major word, followed by those of the minor hash."""
+    """Return as many leading bits of the second major word, followed by those of the minor hash."""
     words = minor[:, 0] >> np.uint64(bits)
     words |= major & ~np.uint64((1 << (64 - bits)) - 1)
     return words
@@ -192,7 +192,7 @@ Rows = TypeVar("Rows", bound=Divisible)
 
 @dataclass(frozen=True, slots=True)
 class InSlices(Generic[Rows]):
-    """All rows of a partition, in slices; iterating again gives the same slices.
+    """Rows of a partition, in slices; iterating again gives the same slices.
 
     Attributes:
         sizes: sizes of the pieces that make up the partition; there is at least one.
@@ -236,7 +236,7 @@ def hold(
     """Process settled slices; yield what each refuses, and return the rows held at the end.
 
     Args:
-        slices: at least one slice.
+        slices: one slice or more.
         keep: selects what may still be kept of the held rows, None at first, and the next slice.
     """
     held: Held | None = None

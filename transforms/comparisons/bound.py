@@ -31,7 +31,7 @@ from hushrank.transforms.common.sorting import (
 from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, comparisons_of
 
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
-UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # of a tally
+UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # numbers of a tally
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 # labels of the hashes; `transforms.comparisons.shuffle` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
@@ -42,9 +42,9 @@ def factored(weight: Units | None, starts: Mask, factors: RowFactors) -> Units:
     """Weights of rows of which all that an owner has count, shape (m,).
 
     Args:
-        weight: of the rows themselves, in units; None: one comparison each.
-        starts: where another owner's rows start.
-        factors: by the number of an owner's rows.
+        weight: weight of the rows themselves, in units; None: one comparison each.
+        starts: places where another owner's rows start.
+        factors: factor of a row, by the number of its owner's rows.
     """
     first = np.flatnonzero(starts)
     sizes = np.diff(first, append=len(starts))
@@ -58,7 +58,7 @@ def multiplied(weight: Units | None, factors: Units) -> Units:
 
 
 def tally_of_weights(rows: Comparisons) -> dict[str, int]:
-    """What rows that are counted weigh; nothing where they have no weights."""
+    """Sum the weights of rows that are counted; empty if they have no weights."""
     if rows.weight is None:
         return {}
     units = int(rows.weight.sum())
@@ -67,18 +67,18 @@ def tally_of_weights(rows: Comparisons) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What may remain of one person's rows.
+    """Limits of what may remain of one person's rows.
 
     Attributes:
         n_items: size of the catalogue.
         ties: `drop` removes ties before anything is counted; `random` decides those that are kept.
         max_contributions: L; None: no bound (the unit of privacy is one comparison).
         per_item_cap: c; None: no cap.
-        distinct_pairs: at most one row on each pair of items.
+        distinct_pairs: whether at most one row on each pair of items may remain.
         factors: by which the rows of a person are multiplied instead of leaving out those beyond L;
             None: these are left out.
-        carried: what rows say beside their pair and outcome. All bounds hold across groups: they
-            are of a person's rows, and never of those in one group.
+        carried: facts that rows carry beside their pair and outcome. All bounds hold across groups:
+            they are of a person's rows, and never of those in one group.
     """
 
     n_items: int
@@ -97,7 +97,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """What is kept of a bucket, and what happened to the rest (confidential).
+    """Kept rows of a bucket, and what happened to the rest (confidential).
 
     Attributes:
         kept: the rows within the bounds.
@@ -120,7 +120,7 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
 
     Args:
         rows: all rows of the owners in this bucket.
-        bounds: what may remain.
+        bounds: limits of what may remain.
         keyed_hash: the run's secret hash.
 
     Returns:
@@ -175,7 +175,7 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
     first[by_event.repeats] = False
     run, contradicts = number_runs(first), np.zeros(int(first.sum()), np.bool_)
-    for word in (rows.content, rows.more):  # of one pair: its group and the outcome
+    for word in (rows.content, rows.more):  # these words hold a pair's group and outcome
         if word is not None:
             contradicts[run[word != word[first][run]]] = True
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
@@ -217,7 +217,7 @@ def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
 
 
 def priorities_of_copies(priority: Hashes, copy: Words, keyed_hash: KeyedHash) -> Hashes:
-    """Those of copies 1, 2, ... of contents with these priorities."""
+    """Return priorities of copies 1, 2, ... of contents with these priorities."""
     return keyed_hash.of_tuples(_COPY, priority, (copy,))
 
 
@@ -229,7 +229,7 @@ def one_row_a_pair(
     Were the pairs sorted by their first row, a pair with many rows would tend to come early.
     """
     pair = keyed_hash.of_tuples(_PAIR, rows.owner_words, (rows.pair,))
-    order = order_within(owner_numbers(rows), pair)  # on one pair still by priority
+    order = order_within(owner_numbers(rows), pair)  # rows on one pair stay ordered by priority
     pair = np.take(pair, order, axis=0)
     first = np.flatnonzero(new_run(pair[:, 0], pair[:, 1]))
     chosen = order[first]

@@ -124,17 +124,17 @@ class _Counts:
 
 
 def count_rows(rows: Comparisons, n_items: int, n_covariates: int, ties: Ties) -> _Counts:
-    """Each row once for its winner; a tie under `split` half for either item, under `drop` never.
+    """Count each row once for its winner; a tie under `split` half for either, under `drop` never.
 
     Args:
-        rows: with covariates.
+        rows: rows with covariates.
         n_items: size of the catalogue.
-        n_covariates: of each row.
+        n_covariates: number of covariates of each row.
         ties: `random` ones were decided before.
     """
     if rows.covariates is None:
         raise ValueError("the rows have no covariates")
-    n = np.int64(n_items)  # so that 32-bit codes make 64-bit cells
+    n = np.int64(n_items)  # 64 bits, so that 32-bit codes make 64-bit cells
     of_left = rows.left * n + rows.right, rows.covariates
     of_right = rows.right * n + rows.left, turned(rows.covariates, n_covariates)
     sides = []
@@ -161,12 +161,12 @@ class CovariateCountsFn(beam.CombineFn):
         return []
 
     def add_input(self, sums: list[_Counts], rows: Comparisons) -> list[_Counts]:
-        """With the sums of `rows`."""
+        """Add the sums of `rows`."""
         push(sums, count_rows(rows, self._n_items, self._n_covariates, self._ties))
         return sums
 
     def merge_accumulators(self, parts: Iterable[list[_Counts]]) -> list[_Counts]:
-        """All in one sum."""
+        """Return one sum of all parts."""
         return [_Counts.sum(each for sums in parts for each in sums)]
 
     def extract_output(self, sums: list[_Counts]) -> CovariateCounts:

@@ -50,7 +50,7 @@ class _Ranked:
     priority: Hashes
 
     def and_(self, more: _Ranked) -> _Ranked:
-        """Both, owner by owner, each owner's rows by priority."""
+        """Merge both, owner by owner, each owner's rows by priority."""
         rows = OwnedRows.concatenate([self.rows, more.rows])
         priority = np.concatenate([self.priority, more.priority])
         order = sort_into_runs(rows.owner_words, priority).order
@@ -70,10 +70,10 @@ def bound_heavy_users(
 
     Args:
         pieces: the rows, of any owners.
-        n_rows: how many they are.
-        bounds: what may remain.
+        n_rows: number of the rows.
+        bounds: limits of what may remain.
         keyed_hash: the run's secret hash.
-        rows_at_once: at least 1.
+        rows_at_once: most rows in memory, at least 1.
 
     Returns:
         What `bound_bucket` returns, in parts; the tallies of the parts add up to its tally.
@@ -145,7 +145,7 @@ def _collected(
 
 
 def _merged(held: list[OwnedRows], times: list[Copies]) -> tuple[list[OwnedRows], list[Copies]]:
-    """One row for each owner and content."""
+    """Merge to one row for each owner and content."""
     words, copies = OwnedRows.concatenate(held).words, np.concatenate(times)
     order = np.lexsort(words)
     words = np.take(words, order, axis=1)
@@ -209,7 +209,7 @@ def _factored(
     keyed_hash: KeyedHash,
     rows_at_once: int,
 ) -> Iterator[Bounded]:
-    """All rows of a person on distinct pairs, each by a factor of how many they are.
+    """Keep all rows of a person on distinct pairs, each times a factor of how many they are.
 
     That number is known when all slices were seen, so each is settled twice.
     """
@@ -246,22 +246,22 @@ class _People:
 
     @classmethod
     def of(cls, ranked: _Ranked) -> _People:
-        """Those of rows that are sorted by owner."""
+        """Find the people of rows that are sorted by owner."""
         places = np.flatnonzero(_starts(ranked))
         words = np.take(ranked.rows.words[:WORDS], places, axis=1)
         words[2] = 0
         return cls(OwnedRows(words), np.diff(places, append=len(ranked.rows)))
 
     def and_(self, more: _People) -> _People:
-        """Both; rows of the same owner add up."""
+        """Merge both; rows of the same owner add up."""
         owners = [OwnedRows(self.owners.words[:WORDS]), more.owners]
         (merged,), (rows,) = _merged(owners, [self.rows, more.rows])
         return _People(merged, rows)
 
     def rows_of(self, rows: OwnedRows) -> Copies:
-        """How many rows the owner of each row has."""
+        """Number of rows that the owner of each row has."""
         words = np.concatenate([self.owners.words[:2], rows.words[:2]], axis=1)
-        order = np.lexsort(words)  # of equal owners the one here comes first
+        order = np.lexsort(words)  # among equal owners the one from here comes first
         person = np.empty(len(order), np.int64)
         person[order] = number_runs(new_run(*np.take(words, order, axis=1)))
         found = np.empty(len(self.rows), np.int64)
@@ -270,7 +270,7 @@ class _People:
 
 
 def _starts(ranked: _Ranked) -> Mask:
-    """Where another owner's rows start."""
+    """Mark the places where another owner's rows start."""
     return new_run(*ranked.rows.owner_words)
 
 

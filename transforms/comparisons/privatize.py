@@ -91,7 +91,7 @@ def privatize(
 
 
 def terms_of(rows: PrivateAnswers, randomisation: Randomisation, cap: float | None = None) -> Terms:
-    """What each privatised answer adds to S and W."""
+    """Return what each privatised answer adds to S and W."""
     if randomisation is Randomisation.LAPLACE:
         return laplace_terms(rows.value.astype(np.int64, copy=False))
     value = rows.value.astype(np.uint8, copy=False)

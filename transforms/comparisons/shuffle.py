@@ -30,7 +30,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.sorting import Mask, Order, Words
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
-# of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
+# Label of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place
 # One more word, the last one, is the row's weight or its covariates, as the job has it.
@@ -40,11 +40,11 @@ _UNGROUPED = np.uint64((1 << (2 * _ITEM_BITS + _OUTCOME_BITS)) - 1)
 BUCKET_ROWS = 1 << 17  # 24 bytes each; of 1 << 20 rows, bounding takes twice the time a row
 WORD_BYTES = 8
 MAX_LOCAL_PARTITION_BITS = 8
-MAX_BUCKET_BITS = 5  # so a partition has at most 4 million rows, 100 MB
+MAX_BUCKET_BITS = 5  # at most, so that a partition has at most 4 million rows, 100 MB
 
 
 class Carried(Flag):
-    """What rows say beside their pair and its outcome."""
+    """Facts that rows carry beside their pair and its outcome."""
 
     NOTHING = 0
     GROUPS = auto()
@@ -80,7 +80,7 @@ class OwnedRows:
 
     @property
     def content(self) -> Words:
-        """In which group, what was compared and the outcome, in one word."""
+        """Group, items compared and outcome of each row, in one word."""
         content: Words = self.words[2]
         return content
 
@@ -113,13 +113,13 @@ class OwnedRows:
 
     @property
     def place(self) -> Words:
-        """Where a row that carries an event was read; no decision may depend on it."""
+        """Place where a row that carries an event was read; no decision may depend on it."""
         place: Words = self.words[5]
         return place
 
     @classmethod
     def concatenate(cls, parts: Sequence[OwnedRows]) -> OwnedRows:
-        """All rows of `parts`; there is at least one."""
+        """Join all rows of `parts`; there is at least one."""
         if len(parts) == 1:
             return cls(parts[0].words)
         return cls(np.concatenate([part.words for part in parts], axis=1))
@@ -140,7 +140,7 @@ class OwnedRows:
 def comparisons_of(
     content: Words, more: Words | None = None, carried: Carried = Carried.NOTHING
 ) -> Comparisons:
-    """What two words of `OwnedRows` say, low item on the left."""
+    """Unpack two words of `OwnedRows`, low item on the left."""
     one_item = (1 << _ITEM_BITS) - 1
     low = (content >> (_ITEM_BITS + _OUTCOME_BITS) & one_item).astype(np.int32)
     high = (content >> _OUTCOME_BITS & one_item).astype(np.int32)
@@ -173,10 +173,10 @@ def own(
 
     Args:
         rows: valid comparisons; those that tied are left out under `Ties.DROP`.
-        ties: what becomes of ties.
+        ties: rule for ties.
         keyed_hash: the run's secret hash.
-        place: where each row was read; needed where `rows` carry events.
-        n_covariates: how many covariates they have.
+        place: place where each row was read; needed where `rows` carry events.
+        n_covariates: number of covariates of the rows.
     """
     if ties is Ties.DROP and not rows.outcome.all():
         decided = np.flatnonzero(rows.outcome)
@@ -208,13 +208,13 @@ def own(
 
 
 def words_of_row(*, event: bool, more: bool) -> int:
-    """How many words a row has."""
+    """Number of words of a row."""
     return (WORDS_WITH_EVENT if event else WORDS) + more
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How owners are divided: by the leading bits of the first word of their pseudonym.
+    """Rule by which owners are divided: by the leading bits of the first word of their pseudonym.
 
     Attributes:
         partition_bits: 2^this partitions.
@@ -236,11 +236,11 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnedShuffleBlock:
-    """What one reader has for one partition.
+    """Rows that one reader has for one partition.
 
     Attributes:
         edges: bucket k has the rows edges[k] to edges[k + 1].
-        words: of a row.
+        words: words of a row.
         content: the rows, or the place where they start.
     """
 
@@ -256,8 +256,8 @@ def pack(
 
     Args:
         rows: any rows.
-        partitioning: the same for every reader.
-        spill: where the rows go; None: into the shuffle blocks.
+        partitioning: rule of division, the same for every reader.
+        spill: files that take the rows; None: the shuffle blocks hold them.
     """
     bits = partitioning.partition_bits + partitioning.bucket_bits
     bucket = _leading(rows.words[0], bits)
@@ -284,7 +284,7 @@ def _laid_out(words: Words, order: Order, sizes: NDArray[np.int64]) -> Words:
 
     Args:
         words: shape (words of a row, m).
-        order: of the rows, partition by partition.
+        order: order of the rows, partition by partition.
         sizes: rows of each partition.
     """
     n_words, m = words.shape
@@ -310,9 +310,9 @@ class Bucket:
     """The rows of some owners, all of them.
 
     Attributes:
-        number: of the bucket in its partition.
-        parts: of each shuffle block: its rows of this bucket, or where they are.
-        n_rows: how many they are.
+        number: number of the bucket in its partition.
+        parts: for each shuffle block, its rows of this bucket, or where they are.
+        n_rows: number of the rows.
     """
 
     number: int
@@ -320,11 +320,11 @@ class Bucket:
     n_rows: int
 
     def rows(self) -> OwnedRows:
-        """All rows at once."""
+        """Return all rows at once."""
         return OwnedRows.concatenate(list(self.pieces()))
 
     def pieces(self) -> Iterator[OwnedRows]:
-        """All rows, shuffle block by shuffle block."""
+        """Yield all rows, shuffle block by shuffle block."""
         for part in self.parts:
             yield OwnedRows(_fetched(part))
 
@@ -344,13 +344,13 @@ def unpack(
     spill: Spill | None,
     rows_at_once: int | None = None,
 ) -> Iterator[Bucket]:
-    """One partition, bucket by bucket; empty buckets are left out.
+    """Yield one partition, bucket by bucket; empty buckets are left out.
 
     Args:
-        shuffle blocks: all of the partition.
-        spill: where their rows are, if not in them.
-        rows_at_once: of a partition with more, rows in files are read when a bucket is asked for
-            them.
+        shuffle blocks: all blocks of the partition.
+        spill: files that hold their rows, if the blocks do not.
+        rows_at_once: size of a partition above which rows in files are read when a bucket is asked
+            for them.
     """
     shuffle_blocks = list(shuffle_blocks)
     n_rows = sum(shuffle_block.edges[-1] for shuffle_block in shuffle_blocks)

@@ -102,14 +102,14 @@ def encode_answers(
     """Encode one batch of a comparison log with the epsilon of each row.
 
     Args:
-        batch: holds the columns that `columns` names.
-        columns: which column plays which role.
+        batch: a batch with the columns that `columns` names.
+        columns: roles of the columns.
         catalogue: the public items.
-        source: where epsilons come from.
+        source: source of the epsilons.
         table: epsilons by person, where `source` says so.
         keyed_hash: makes the pseudonyms of people; None: nobody's answers need to meet.
         ties: `drop`, or `random`: a fair coin decides. (Half a win is no answer to randomise.)
-        bits: for the coins.
+        bits: bits for the coins.
     """
     epsilon, broken = epsilons_of(batch, columns, source, table)
     found = encode_comparisons(batch, columns, catalogue, keyed_hash, rules_of_epsilons(broken))
@@ -130,7 +130,7 @@ def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answ
 
 
 def first_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
-    """At most `most` answers of each person, sorted by person.
+    """Keep at most `most` answers of each person, sorted by person.
 
     Which answers stay is decided by a secret hash of person, pair and epsilon, never by how they
     were answered; among answers of one person to one pair by a second hash. So it does not depend
@@ -149,7 +149,7 @@ def first_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """How much each person answered.
+    """Number of answers and information of each person.
 
     Attributes:
         owner: shape (people,), ascending: the first word of the pseudonym. Two people who share it
@@ -209,7 +209,7 @@ def bound_answers(
     """Keep at most `most` answers of each person: see `first_answers`.
 
     Args:
-        slices: at least one; a person's answers may be in all of them.
+        slices: one slice or more; a person's answers may be in all of them.
         most: L.
         keyed_hash: the run's secret hash.
 
@@ -228,7 +228,7 @@ def divide_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
     """Divide the epsilon of each person among all their answers, which need not meet in memory.
 
     Args:
-        parts: all answers of some people, some at a time; gone through twice.
+        parts: all answers of some people, some at a time; they are read twice.
 
     Returns:
         Each part with the epsilon of its answers; beside the first of them G of these people, in
@@ -238,7 +238,7 @@ def divide_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
     information = people.information
     for rows in parts:
         yield people.divided(rows), information
-        information = 0  # it was passed on
+        information = 0  # the information so far was passed on
 
 
 def divide_epsilons_of_kept(rows: Answers, *, per_user: bool) -> tuple[Answers, int]:
@@ -283,7 +283,7 @@ def _canonical(
 
 
 def _runs(owner: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each person's rows start, and how many they are, in rows sorted by owner."""
+    """Return where each person's rows start, and how many they are, in rows sorted by owner."""
     changes = np.flatnonzero((owner[1:] != owner[:-1]).any(axis=1)) + 1
     starts = np.append(0, changes) if len(owner) else changes
     return starts, np.diff(np.append(starts, len(owner)))

@@ -33,12 +33,12 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """What people say of their rows. Confidential.
+    """Votes of people about their rows. Confidential.
 
     Attributes:
-        fit: how many people say that their rows fit.
-        unfit: how many say that theirs do not.
-        refusals: that there were among the rows.
+        fit: number of people who say that their rows fit.
+        unfit: number of people who say that theirs do not.
+        refusals: number of refusals among the rows.
     """
 
     fit: int
@@ -48,7 +48,7 @@ class Votes:
 
 @dataclass(frozen=True, slots=True)
 class PeopleRows:
-    """How many rows of each person fit, and how many do not. Confidential.
+    """Numbers of rows of each person that fit and that do not. Confidential.
 
     A row without an answer is neither, but its person is there all the same.
 
@@ -91,7 +91,7 @@ class PeopleRows:
         return PeopleRows(self.first[once], self.second[once], fit, unfit)
 
     def n_fit(self, *, whole: bool = False) -> int:
-        """How many people say "fits": some of their rows do, and at least as many as do not.
+        """Count the people who say "fits": some of their rows do, and at least as many as do not.
 
         Args:
             whole: a person's rows are one answer together, so no row may be unfit.
@@ -127,9 +127,9 @@ def people_of_rows(
     """The people whom the rows of a batch name, each once. A row that names nobody is left out.
 
     Args:
-        batch: as it was encoded.
+        batch: the batch that was encoded.
         user: the column that says whose row it is.
-        found: what encoding the batch gave; the rows that it set aside come first in `rejects`.
+        found: result of encoding the batch; the rows that it set aside come first in `rejects`.
         keyed_hash: the run's secret hash, which makes pseudonyms.
     """
     valid = np.ones(len(batch), np.bool_) if found.valid is None else found.valid
@@ -159,8 +159,8 @@ def refusals(
     """A refusal for each rejected row that names its person.
 
     Args:
-        rejects: of `encode_comparisons`; None: none.
-        columns: which column says whose row it is.
+        rejects: rejected rows of `encode_comparisons`; None: none.
+        columns: roles of the columns, with the one that says whose row it is.
         keyed_hash: the run's secret hash, which makes pseudonyms.
     """
     more = columns.weight is not None or columns.n_covariates > 0
@@ -182,7 +182,7 @@ def without_refusals(rows: OwnedRows) -> OwnedRows:
 
 
 def votes_of(pieces: Iterable[OwnedRows]) -> Votes:
-    """One vote of each person: "fits" if at least half of their rows do.
+    """Take one vote of each person: "fits" if at least half of their rows do.
 
     Args:
         pieces: together all rows and refusals of some people, in any order.
@@ -200,7 +200,7 @@ def _are_refusals(rows: OwnedRows) -> Mask:
 
 
 def _people_in(rows: OwnedRows) -> PeopleRows:
-    """Each owner of `rows` once, with the numbers of their comparisons and of their refusals."""
+    """Return each owner of `rows` once, with the numbers of comparisons and of refusals."""
     order, places = _runs(*rows.owner_words)
     once, n_rows = order[places], np.diff(places, append=len(order))
     refused, n_refused = _are_refusals(rows), np.zeros(len(places), np.int64)

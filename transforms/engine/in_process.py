@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 _END: Final = object()
 MAX_LOCAL_WORKERS = 4  # each needs some 150 MB; only numpy and Arrow run in parallel
-_choice: list[bool] = []  # per process, because graphs subclass one Beam or the other
+_choice: list[bool] = []  # choice of this process, because graphs subclass one Beam or the other
 
 
 def ahead(elements: Iterator[T]) -> Iterator[T]:
@@ -45,7 +45,7 @@ def ahead(elements: Iterator[T]) -> Iterator[T]:
 
 
 def local_workers() -> int:
-    """One worker a processor, but no more than the planned memory allows."""
+    """Number of workers: one a processor, but no more than the planned memory allows."""
     return min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)
 
 
@@ -114,7 +114,7 @@ class PCollection:
 
     @property
     def pipeline(self) -> Pipeline:
-        """Where other collections start."""
+        """Pipeline in which other collections start."""
         return Pipeline()
 
     def __or__(self, transform: PTransform) -> Any:
@@ -220,7 +220,7 @@ class ParDo(PTransform):
 
 
 def outputs_of_bundle(fn: DoFn, elements: Iterable[Any]) -> Iterator[Any]:
-    """What one bundle makes of its elements, and of its end."""
+    """Yield what one bundle makes of its elements, and of its end."""
     fn = copy.copy(fn)  # each bundle has its own copy, as on Beam's workers
     fn.setup()
     fn.start_bundle()
@@ -271,7 +271,7 @@ class _Step:
         self._done = False
 
     def output(self, tag: str) -> list[Any]:
-        """All that it yields under `tag`."""
+        """Return all that the step yields under `tag`."""
         if not self._done:
             with self._at_work():
                 work = _bundles(
@@ -306,7 +306,7 @@ class _Step:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """It is done once; if it fails, it has no outputs."""
+        """Run the step once; if it fails, it has no outputs."""
         self._done = True
         try:
             yield
@@ -322,7 +322,7 @@ class _Step:
 
 
 class _Output(PCollection):
-    """One of the outputs of a step."""
+    """Output of a step."""
 
     def __init__(self, step: _Step, tag: str) -> None:
         self._step = step
@@ -333,7 +333,7 @@ class _Output(PCollection):
         return self._step.output(self._tag)
 
     def _followed_by(self, fn: DoFn, tags: tuple[str, ...], main: str) -> _Step:
-        """If it is the one output of a step that nobody asked yet, both steps are done as one."""
+        """Join both steps into one if this is the only output of a step that nobody asked yet."""
         step = self._step
         if step._done or list(step._found) != [self._tag]:
             return super()._followed_by(fn, tags, main)
@@ -410,7 +410,7 @@ class GroupByKey(PTransform):
 
 
 class CombineGlobally(PTransform):
-    """All elements through one `CombineFn`, into one result."""
+    """Combination of all elements through one `CombineFn`, into one result."""
 
     def __init__(self, fn: CombineFn) -> None:
         self._fn = fn

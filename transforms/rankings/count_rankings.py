@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from hushrank.estimation.rankings.instant_runoff import first_choices, n_sets
 from hushrank.estimation.rankings.pair_answer_counts import (
     PairAnswerCounts,
@@ -61,6 +63,24 @@ class RankingCountsFn(DenseFn[RankingCounts]):
 
     def of_cells(self, cells: Integers) -> RankingCounts:
         return RankingCounts(**named_like(self.create_accumulator().arrays(), cells))
+
+
+class FirstPlacesFn(ArraySumFn):
+    """PCollection[Rankings] -> in how many rankings of each group each item is first."""
+
+    def __init__(self, n_groups: int, n_items: int) -> None:
+        self._shape = (n_groups, n_items)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def add_input(self, total: Integers, rows: Rankings) -> Integers:
+        if rows.tied is not None or rows.profile is None:
+            raise ValueError("rankings whose first places are counted have a group and no ties")
+        first = rows.items[np.cumsum(rows.lengths) - rows.lengths]
+        cells = np.bincount(rows.profile * self._shape[1] + first, minlength=total.size)
+        return np.asarray(total + cells.reshape(self._shape))
 
 
 class FirstChoicesFn(ArraySumFn):

@@ -105,7 +105,7 @@ def encode_pair_answers(
         (TOO_LONG, length > max_length),
         (NOT_SO_MANY, given.sum(axis=1) != wanted),
         *rules_of_epsilons(broken),
-        *rules_of_profiles(None if columns.features is None else profile),
+        *rules_of_profiles(columns.features, profile),
     ]
     valid, rejects = sift(batch, rules)
     turned = np.where(left < right, outcome, -outcome)

@@ -1,4 +1,4 @@
-"""Public features of people beside their rankings: which profile each row has. Pure.
+"""Public features of people, or groups, beside their rankings: which profile a row has. Pure.
 
 A profile is one combination of the values that the configuration lists, so what a row means follows
 from the row and public settings alone. A number between two listed values counts as the nearer one;
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask, Rules
-from hushrank.transforms.common.schema import by_distinct, is_text, numbers_of, to_numpy, to_text
+from hushrank.transforms.common.groups import UNLISTED_GROUP, Groups
+from hushrank.transforms.common.schema import (
+    PERSON_FEATURE,
+    by_distinct,
+    is_text,
+    numbers_of,
+    to_numpy,
+    to_text,
+)
 
 NO_VALUE = "a feature of the person is missing, or is none of its values"
 
@@ -109,6 +117,8 @@ class PersonFeatures:
         features: at least one.
     """
 
+    role: ClassVar[str] = PERSON_FEATURE
+    broken: ClassVar[str] = NO_VALUE
     features: tuple[PersonFeature, ...]
 
     @property
@@ -154,7 +164,39 @@ class PersonFeatures:
         return [*np.unravel_index(np.arange(self.profiles), sizes)]
 
 
-def rules_of_profiles(profile: Integers | None) -> Rules:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOfRankings:
+    """The public group of each ranking, such as a precinct; its profile is the group's code.
+
+    Attributes:
+        column: which column names it.
+        groups: those that there are.
+    """
+
+    role: ClassVar[str] = "group"
+    broken: ClassVar[str] = UNLISTED_GROUP
+    column: str
+    groups: Groups
+
+    @property
+    def names(self) -> list[str]:
+        """The column of the group."""
+        return [self.column]
+
+    @property
+    def profiles(self) -> int:
+        """How many groups have counts of their own."""
+        return len(self.groups)
+
+    def profiles_of(self, batch: pa.RecordBatch) -> Integers:
+        """Group of each row; -1 where it is none of those that count."""
+        return self.groups.codes(batch[self.column]).astype(np.int64)
+
+
+Profiled = PersonFeatures | GroupOfRankings
+
+
+def rules_of_profiles(features: Profiled | None, profile: Integers | None) -> Rules:
     """The rule that rows without a profile break; none where no features are read."""
     broken: Mask | None = None if profile is None else profile < 0
-    return () if broken is None else ((NO_VALUE, broken),)
+    return () if broken is None or features is None else ((features.broken, broken),)

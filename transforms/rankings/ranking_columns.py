@@ -22,7 +22,6 @@ from hushrank.transforms.common.schema import (
     CONTEST,
     LENGTH,
     OUTCOME,
-    PERSON_FEATURE,
     PLACE,
     RANK,
     RANKING,
@@ -37,7 +36,7 @@ from hushrank.transforms.common.schema import (
 from hushrank.transforms.common.sorting import Words
 
 if TYPE_CHECKING:
-    from hushrank.transforms.rankings.person_features import PersonFeatures
+    from hushrank.transforms.rankings.person_features import Profiled
 
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
@@ -260,14 +259,14 @@ class ListColumns(ByRole):
         user: whose ranking it is; None: each row is another person's.
         contest: as in `RankColumns`; here it only serves to choose one contest.
         epsilon: as in `RankColumns`.
-        features: public ones of the person; None: none are read.
+        features: public ones of the person, or the group; None: none are read.
     """
 
     ranking: str
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
-    features: PersonFeatures | None = None
+    features: Profiled | None = None
 
     def item_names(self) -> list[str]:
         """None: items are named inside lists."""
@@ -301,7 +300,7 @@ class WideRankColumns(ByRole):
     contest: str | None = None
     epsilon: str | None = None
     highest: bool = False
-    features: PersonFeatures | None = None
+    features: Profiled | None = None
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -321,13 +320,14 @@ class PlaceColumns(ByRole):
 
     Attributes:
         places: names of the columns, the one of the first place first.
-        user, contest, epsilon: as in `ListColumns`.
+        user, contest, epsilon, features: as in `ListColumns`.
     """
 
     places: tuple[str, ...]
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
+    features: Profiled | None = None
 
     def item_names(self) -> list[str]:
         """The columns whose values name items."""
@@ -337,7 +337,8 @@ class PlaceColumns(ByRole):
         """Role and name of each column."""
         chosen = [("user", self.user), (CONTEST, self.contest), ("epsilon", self.epsilon)]
         found = [(role, name) for role, name in chosen if name is not None]
-        return [*found, *((PLACE, name) for name in self.places)]
+        of_features = _roles_of_features(self.features)
+        return [*found, *of_features, *((PLACE, name) for name in self.places)]
 
 
 # Forms of a table in which a row is a ranking.
@@ -364,7 +365,7 @@ class PairColumns(ByRole):
     length: str | None
     pairs: int
     epsilon: str | None = None
-    features: PersonFeatures | None = None
+    features: Profiled | None = None
 
     @property
     def user(self) -> None:
@@ -398,8 +399,8 @@ class PairColumns(ByRole):
         return [name] if self.pairs == 1 else [f"{name}_{k + 1}" for k in range(self.pairs)]
 
 
-def _roles_of_features(features: PersonFeatures | None) -> list[tuple[str, str]]:
-    return [] if features is None else [(PERSON_FEATURE, name) for name in features.names]
+def _roles_of_features(features: Profiled | None) -> list[tuple[str, str]]:
+    return [] if features is None else [(features.role, name) for name in features.names]
 
 
 def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:

@@ -81,7 +81,7 @@ class Rankings:
             share one are in the order of the catalogue. None: no ranking has ties.
         copies: shape (n,), how many people whom nobody names gave each ranking; `owner` is then a
             hash of the ranking as it was given. None: each is one ranking.
-        profile: shape (n,), of the person's public features; None: none are read.
+        profile: shape (n,), of the person's public features, or the group; None: none are read.
     """
 
     items: Integers
@@ -214,7 +214,7 @@ def encode_lists(
         (REPEATED, repeats_item(np.maximum(items, 0), lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
         *rules_of_epsilons(broken),
-        *rules_of_profiles(profile),
+        *rules_of_profiles(columns.features, profile),
     ]
     valid, rejects = sift(batch, rules)
     owner = None
@@ -457,7 +457,7 @@ def encode_wide(
         (TOO_LONG, lengths > max_length),
         (TIED, tied.any(axis=1) & (not keep_ties)),
         *rules_of_epsilons(broken),
-        *rules_of_profiles(profile),
+        *rules_of_profiles(columns.features, profile),
     ]
     valid, rejects = sift(batch, rules)
     owner = None
@@ -498,11 +498,7 @@ def encode_places(
     items = np.stack(
         [_items_there(batch[name], catalogue, reading) for name in columns.places], axis=1
     )
-    named = items >= 0
-    repeated = np.zeros(items.shape, np.bool_)
-    for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
-        before = items[:, :place] == items[:, place : place + 1]
-        repeated[:, place] = named[:, place] & before.any(axis=1)
+    named, repeated = items >= 0, _named_before(items)
     ends = np.zeros(items.shape, np.bool_)
     for rule, where in (
         (reading.end_at_tie, items == _SEVERAL),
@@ -517,6 +513,7 @@ def encode_places(
     counts &= ~repeated
     lengths = np.count_nonzero(counts, axis=1)
     epsilon, broken = epsilons_of(batch, columns, source, table)
+    profile = None if columns.features is None else columns.features.profiles_of(batch)
     rules = [
         *_rules_of_owner(batch, columns.user),
         (NOT_KNOWN, ((items == UNKNOWN) & goes_on).any(axis=1)),
@@ -525,13 +522,25 @@ def encode_places(
         ("no place names an item that counts", lengths == 0),
         (TOO_LONG, lengths > max_length),
         *rules_of_epsilons(broken),
+        *rules_of_profiles(columns.features, profile),
     ]
     valid, rejects = sift(batch, rules)
     owner = None
     if columns.user is not None and keyed_hash is not None:
         owner = pseudonyms(batch[columns.user], keyed_hash)[valid]
     listed = items[valid][counts[valid]].astype(np.int64)
-    return Sifted(Rankings(listed, lengths[valid], epsilon[valid], owner), rejects, valid)
+    kept = None if profile is None else profile[valid]
+    rankings = Rankings(listed, lengths[valid], epsilon[valid], owner, profile=kept)
+    return Sifted(rankings, rejects, valid)
+
+
+def _named_before(items: Codes) -> Mask:
+    """Whether each place names an item that a place before it names."""
+    repeated = np.zeros(items.shape, np.bool_)
+    for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
+        before = items[:, :place] == items[:, place : place + 1]
+        repeated[:, place] = (items[:, place] >= 0) & before.any(axis=1)
+    return repeated
 
 
 _NOBODY, _SEVERAL = UNKNOWN - 1, UNKNOWN - 2  # in place of an item's code

@@ -19,7 +19,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.sorting import new_run, order_within, sort_by
 from hushrank.transforms.rankings.rankings import Integers, Rankings, owners
 
-_RANKING, _COIN = 0, 1  # labels of hashes
+_RANKING, _COIN, _GROUP = 0, 1, 2  # labels of hashes
 
 Coins = Callable[[Rankings, Integers], Hashes]  # of some rankings, and their places: bits by item
 
@@ -45,12 +45,16 @@ def break_ties(rankings: Rankings, coins: Coins) -> Rankings:
 
 
 def hash_given(rankings: Rankings, keyed_hash: KeyedHash) -> Hashes:
-    """Hash each ranking as it was given, shape (n, 2): its items in order, and which are tied."""
+    """Hash each ranking as it was given, shape (n, 2): items in order, which are tied, group."""
     codes = rankings.items.astype(np.int32) << 1
     if rankings.tied is not None:
         codes |= rankings.tied
     offsets = 4 * np.append(0, np.cumsum(rankings.lengths))
-    return keyed_hash.of_strings(offsets, codes.view(np.uint8))
+    hashes = keyed_hash.of_strings(offsets, codes.view(np.uint8))
+    if rankings.profile is None:
+        return hashes
+    group = rankings.profile.astype(np.uint64)
+    return keyed_hash.of_tuples(_GROUP, hashes, (group, group))
 
 
 def hash_owned(rankings: Rankings, keyed_hash: KeyedHash) -> Hashes:

@@ -133,7 +133,7 @@ def _slices(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
 def _as_bytes(column: pa.Array) -> pa.Array:
     """Return the column with texts as bytes, also inside dictionaries and lists, without a copy."""
     if pa.types.is_dictionary(column.type):
-        # With validated indices: those of the file are not.
+        # Indices are validated here: those of the file are not.
         return pa.DictionaryArray.from_arrays(column.indices, _as_bytes(column.dictionary))
     if is_list(column.type) and is_text(column.type.value_type):
         column.validate(full=False)

@@ -55,7 +55,7 @@ _TIMES = {
     "local-timestamp-nanos": pa.timestamp("ns"),
     "date": pa.date32(),
 }
-# What fastavro raises on content that is no Avro; the texts may quote a row.
+# Errors that fastavro raises on content that is no Avro; the texts may quote a row.
 _ERRORS = (
     EOFError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, MemoryError,
     RecursionError, StopIteration, struct.error, zlib.error, SystemError,
@@ -63,7 +63,7 @@ _ERRORS = (
 )  # fmt: skip
 _NEEDS = {"snappy": "cramjam", "lz4": "lz4"}  # module that a codec needs
 
-Schema = Any  # of Avro, as JSON
+Schema = Any  # Avro schema, as JSON
 
 
 class BrokenAvroError(OSError):
@@ -77,8 +77,8 @@ def avro_schema(path: str, stream: IO[bytes]) -> pa.Schema:
     A column whose type has no counterpart has a struct type, which no role accepts.
 
     Raises:
-        InputError: there is no whole header of a file of records, or its blocks are packed in a way
-            that is not installed.
+        InputError: the file has no whole header of a file of records, or its blocks are packed in a
+            way that is not installed.
     """
     try:
         header = _header(stream)
@@ -135,7 +135,7 @@ def _header(stream: IO[bytes]) -> dict[str, Any]:
     """Read the header; the stream is then at the first block.
 
     Raises:
-        BrokenAvroError: there is no whole header.
+        BrokenAvroError: the file has no whole header.
     """
     stream.seek(0)
     if stream.read(len(_MAGIC)) != _MAGIC:

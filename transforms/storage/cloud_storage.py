@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CLOUD_PREFIX = "gs://"
 ABSENT = 0  # the generation of an object that does not exist
-PATIENCE = 60.0  # for how many seconds a request that fails for a temporary reason is repeated
+PATIENCE = 60.0  # seconds for which a request that fails for a temporary reason is repeated
 CHUNK_BYTES = 1 << 24  # bytes of each piece of an object that is read piece by piece
 MAX_REPEATS = 20  # repeats of a read if the object is replaced between two requests
 
@@ -39,10 +39,10 @@ class StoredObject:
     """Object at one moment.
 
     Attributes:
-        content: its bytes.
+        content: bytes of the object.
         generation: identifies exactly this content and its write.
         metadata: texts stored with it.
-        updated: when it was written, by the clock of the store.
+        updated: time when it was written, by the clock of the store.
     """
 
     content: bytes
@@ -56,7 +56,7 @@ class Listed:
     """Entry of a listing about one object.
 
     Attributes:
-        md5: of its bytes, as the store states it; empty: an object of joined parts has none.
+        md5: digest of its bytes, as the store states it; empty: an object of joined parts has none.
     """
 
     path: CloudPath
@@ -81,7 +81,7 @@ class CloudPath:
         """Parse `gs://bucket/name`; one slash at the end does not matter.
 
         Raises:
-            ValueError: it has no bucket, or a part of its name is empty, `.` or `..`.
+            ValueError: the URL has no bucket, or a part of its name is empty, `.` or `..`.
         """
         match = _URL.fullmatch(url)
         if match is None:
@@ -181,7 +181,7 @@ class CloudPath:
             content: the whole content.
             replaces: the generation that must still exist; None: any.
             metadata: texts to store with it.
-            patience: for how many seconds to try again.
+            patience: seconds for which to try again.
 
         Raises:
             ObjectChanged: another generation exists. This write itself may have made it, if its

@@ -151,7 +151,7 @@ class InputFile:
     header_rows: int = 1  # for CSV: how many rows come before the first answer
     partitions: Partitions = ()  # columns that folders of its path tell
     digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
-    md5: str = ""  # of the bytes of an object, where the store states it
+    md5: str = ""  # digest of the bytes of an object, if the store states it
     table: DataFile | ServedTable | BeamSource | None = field(default=None, compare=False)
 
     @property
@@ -244,9 +244,9 @@ def check_files(
     """Check that all of `files` can be read; return their schemas by path.
 
     Args:
-        files: to check.
-        columns: that they must have.
-        schemas: of each file, in order; None: they are read here.
+        files: files to check.
+        columns: columns that they must have.
+        schemas: schema of each file, in order; None: they are read here.
 
     Raises:
         InputError: a file is damaged, lacks a column, or has one in a type that cannot be read.
@@ -310,7 +310,7 @@ def _schema_of_avro(path: str, stream: IO[bytes]) -> pa.Schema:
     return avro_schema(path, stream)
 
 
-# Of formats with a schema that the path and the open file tell.
+# Formats with a schema that the path and the open file tell.
 _SCHEMAS: dict[FileFormat | Service, Callable[[str, IO[bytes]], pa.Schema]] = {
     FileFormat.AVRO: _schema_of_avro,
     FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
@@ -378,7 +378,7 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
     """Open a stream of a file; an empty one for a table whose rows a service sends.
 
     Raises:
-        InputError: as `open_bytes`; or what reads the stream in the block lacks memory.
+        InputError: `open_bytes` fails, or what reads the stream in the block lacks memory.
     """
     opened: IO[bytes] | None = None
     if isinstance(file.table, ServedTable):
@@ -400,7 +400,7 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
 
     Args:
         path: the path or URL.
-        name: what messages call it; None: its path.
+        name: name for messages; None: its path.
 
     Raises:
         InputError: the file is not there, may not be read, or is not a whole packed file.
@@ -441,7 +441,7 @@ def reads_only_text(
 
     Args:
         paths, format_: as in `list_files`.
-        files: those that it has found today.
+        files: files that it has found today.
     """
     texts = set(TEXT_ENDINGS.values())
     formats = {ENDINGS.get(ending_of(path)) if format_ is None else format_ for path in paths}

@@ -41,7 +41,7 @@ MOST_BRACKETS = 256  # most brackets that open in one line, also in texts: it bo
 MOST_EXACT = 1 << 53  # numbers with a fraction or an exponent are floats, exact below this
 _INT64 = 1 << 63
 _INT64_DIGITS = 20  # digits with a sign
-_ONE_BY_ONE = 128  # so few lines are not worth another attempt at once
+_ONE_BY_ONE = 128  # number of lines that are not worth another attempt at once
 _LOCATED = 1 << 13  # up to so many lines Arrow's report of where it stopped is worth following
 _GUESSED_FROM = 8  # lines from which types are guessed
 _ROW = re.compile(r"in row (\d+)$")  # in Arrow's error
@@ -97,7 +97,7 @@ def read_json_rows(
         schema: the columns to read: text, or lists of text.
         truths: columns in which true and false are values; in other columns they make the line
             invalid.
-        block_bytes: how many bytes to read at once.
+        block_bytes: number of bytes to read at once.
     """
     reader = _Reader(schema, truths)
     for lines in read_records(stream, block_bytes, carriage_returns=False):
@@ -110,7 +110,7 @@ class _Part:
 
     Attributes:
         numbers: numbers of the lines that are rows, ascending.
-        rows: their values.
+        rows: values of the lines.
         refused: numbers of the lines that are not rows.
     """
 
@@ -297,7 +297,7 @@ def _parsed(text: bytes, kinds: Kinds) -> pa.Table:
     """Parse the values in `text`, if it consists of JSON objects with values of these types.
 
     Raises:
-        _UnfitError: it does not.
+        _UnfitError: the value does not fit.
     """
     schema = pa.schema(list(kinds.items()))
     try:
@@ -362,9 +362,9 @@ def json_names(path: str, head: bytes, most: int) -> list[str]:
     """Collect the keys of the rows in the first bytes of a file.
 
     Args:
-        path: for the message.
+        path: path of the file, for the message.
         head: the first bytes.
-        most: how many bytes were asked for; if there are as many, the last line may be cut off.
+        most: number of bytes that were asked for; with as many bytes, the last line may be cut off.
 
     Raises:
         InputError: the first line is not an object.

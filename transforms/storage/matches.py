@@ -31,8 +31,8 @@ class Match:
 
     Attributes:
         path, size, version: together they identify the content.
-        table: its part of a table; None: a file that is its own.
-        md5: of the bytes of an object, where the store states it.
+        table: name of its part of a table; None: a file that is its own.
+        md5: digest of the bytes of an object, if the store states it.
     """
 
     path: str

@@ -116,10 +116,10 @@ class Packing:
     """Packing of a file.
 
     Attributes:
-        title: its name, for messages.
+        title: name for messages.
         ratio: the most bytes that it makes of one.
         unpacked: the content of a packed file.
-        broken: what is raised if that is not whole.
+        broken: exceptions that are raised if that is not whole.
     """
 
     title: str
@@ -158,7 +158,7 @@ def unpacked(path: str, stream: IO[bytes]) -> Iterator[IO[bytes]]:
     """Open the content of a file, unpacked if its name says that it is packed.
 
     Raises:
-        InputError: it is not a whole packed file. What the caller raises meanwhile passes.
+        InputError: the file is not a whole packed file. What the caller raises meanwhile passes.
     """
     packing = packing_of(path)
     if packing is None:

@@ -32,13 +32,13 @@ LEAST_ROWS = 1 << 6
 LEAST_LISTS = 1 << 8
 LIST_ITEMS = 64  # assumed length of a list, to limit rows of a batch
 READ_BYTES = 1 << 20
-FEW_ROWS = 1 << 18  # of a batch: what one leaves in a cache and in memory serves the next one
+FEW_ROWS = 1 << 18  # rows of a batch: what one leaves in a cache and in memory serves the next
 REPEATS = 4  # with fewer rows for each text of a dictionary, texts are faster than their positions
 
 _SHORT = BATCH_BYTES >> 16  # texts of this length fill a batch of 65 536 rows
 _PAGE_BYTES = 1 << 16  # page headers and the like in a chunk of a column
 _ARROW_SCHEMA, _NO_SCHEMA = b"ARROW:schema", b"-----:schema"
-HEADER_BYTES = 64  # of a page with a dictionary; longer ones hold what we do not know
+HEADER_BYTES = 64  # bytes of a dictionary page's header; longer ones hold what we do not know
 LENGTH_BYTES = 4  # before each text
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
 _TRUE, _FALSE, _INT32, _STRUCT = 1, 2, 5, 12  # types of [Thrift]
@@ -53,7 +53,7 @@ class _Leaf:
     Attributes:
         name: name of the column.
         path: path of the leaf in the file.
-        chunks: its chunks in the row groups to read.
+        chunks: chunks of the leaf in the row groups to read.
         in_list: whether it holds the items of lists.
     """
 
@@ -274,7 +274,7 @@ def even_texts(stream: IO[bytes], chunk: pq.ColumnChunkMetaData) -> tuple[int, i
     stream.seek(chunk.dictionary_page_offset)
     fields, header_bytes = _header(stream.read(HEADER_BYTES))
     texts, size, stored = (fields.get(field, 0) for field in (_TEXTS, _SIZE, _STORED))
-    few = 0 < size <= min(chunk.total_uncompressed_size, 1 << 31)  # by the format
+    few = 0 < size <= min(chunk.total_uncompressed_size, 1 << 31)  # limits of the format
     few = few and 0 < stored <= min(chunk.total_compressed_size, 1 << 31)
     if fields.get(_TYPE) != _DICTIONARY_PAGE or not few or texts <= 0 or size % texts:
         return None
@@ -389,7 +389,7 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
             rows = rows.set_column(place, rows.schema.names[place], column.dictionary_decode())
         elif pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
             content = column.cast(pa.large_binary())
-            if pa.types.is_string_view(column.type):  # its texts must be UTF-8, however stored
+            if pa.types.is_string_view(column.type):  # the texts must be UTF-8, however stored
                 content = content.view(pa.large_string())
             rows = rows.set_column(place, rows.schema.names[place], content)
     return rows

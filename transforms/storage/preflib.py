@@ -63,8 +63,8 @@ class Header:
         kind: one of `KINDS`.
         names: the items, in the order of their numbers.
         numbers: shape (items,), the numbers that ballots use, ascending.
-        voters: how many people voted; None: the header does not say.
-        lines: how many lines the header has.
+        voters: number of people who voted; None: the header does not say.
+        lines: number of lines of the header.
     """
 
     kind: str
@@ -117,11 +117,11 @@ def read_header(path: str, head: bytes) -> Header:
     """Read the header of a file.
 
     Args:
-        path: its ending states the kind, unless the header does.
+        path: path of the file; its ending states the kind, unless the header does.
         head: the beginning of the file.
 
     Raises:
-        InputError: there is no header in this format, or it contradicts itself.
+        InputError: the file has no header in this format, or a header that contradicts itself.
     """
     whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no cut line
     head_lines, counted = _header_lines(whole)
@@ -179,7 +179,7 @@ def read_rows(
     nothing has no row.
 
     Args:
-        path: for the people's names and for messages.
+        path: path of the file, for the people's names and for messages.
         stream: the file from its beginning.
 
     Returns:
@@ -189,7 +189,7 @@ def read_rows(
         so; an error would reveal that somebody's ballot is there.
 
     Raises:
-        InputError: there is no header in this format, or it contradicts itself.
+        InputError: the file has no header in this format, or a header that contradicts itself.
     """
     head = stream.read(HEADER_BYTES)
     header = read_header(path, head)
@@ -254,7 +254,7 @@ def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ball
     Args:
         lines: text after the header.
         header: header of the file.
-        before: how many lines of the file come before them.
+        before: number of lines of the file that come before them.
     """
     texts = pa.array(lines, pa.large_string())
     filled = np.flatnonzero(to_numpy(pc.match_substring_regex(texts, r"\S")))
@@ -293,14 +293,14 @@ def _parsed(texts: pa.Array, header: Header) -> Ballots:
     ends = np.flatnonzero(digit & ~np.concatenate([digit[1:], [False]]))
     number = np.cumsum(first)[digit] - 1
     worth = 10.0 ** (ends[number] - at[digit]) * (characters[digit] - ord("0"))
-    alternatives = np.bincount(number, worth, len(starts)).astype(np.int64)  # of at most 9 digits
+    alternatives = np.bincount(number, worth, len(starts)).astype(np.int64)  # 9 digits at most
     opened = np.maximum.accumulate(np.where(characters == ord("{"), at, -1))
     closed = np.maximum.accumulate(np.where(characters == ord("}"), at, -1))
     group = np.where(opened[starts] > closed[starts], opened[starts], starts)
     ballot = np.cumsum(characters == ord(";"))[starts]
     lengths = np.bincount(ballot, minlength=len(texts))
     place = np.minimum(np.searchsorted(header.numbers, alternatives), len(header.numbers) - 1)
-    groups = np.cumsum(np.diff(group, prepend=-1) != 0)  # so far, in all ballots together
+    groups = np.cumsum(np.diff(group, prepend=-1) != 0)  # groups so far, in all ballots together
     before = np.concatenate([[0], groups])[np.cumsum(lengths) - lengths]
     return Ballots(
         items=np.where(header.numbers[place] == alternatives, place, len(header.numbers)),

@@ -74,7 +74,7 @@ NOT_A_NAME = "a user or an event is a number that is not whole, or too large to 
 TOO_LONG = f"a text is longer than {MOST_TEXT_BYTES} bytes"
 
 _FINE, _LONG, _BROKEN, _NAMELESS = 0, 1, 2, 3
-_VIEWS = (  # of which Arrow finds no lengths; texts are not checked as they are converted
+_VIEWS = (  # types of which Arrow finds no lengths; texts are not checked as they are converted
     (pa.types.is_string_view, pa.large_string()),
     (pa.types.is_binary_view, pa.large_binary()),
 )
@@ -87,7 +87,7 @@ _WELL_FORMED = (
 
 Flaws = NDArray[np.int8]
 USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
-CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
+CSV_BYTES_PER_ROW = 24  # bytes of a short row; they only decide how work is split
 TIMELESS = "no time in the column of the window"
 
 
@@ -277,9 +277,9 @@ def plan_files(
     """Plan the splits of all `files`, from footers and headers only.
 
     Args:
-        files: to cut.
-        columns: to read.
-        heads: of the files, by `read_heads` for the same columns; None: they are read here.
+        files: files to cut.
+        columns: columns to read.
+        heads: heads of the files, by `read_heads` for the same columns; None: they are read here.
 
     Raises:
         InputError: a column is missing or has another type, or a footer cannot be read.
@@ -287,7 +287,8 @@ def plan_files(
     if heads is None:
         heads = read_heads(files, columns)
     known = list(zip(files, heads, strict=True))
-    # What misses the night holds no row without a time either: leaving it out changes nothing.
+    # A file that misses the night holds no row without a time either: leaving it out changes
+    # nothing.
     of_night = [each for each in known if not _misses_night(each[0])] or known[:1]
     return [
         split
@@ -346,9 +347,9 @@ def plan_splits(
 
     Args:
         file: the file to cut.
-        schema: all of its columns.
+        schema: schema with all of its columns.
         columns: the columns to read.
-        groups: of a file that is cut; None: its footer is read here.
+        groups: row groups of a file that is cut; None: its footer is read here.
 
     Raises:
         InputError: a Parquet footer cannot be read.

@@ -57,7 +57,7 @@ class SpillFile:
         """Write `words`, which are contiguous, and return their place.
 
         Raises:
-            InputError: they do not fit into memory, and there is no file.
+            InputError: the rows do not fit into memory, and there is no file.
         """
         rest = words.data.cast("B")
         with _APPENDING:

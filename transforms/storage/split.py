@@ -23,11 +23,11 @@ class Split:
     Attributes:
         file: the file.
         schema: names and types of the columns that are needed.
-        items: those of them that name items; they have few distinct values and are best read as
+        items: columns that name items; they have few distinct values and are best read as
             dictionaries.
-        row_groups: for a file that is cut by them, in order; empty: it has none.
+        row_groups: row groups by which a file is cut, in order; empty: it has none.
         rows: about how many rows, to plan the work.
-        span: of a text file that is cut: from which byte to which its records begin.
+        span: bytes of a cut text file, from the first to the last at which its records begin.
     """
 
     file: InputFile
@@ -40,7 +40,7 @@ class Split:
     truths: frozenset[str] = frozenset()  # columns in which true and false are values
     numbers: frozenset[str] = frozenset()  # columns of numbers that need not be whole
     span: tuple[int, int] | None = None
-    stream: str = ""  # of a table whose rows a service sends: which of its streams; empty: none
+    stream: str = ""  # stream of a table whose rows a service sends; empty: none
 
     @property
     def to_read(self) -> pa.Schema:
@@ -70,7 +70,7 @@ class ReadBatch:
         rows: rows whose texts are readable.
         malformed: the raw text of lines that are not rows at all.
         rejects: unreadable rows, in tables with a column `reason`.
-        timeless: those of `rejects` that have no time which can be read, as `rows` has them; None:
+        timeless: rows of `rejects` that have no time which can be read, as `rows` has them; None:
             none.
     """
 
@@ -96,7 +96,7 @@ class Head:
 
     Attributes:
         schema: names and types of all columns.
-        groups: of a file that is cut by them, in order; empty: it has none, or is not read.
+        groups: row groups by which a file is cut, in order; empty: it has none, or is not read.
     """
 
     schema: pa.Schema

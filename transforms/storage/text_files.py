@@ -42,9 +42,9 @@ from hushrank.transforms.storage.text_lines import (
 
 _LINE_END = r"(?:\r\n|\r|\n)"
 BLOCK_BYTES = 1 << 23  # a reader holds some ten times as much
-SPAN_BYTES = 64 << 20  # of a part
+SPAN_BYTES = 64 << 20  # bytes of a part
 LEAST_SPAN_BYTES = 8 << 20  # more than the longest header
-PARTS = 8  # of a smaller file: enough for all workers of one machine to end at about one time
+PARTS = 8  # parts of a smaller file: enough for all workers of one machine to end at about one time
 SEARCHED_BYTES = 1 << 16
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 _LINE_FEED = re.compile(rb"\n")
@@ -66,7 +66,7 @@ def read_csv_rows(
         stream: CSV after its header.
         header: names of all columns.
         schema: the columns to read, each once in `header`: text, or dictionaries of text.
-        block_bytes: how many bytes to read at once.
+        block_bytes: number of bytes to read at once.
         multiline: whether quoted fields may hold line ends. A row with an open quote then swallows
             the rows after it.
         delimiter: the character between columns.
@@ -145,7 +145,7 @@ class _Reader:
             refused.append(row.text)
             return "skip"
 
-        # By position, because two columns that are not read may have the same name.
+        # Columns go by position, because two columns that are not read may have the same name.
         places = [str(self.header.index(name)) for name in self.schema.names]
         try:
             table = pyarrow.csv.read_csv(
@@ -275,7 +275,7 @@ def records_in(
 
     Args:
         stream: the file, seekable.
-        span: from `spans_of`.
+        span: a span from `spans_of`.
         size: bytes of the file.
         carriage_returns: whether a carriage return without a line feed also ends a line.
     """

@@ -96,9 +96,9 @@ def after_header(path: str, head: bytes, header_rows: int) -> bytes:
     The names are one line. Rows below it may be texts of questions, with line ends inside quotes.
 
     Args:
-        path: for the message.
+        path: path of the file, for the message.
         head: the first bytes of the file; its header must end in them.
-        header_rows: how many rows come before the first answer.
+        header_rows: number of rows before the first answer.
 
     Raises:
         InputError: the header does not end there.
@@ -131,11 +131,11 @@ def check_first_line(path: str, head: bytes) -> None:
     """Refuse a file whose first line shows by itself that it does not name the columns.
 
     Args:
-        path: for the message.
+        path: path of the file, for the message.
         head: the first bytes of the file, in any encoding.
 
     Raises:
-        InputError: it is UTF-16 text, a setting of Excel or a remark.
+        InputError: the line is UTF-16 text, a setting of Excel or a remark.
     """
     refuse_utf_16(path, head)
     line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"").strip()
@@ -151,7 +151,7 @@ def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
     """Read the names of the columns from the first line of a CSV file.
 
     Args:
-        path: for the message.
+        path: path of the file, for the message.
         head: the first `HEADER_BYTES` of the file.
         delimiter: the character between columns.
 
@@ -183,7 +183,7 @@ class Records:
     """Whole records, in order.
 
     Attributes:
-        content: their bytes, line ends included.
+        content: bytes of the records, line ends included.
         ends: places after their line ends; None: after every line feed.
         too_long: beginnings of records that were too long to keep; they are not in `content`.
     """
@@ -208,7 +208,7 @@ class Records:
         """
         if self.ends is not None or self.too_long:
             return None
-        step = MOST_RECORD_BYTES // 4  # so few that they stay in a processor's cache
+        step = MOST_RECORD_BYTES // 4  # few enough to stay in a processor's cache
         lines = without_end = 0
         for start in range(0, len(self.content), step):
             piece = self.octets[start : start + step]
@@ -304,7 +304,7 @@ def read_records(
 
     Args:
         stream: text after its byte order mark.
-        block_bytes: how many bytes to read at once.
+        block_bytes: number of bytes to read at once.
         carriage_returns: whether a carriage return without a line feed also ends a line.
         quoted: whether line ends between double quotes do not end a record.
     """
@@ -315,7 +315,7 @@ def read_records(
         cut = block.rfind(b"\n") + 1
         returns = carriage_returns and (CARRIAGE_RETURN in block or CARRIAGE_RETURN in rest)
         if cut and len(block) - cut <= MOST_RECORD_BYTES and not (skipping or quoted or returns):
-            # As below, but with one copy, and without a look for each end.
+            # Like below, but with one copy, and without a look for each end.
             content, rest = b"".join((rest, memoryview(block)[:cut])), block[cut:]
             yield Records(content)
             continue

@@ -33,7 +33,7 @@ from hushrank.transforms.common.schema import (
 
 Epoch = Literal["s", "ms", "us", "ns"]
 
-_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}  # of [Parquet]
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}  # names in [Parquet]
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = timedelta(days=1)
 _DAY_SECONDS = 86_400
@@ -83,7 +83,7 @@ class Window:
         """Refuse a file whose schema has no such column of times.
 
         Args:
-            path: for the message.
+            path: path of the file, for the message.
             schema: schema of all columns of the file.
 
         Raises:
@@ -143,8 +143,8 @@ class Window:
         """Whether no time from `lowest` to `highest` lies in the window; False if unsure.
 
         Args:
-            lowest, highest: as a column of type `kind` stores them: integers, because Python has no
-                dates before year 1 or after 9999.
+            lowest, highest: ends as a column of type `kind` stores them: integers, because Python
+                has no dates before year 1 or after 9999.
             kind: type of the column; times in other types than dates and timestamps are unsure.
         """
         if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
@@ -241,7 +241,7 @@ def misses_night(footer: pq.FileMetaData, group: int, window: Window, times: pa.
     """Whether the statistics of a row group show that all its times lie outside `window`.
 
     Args:
-        footer: of the file.
+        footer: footer of the file.
         group: number of the row group.
         window: the night.
         times: the column of times, with the type in which its rows are read.

@@ -35,7 +35,7 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, 
 STALE_SECONDS = 60.0  # no small file takes longer than this to write
 OWNER_ONLY_FILE = 0o600
 NOT_FOR_WANT_OF_LINKS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
-_DAMAGE = (  # what zipfile and numpy raise for bytes that are no `.npz` file
+_DAMAGE = (  # errors that zipfile and numpy raise for bytes that are no `.npz` file
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, OSError),
     *(RuntimeError, MemoryError, SyntaxError, BadZipFile, struct.error, zlib.error),
 )
@@ -69,8 +69,8 @@ def write_once(path: str, content: bytes, most: int = MostBytes.ARRAYS) -> bytes
     system without hard links cannot promise that: there the caller must hold a lock.
 
     Args:
-        path: where to.
-        content: what is written.
+        path: path to write to.
+        content: bytes to write.
         most: the most bytes that a local file may hold that is there already.
 
     Returns:
@@ -104,7 +104,7 @@ def temporary_name(name: str) -> str:
 def nothing_half_written(target: Path) -> Iterator[None]:
     """Delete the temporary files of `target` that the block leaves, if an error ends it.
 
-    For a block that has another process write: one that is killed deletes nothing.
+    Use it for a block that has another process write: one that is killed deletes nothing.
     """
     before = set(_temporary_files(target))
     try:
@@ -178,7 +178,7 @@ def create_file(path: Path) -> BinaryIO:
     """Open a new local file, which its owner alone may read, for writing.
 
     Raises:
-        OSError: it exists already, or cannot be created.
+        OSError: the file exists already, or cannot be created.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     return os.fdopen(open_local(path, flags, mode=OWNER_ONLY_FILE), "wb")
@@ -195,7 +195,7 @@ def read_whole(place: str | Place, most: int = MostBytes.ARRAYS) -> bytes:
     """Read the content of a local or gs:// file.
 
     Args:
-        place: where it is.
+        place: path or URL of the file.
         most: the most bytes that a local file may hold.
 
     Raises:
@@ -217,7 +217,7 @@ def npz_arrays(content: bytes) -> dict[str, NDArray[Any]]:
     """Return the arrays in the content of an `.npz` file, by name.
 
     Raises:
-        ValueError: it is damaged, or no such file.
+        ValueError: the content is damaged, or no such file.
     """
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
@@ -233,7 +233,7 @@ def parquet_bytes(table: pa.Table, stated: Mapping[str, str] | None = None) -> b
     the far future would overflow.
 
     Args:
-        table: its rows.
+        table: table to store.
         stated: texts by name, for the file's metadata.
     """
     for place, field in enumerate(table.schema):

@@ -64,12 +64,12 @@ _WORD_BITS = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
-    """Who counted before, sorted by pseudonym, each once. Confidential, as the exact counts are.
+    """People who counted before, sorted by pseudonym, each once. Confidential, like exact counts.
 
     Attributes:
         first, second: the words of the pseudonym, under the stream's own key.
         last: the last night that counted, from 0.
-        times: how many nights counted, at least 1.
+        times: number of nights that counted, at least 1.
     """
 
     first: Words
@@ -79,7 +79,7 @@ class People:
 
     @classmethod
     def nobody(cls) -> People:
-        """Before the first night."""
+        """Return the people before the first night: none."""
         none = np.empty(0, np.uint64)
         return cls(none, none, none.astype(np.uint16), none.astype(np.uint16))
 
@@ -88,15 +88,15 @@ class People:
 
     @property
     def columns(self) -> tuple[Words, Words, Nights, Nights]:
-        """All four."""
+        """Return all four columns."""
         return self.first, self.second, self.last, self.times
 
     def counted_on(self, night: int) -> People:
-        """Those for whom `night` is the last that counted."""
+        """Return the people for whom `night` is the last that counted."""
         return self._at(np.flatnonzero(self.last == night))
 
     def between(self, start: int, end: int) -> People:
-        """Those at places `start` to before `end`."""
+        """Return the people at places `start` to before `end`."""
         return self._at(slice(start, end))
 
     def _at(self, places: Order | slice) -> People:
@@ -105,20 +105,20 @@ class People:
 
     @classmethod
     def concatenate(cls, parts: Sequence[People]) -> People:
-        """All of `parts`, which are in order and share nobody."""
+        """Join all of `parts`, which are in order and share nobody."""
         if not parts:
             return cls.nobody()
         return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
 
 
 def take_part(people: People, owners: Owners, night: int, terms: Terms) -> tuple[Mask, People]:
-    """Who of tonight's people counts, and who has counted after it.
+    """Decide who of tonight's people counts, and who has counted after it.
 
     Args:
-        people: after the night before, or a part of them that holds everybody of `owners` who
-            counted before.
+        people: people after the night before, or a part of them that holds everybody of `owners`
+            who counted before.
         owners: pseudonyms of those with rows tonight, sorted, each once.
-        night: its number, from 0.
+        night: number of the night, from 0.
         terms: k and b.
 
     Returns:
@@ -150,7 +150,7 @@ def take_part(people: People, owners: Owners, night: int, terms: Terms) -> tuple
 
 
 def _find(people: People, owners: Owners) -> tuple[Order, Mask]:
-    """Where each owner is among `people`, or would be; and whether it is there."""
+    """Find the place of each owner among `people`, if there or not; and whether it is there."""
     place = np.searchsorted(people.first, owners[0])
     if not len(people):
         return place, np.zeros(len(place), np.bool_)
@@ -164,7 +164,7 @@ def _find(people: People, owners: Owners) -> tuple[Order, Mask]:
 
 
 def is_among(people: People, owners: Owners) -> Mask:
-    """Which owners are among `people`."""
+    """Mark the owners that are among `people`."""
     return _find(people, owners)[1]
 
 
@@ -173,8 +173,8 @@ class Distinct:
     """The owners of some rows, sorted, each once.
 
     Attributes:
-        owners: their pseudonyms.
-        number: which of them each row belongs to.
+        owners: pseudonyms of the owners.
+        number: number of the owner of each row.
     """
 
     owners: Owners
@@ -196,12 +196,12 @@ def distinct(rows: Owners) -> Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What was written of one partition.
+    """File of one partition.
 
     Attributes:
-        number: of the partition.
-        digest: of the file.
-        n_people: in it.
+        number: number of the partition.
+        digest: digest of the file.
+        n_people: number of people in it.
     """
 
     number: int
@@ -211,14 +211,14 @@ class Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleOfNight:
-    """Where the people of one night are; before the first night there is nobody.
+    """Files with the people of one night; before the first night there is nobody.
 
     Attributes:
-        folder: of the attempt.
+        folder: folder of the attempt.
         bits: there are 2^this shards.
         shards: the digest of each; none before the first night.
-        n_people: all of them.
-        digest: of the manifest; empty before the first night.
+        n_people: number of all people.
+        digest: digest of the manifest; empty before the first night.
         before: digest of the manifest of the night before; empty on the first night.
     """
 
@@ -236,7 +236,7 @@ class PeopleOfNight:
         return [_shard_path(self.folder, number, self.bits, digest) for number, digest in named]
 
     def partition(self, number: int, bits: int) -> People:
-        """Those of a partition: all whose pseudonyms begin with the `bits` bits of `number`.
+        """Read a partition: all people whose pseudonyms begin with the `bits` bits of `number`.
 
         Raises:
             InputError: a shard is missing or is not the one that the manifest names.
@@ -267,12 +267,12 @@ class PeopleOfNight:
 
 
 def edges_of(people: People, number: int, bits: int, within: int) -> list[int]:
-    """Where the parts of a partition begin and end among its people, sorted.
+    """Find where the parts of a partition begin and end among its people, sorted.
 
     Args:
         people: any that hold the partition.
-        number: of the partition, among 2^`bits`.
-        bits: as said.
+        number: number of the partition, among 2^`bits`.
+        bits: number of leading bits.
         within: the partition has 2^(`within` - `bits`) parts.
 
     Returns:
@@ -289,17 +289,17 @@ def edges_of(people: People, number: int, bits: int, within: int) -> list[int]:
 
 
 def open_people(folder: str, stream: str, night: int, digest: str) -> PeopleOfNight:
-    """Those who counted up to `night`, by the attempt that counted; nobody for night -1.
+    """Return the people who counted up to `night`, by that attempt; nobody for night -1.
 
     Args:
-        folder: of the stream.
-        stream: what names it.
+        folder: folder of the stream.
+        stream: name of the stream.
         night: the last one that they know.
-        digest: of their manifest.
+        digest: digest of their manifest.
 
     Raises:
-        InputError: they are missing, or belong to another stream or another night, or are a copy
-            of another time.
+        InputError: the people are missing, or belong to another stream or another night, or are a
+            copy of another time.
     """
     place = people_folder(folder, night)
     if night < 0:
@@ -338,7 +338,7 @@ def write_shard(
     """Write the people of one partition after `night`.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the shard cannot be written.
     """
     content = _parquet(people)
     shard = Shard(number, _digest(content), len(people))
@@ -353,11 +353,11 @@ def finish_people(
     """Write the manifest of an attempt at a night, all of whose shards are written.
 
     Args:
-        folder: of the stream.
-        stream: what names it.
-        night: whose people they are.
+        folder: folder of the stream.
+        stream: name of the stream.
+        night: night of the people.
         attempt: names this attempt and no other.
-        shards: of all partitions, each once, in any order.
+        shards: shards of all partitions, each once, in any order.
         before: digest of the people of the night before; empty before the first night.
 
     Raises:
@@ -389,8 +389,8 @@ def carry_people(folder: str, stream: str, night: int, attempt: str, before: str
     """The people after a night without a row: those of the night before.
 
     Args:
-        folder: of the stream.
-        stream: what names it.
+        folder: folder of the stream.
+        stream: name of the stream.
         night: the one without a row.
         attempt: names this attempt and no other.
         before: digest of the people of the night before; empty before the first night.
@@ -410,13 +410,13 @@ def forget_people(folder: str, stream: str, night: int, digest: str) -> None:
     """Delete the people of all nights and attempts but the one that counted. It may be repeated.
 
     Args:
-        folder: of the stream.
-        stream: what names it.
-        night: one that was released; where a later one has begun, all people of both stay.
-        digest: of its people.
+        folder: folder of the stream.
+        stream: name of the stream.
+        night: a night that was released; where a later one has begun, all people of both stay.
+        digest: digest of its people.
 
     Raises:
-        InputError: its people are not those of the digest; they were not deleted.
+        InputError: the people of the night are not those of the digest; they were not deleted.
     """
     delete_nights(folder, PEOPLE, night - 1)
     if {each for each, _ in nights_of(folder, PEOPLE)} != {night}:
@@ -427,7 +427,7 @@ def forget_people(folder: str, stream: str, night: int, digest: str) -> None:
 
 
 def people_folder(folder: str, night: int) -> str:
-    """Where the people after `night` are."""
+    """Return the folder of the people after `night`."""
     return f"{folder}/{PEOPLE}/{night_name(night)}"
 
 

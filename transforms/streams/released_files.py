@@ -82,10 +82,10 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recent:
-    """What `privacy.stream.released_night` takes, and whose rows it counts.
+    """Counts that `privacy.stream.released_night` takes, and people whose rows they count.
 
     Attributes:
-        counts: of the night itself first, then of those before it.
+        counts: counts of the night itself first, then of those before it.
         people: digest of the people of the night.
     """
 
@@ -97,10 +97,10 @@ def keep_cells(folder: str, stream: str, night: int, counts: Counts, people: str
     """Keep the exact counts of a night, before its noise is drawn; a repeated night overwrites.
 
     Args:
-        folder: of the stream.
-        stream: what names it.
-        night: from 0.
-        counts: of the rows that count.
+        folder: folder of the stream.
+        stream: name of the stream.
+        night: number of the night, from 0.
+        counts: counts of the rows that count.
         people: digest of those whose rows count, made in the same attempt.
     """
     content = npz_bytes(
@@ -113,9 +113,9 @@ def recent_cells(folder: str, stream: str, night: int, earlier: Sequence[str]) -
     """The counts of a night and of those before it that it is made of.
 
     Args:
-        folder: of the stream.
-        stream: what names it.
-        night: from 0; its counts are kept already.
+        folder: folder of the stream.
+        stream: name of the stream.
+        night: number of the night, from 0; its counts are kept already.
         earlier: digests of the people of the nights before that are part of it, the last first.
 
     Raises:
@@ -165,14 +165,14 @@ def _read_cells(folder: str, stream: str, night: int) -> tuple[Counts, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """One night's release.
+    """Release of one night.
 
     Attributes:
         released: y_t, in units of 2^-20 of a count.
         lineage: digests of the people of the night, which the next night needs, and of the nights
             before it that it is made of, and at least of the last one; the last first.
-        scale: of the noise that was drawn.
-        bits: which random bits the night was counted and drawn with.
+        scale: scale of the noise that was drawn.
+        bits: sources of the random bits that the night was counted and drawn with.
     """
 
     released: NDArray[np.int64]
@@ -199,17 +199,17 @@ def draw_night(
     The night's people and counts are kept already. Nothing may be shown that this did not return.
 
     Args:
-        folder: of the stream.
-        name: of the stream and all of its terms.
-        night: from 0.
+        folder: folder of the stream.
+        name: name of the stream and all of its terms.
+        night: number of the night, from 0.
         stream: the terms and the law.
         bits: `system_bits()` in a release.
-        counted_with: which random bits the counts were made with.
+        counted_with: sources of the random bits that the counts were made with.
 
     Raises:
         InputError: the night before was not drawn, or this night's people or counts are missing.
         ValueError: the night is not one of the stream.
-        OSError: it cannot be stored; then nothing was released.
+        OSError: the draw cannot be stored; then nothing was released.
     """
     stream.terms.check_night(night)
     before = drawn_night(folder, name, night - 1, stream) if night else None
@@ -247,10 +247,10 @@ def draw_night(
 
 
 def drawn_night(folder: str, name: str, night: int, stream: Stream) -> Drawn | None:
-    """What was drawn for a night; None: nothing yet.
+    """Return what was drawn for a night; None: nothing yet.
 
     Raises:
-        InputError: it was drawn for another stream, another night or under other terms.
+        InputError: the file was drawn for another stream, another night or under other terms.
     """
     path = released_path(folder, night)
     try:
@@ -278,7 +278,7 @@ def is_stored(folder: str, night: int) -> bool:
 
 
 def released_path(folder: str, night: int) -> str:
-    """Where what was drawn for a night is."""
+    """Return the path of what was drawn for a night."""
     return f"{folder}/{RELEASED}/{night_name(night)}.npz"
 
 
@@ -299,13 +299,13 @@ def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> D
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What a night shows.
+    """Numbers that a night shows.
 
     Attributes:
         cells: s_t, in counts, in the shape of a night.
         window: w_t, in units of 2^-20.
-        sums: of the noisy numbers of each night so far, of all groups, in units of 2^-20; without
-            those on the diagonal of a matrix, where nothing is counted. Shape (nights,).
+        sums: sums of the noisy numbers of each night so far, of all groups, in units of 2^-20;
+            without those on the diagonal of a matrix, where nothing is counted. Shape (nights,).
     """
 
     cells: Floats
@@ -316,14 +316,14 @@ class Shown:
 def shown_of(
     folder: str, name: str, night: int, stream: Stream, drawn: Drawn, *, pairs: bool
 ) -> Shown:
-    """What is shown on a night, which is then kept for the nights after it.
+    """Compute what a night shows, and keep it for the nights after it.
 
     Args:
-        folder: of the stream.
-        name: of the stream and all of its terms.
-        night: from 0.
+        folder: folder of the stream.
+        name: name of the stream and all of its terms.
+        night: number of the night, from 0.
         stream: the terms and the law.
-        drawn: what was drawn for it.
+        drawn: release of the night.
         pairs: whether its cells are matrices of pairs, on whose diagonal nothing is counted.
 
     Raises:
@@ -348,12 +348,12 @@ def forget_shown(folder: str, night: int, bands: int) -> None:
 
 @dataclass(slots=True)
 class _Before:
-    """What a night needs of those before it.
+    """Numbers of earlier nights that a night needs.
 
     Attributes:
         cells: sum over 0 < i < b of c_i s_{t-i}; 0 on the first night.
         window: w_{t-1}.
-        sums: of all nights before it.
+        sums: sums of all nights before it.
     """
 
     cells: Floats
@@ -390,7 +390,7 @@ def _next(
 def _made_again(
     folder: str, name: str, night: int, stream: Stream, drawn: Drawn, *, pairs: bool
 ) -> Shown:
-    """From everything drawn so far."""
+    """Compute what the night shows from everything drawn so far."""
     coefficients = stream.encoder.coefficients[1:]
     recent: deque[Shown] = deque(maxlen=max(len(coefficients), 1))  # the last first
     for each in range(night + 1):
@@ -443,7 +443,7 @@ def _keep(folder: str, name: str, night: int, stream: Stream, drawn: Drawn, show
 
 
 def _kept(folder: str, name: str, night: int, people: str) -> Shown | None:
-    """What is kept of a night; None: nothing, something else, or a damaged file."""
+    """Return what is kept of a night; None: nothing, something else, or a damaged file."""
     path = _path_of_shown(folder, night)
     try:
         with intact(path):

@@ -53,7 +53,7 @@ def begin(folder: str, stream: str, bits: RandomBits) -> SecretKey:
 
     Args:
         folder: confidential, of this stream alone.
-        stream: what names the stream and all of its terms.
+        stream: name of the stream and all of its terms.
         bits: `system_bits()` for a release.
 
     Raises:
@@ -83,7 +83,7 @@ def stream_key(folder: str, stream: str) -> SecretKey:
     """The key of a stream that has begun.
 
     Raises:
-        FileNotFoundError: it has not.
+        FileNotFoundError: the stream has not begun.
         InputError: the folder is another stream's.
     """
     path = f"{folder}/{KEY_FILE}"
@@ -93,7 +93,7 @@ def stream_key(folder: str, stream: str) -> SecretKey:
 
 
 def stream_naming(folder: str, stream: str, before: Naming | None) -> Naming:
-    """How people's names are hashed on all nights of a stream that has begun.
+    """Return how people's names are hashed on all nights of a stream that has begun.
 
     Earlier versions hashed a text as a text and an integer as an integer, and stored nothing about
     it. On nights whose files all named people by text that was `Naming.TEXTS`; where all named them
@@ -106,7 +106,7 @@ def stream_naming(folder: str, stream: str, before: Naming | None) -> Naming:
             nobody knows it.
 
     Raises:
-        FileNotFoundError: it has not begun.
+        FileNotFoundError: the stream has not begun.
         InputError: the folder is another stream's, or the rule is not known.
     """
     path = f"{folder}/{KEY_FILE}"
@@ -125,12 +125,13 @@ def stream_naming(folder: str, stream: str, before: Naming | None) -> Naming:
 
 
 def _key_content(path: str, stream: str) -> dict[str, str]:
-    """What the key's file holds; with another key every person would count anew.
+    """Return the content of the key's file; with another key every person would count anew.
 
     Raises:
-        FileNotFoundError: it does not exist.
-        InputError: it is another stream's.
-        ValueError: it is damaged. Earlier versions stored no check, so only some damage shows.
+        FileNotFoundError: the file does not exist.
+        InputError: the key is another stream's.
+        ValueError: the file is damaged. Earlier versions stored no check, so only some damage
+            shows.
     """
     content: dict[str, str] = json.loads(read_kept(path))
     check_stream(path, content["stream"], stream)
@@ -157,7 +158,7 @@ def read_kept(path: str) -> bytes:
     """The content of a file of a stream.
 
     Raises:
-        FileNotFoundError: it does not exist.
+        FileNotFoundError: the file does not exist.
         InputError: a folder is in its place.
     """
     with intact(path):
@@ -259,7 +260,7 @@ def holds_exact(folder: str) -> bool:
 
 
 def files_of(parent: str) -> list[str]:
-    """All files below a folder, half-written ones too."""
+    """Return all files below a folder, half-written ones too."""
     if is_cloud(parent):
         return [str(found.path) for found in CloudPath.parse(parent).objects()]
     return [str(path) for path in Path(parent).rglob("*") if path.is_file()]
@@ -273,8 +274,8 @@ def needed_later(folder: str, drawn: int) -> list[str]:
     whole, because the next run takes it up.
 
     Args:
-        folder: of the stream; no run may be writing there.
-        drawn: how many nights are marked as drawn.
+        folder: folder of the stream; no run may be writing there.
+        drawn: number of nights that are marked as drawn.
     """
     stored = {night for night, _ in nights_of(folder, RELEASED)}
     found = []

@@ -30,9 +30,9 @@ def ask(question: Callable[[], Answer], where: str, advice: str) -> Answer:
     """Return the answer to `question`, asked in a thread, so that a silent service cannot block us.
 
     Args:
-        question: what to call.
+        question: function to call.
         where: the table or object, for messages.
-        advice: where the library finds its address and its credentials.
+        advice: place where the library finds its address and its credentials.
 
     Raises:
         InputError: no answer within `PATIENCE`, or an error; none of its text is shown.
@@ -66,7 +66,7 @@ def in_order(
 
     Args:
         ask: the question; where places are remote it is asked in threads.
-        places: whom to ask.
+        places: places to ask.
         remote: whether an answer takes so long that it pays to ask others meanwhile.
     """
     if not remote:
@@ -85,7 +85,7 @@ def explained(where: str, advice: str) -> Iterator[None]:
 
     Args:
         where: the table or object.
-        advice: where the library finds its address and its credentials.
+        advice: place where the library finds its address and its credentials.
     """
     try:
         yield

@@ -92,8 +92,8 @@ def streams_of(
     Args:
         table: the table.
         columns: the columns to read.
-        condition: that rows fulfil, in SQL; empty: all rows. It is public.
-        most: how many streams there may be.
+        condition: condition on rows, in SQL; empty: all rows. It is public.
+        most: most streams that there may be.
 
     Raises:
         InputError: BigQuery cannot be asked, or no longer has that state of the table.

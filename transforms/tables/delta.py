@@ -27,7 +27,7 @@ ADVICE = (
     "deltalake finds the store's address and credentials in the environment (AWS_…, AZURE_…,"
     " GOOGLE_…): check them there."
 )
-# Of what a reader must understand: what changes neither rows nor where columns stand.
+# Features that a reader must understand: what changes neither rows nor where columns stand.
 UNDERSTOOD = {
     *("columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint"),
     *("typeWidening-preview", "vacuumProtocolCheck", "variantType", "variantType-preview"),
@@ -41,7 +41,7 @@ def files_of(name: DeltaName, times: str | None) -> list[DataFile]:
 
     Args:
         name: the table.
-        times: its column of times, whose lowest and highest value in each file are wanted.
+        times: column of times, whose lowest and highest value in each file are wanted.
 
     Raises:
         InputError: the table cannot be read, or there is no such table or version; or it has

@@ -38,7 +38,7 @@ def files_of(name: IcebergName, times: str | None) -> list[DataFile]:
 
     Args:
         name: the table.
-        times: its column of times, whose lowest and highest value in each file are wanted.
+        times: column of times, whose lowest and highest value in each file are wanted.
 
     Raises:
         InputError: the catalog cannot be asked, or there is no such table or snapshot; or rows of
@@ -52,7 +52,7 @@ def open_file(file: DataFile, name: IcebergName) -> IO[bytes]:
     """Open a data file that is not local, through the table's catalog.
 
     Raises:
-        InputError: it cannot be opened.
+        InputError: the file cannot be opened.
     """
     need("iceberg", name.url)
     table = ask(lambda: _loaded(name), name.url, ADVICE)

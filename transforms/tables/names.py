@@ -26,7 +26,7 @@ ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
 OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
 CLOUD = "gs://"
 BEAM = "beam://"  # no path of a file: the configuration writes it where it has `input.version`
-ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # what an input path may start with
+ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # possible starts of an input path
 _ICEBERG = re.compile(
     r"iceberg://(?P<catalog>[\w.-]+)/(?P<table>[^/?\s]+\.[^/?\s]+)"
     r"(\?(snapshot=(?P<snapshot>\d{1,19})|ref=(?P<ref>[^\s&?]+)))?"
@@ -113,7 +113,7 @@ def table_name(url: str) -> TableName:
     """Parse the name of a table.
 
     Raises:
-        ValueError: it does not have the form of its kind; the text says which form that is.
+        ValueError: the URL does not have the form of its kind; the text says which form that is.
     """
     if url.startswith(ICEBERG):
         return _iceberg_name(url)

@@ -26,7 +26,7 @@ ADVICE = {
     False: "Address and credentials come from the environment (AZURE_STORAGE_ACCOUNT_KEY,"
     " AZURE_STORAGE_CONNECTION_STRING, az login, …): check them there.",
 }
-BLOCK_BYTES = 1 << 22  # of one request, at least
+BLOCK_BYTES = 1 << 22  # least bytes of one request
 _SETTINGS = ("AWS_", "AZURE_")  # a store that was opened under other ones is not used again
 _AZURE = re.compile(
     r"(?P<start>abfss?://(?P<container>[a-z0-9$-]{3,63})"
@@ -42,8 +42,8 @@ def object_place(url: str) -> re.Match[str]:
     """Parse a URL: `start`, `container`, `key`, and for Azure `account`.
 
     Raises:
-        ValueError: it does not have the form of its kind. The text does not quote it, because it
-            may hold a signature.
+        ValueError: the URL does not have the form of its kind. The text does not quote it, because
+            it may hold a signature.
     """
     if "sig=" in url.lower():
         raise ValueError(
@@ -74,7 +74,7 @@ def object_matches(
     """
     try:
         place = object_place(url)
-    except ValueError as error:  # which does not quote it: it may hold a signature
+    except ValueError as error:  # its text does not quote the URL, which may hold a signature
         raise InputError(f"An object's address {error}. Nothing was read.") from None
     start, key = place["start"], place["key"] or ""
     magic = MAGIC.search(key)
@@ -121,7 +121,7 @@ def open_object(url: str, name: str) -> IO[bytes]:
 
     Args:
         url: the object.
-        name: what messages call it.
+        name: name for messages.
 
     Raises:
         FileNotFoundError: there is no such object.

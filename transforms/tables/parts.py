@@ -24,8 +24,8 @@ class StoredAs:
     """Storage of a column in files.
 
     Attributes:
-        number: its field id; None: this table finds columns by their names in the files.
-        names: its possible names in a file whose columns have no ids.
+        number: field id of the column; None: this table finds columns by their names in the files.
+        names: possible names of the column in a file whose columns have no ids.
     """
 
     number: int | None
@@ -40,7 +40,7 @@ class Layout:
         table: the table as the user names it.
         version: identity of the snapshot.
         schema: the table's columns.
-        stored: how files keep them.
+        stored: columns as files keep them.
     """
 
     table: str
@@ -54,9 +54,9 @@ class DataFile:
     """Parquet file of a table's snapshot.
 
     Attributes:
-        layout: what it shares with the other files.
-        location: its path or URL.
-        size: in bytes.
+        layout: layout that it shares with the other files.
+        location: path or URL of the file.
+        size: size in bytes.
         constants: values of columns that the file need not hold, such as those of its partition;
             dates and times are integers, as Arrow stores them.
         span: lowest and highest time of the column of times, as integers of the column's type;
@@ -151,8 +151,8 @@ class ServedTable:
     Attributes:
         table: the table as the user names it.
         version: identity of its state.
-        schema: its columns.
-        size: in bytes, about.
+        schema: columns of the table.
+        size: size in bytes, about.
         rows: about how many.
         at: the state to read; None: the present one, which is as old as `version` says.
     """
@@ -171,7 +171,7 @@ class BeamSource:
 
     Attributes:
         type: Beam YAML's name of the transform, or `PYTHON` if `pickled` holds it.
-        config: its settings as JSON, which may hold a password.
+        config: settings of the source as JSON, which may hold a password.
         pickled: a transform that was passed in Python, as Beam's pickler writes it.
     """
 

@@ -16,7 +16,7 @@ def parts_of(url: str, times: str | None) -> list[DataFile] | list[ServedTable]:
 
     Args:
         url: see `names`.
-        times: its column of times, if only the rows of some day are wanted.
+        times: column of times, if only the rows of some day are wanted.
 
     Raises:
         InputError: the table cannot be read as it is.
@@ -36,7 +36,7 @@ def open_data_file(file: DataFile) -> IO[bytes] | None:
     """Open a data file that is not local through its catalog; None: open it as any other file.
 
     Raises:
-        InputError: it cannot be opened.
+        InputError: the file cannot be opened.
     """
     name = table_name(file.layout.table)
     return iceberg.open_file(file, name) if isinstance(name, IcebergName) else None

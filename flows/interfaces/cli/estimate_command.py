@@ -1,11 +1,11 @@
-"""`hushrank estimate` and `rank-for`: more conclusions from a finished release, at no cost."""
+"""`hushrank estimate`, `pool` and `rank-for`: more conclusions from releases, at no cost."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -13,6 +13,9 @@ from rich.text import Text
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
+
+if TYPE_CHECKING:
+    from hushrank.flows.refit.fitted import PublicRanking
 
 HEADINGS = ("rank", "item", "score", "95 % alone", "95 % all at once", "group")
 FOR_A_PERSON = ("rank", "item", "score", "95 % alone", "rank, 95 %")
@@ -65,6 +68,37 @@ def estimate(
     if as_json:
         typer.echo(fitted.to_json(), nl=False)
         return
+    _print(fitted, [*fitted.warnings, fitted.says], to)
+
+
+def pool(
+    releases: Annotated[
+        list[str],
+        typer.Argument(metavar="RELEASE...", help="Folders of releases, or their release.json."),
+    ],
+    to: Annotated[Path | None, typer.Option(help="Folder for pooled.json and ranking.csv.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Combine finished releases about different people into one ranking, by precision.
+
+    Reads no row and spends nothing. Says what a person in several of them has spent.
+    """
+    from hushrank.flows.refit.fitted import write_fitted
+    from hushrank.flows.refit.pooled import POOLED
+    from hushrank.flows.refit.pooled import pool as pool_releases
+
+    pooled = pool_releases(releases)
+    if to is not None:
+        write_fitted(pooled, to, POOLED)
+    if as_json:
+        typer.echo(pooled.to_json(), nl=False)
+        return
+    shares = [f"{part.name} ({part.release}) {100 * part.share:.0f} %" for part in pooled.parts]
+    decided = f"How much each release decides: {', '.join(shares)}."
+    _print(pooled, [*pooled.warnings, pooled.says, decided, pooled.cost], to)
+
+
+def _print(fitted: PublicRanking, sentences: list[str], to: Path | None) -> None:
     console = Console()
     rows = [
         (
@@ -78,7 +112,7 @@ def estimate(
         for line in fitted.ranking
     ]
     print_records(console, HEADINGS, rows)
-    for sentence in (*fitted.warnings, fitted.says):
+    for sentence in sentences:
         console.print(Text(sentence), soft_wrap=True)
     if to is not None:
         console.print(Text(f"Written: {to}"), soft_wrap=True)
@@ -95,6 +129,12 @@ def rank_for(
     features: Annotated[
         list[str], typer.Argument(metavar="NAME=VALUE...", help="Public features of the person.")
     ],
+    two_towers: Annotated[
+        bool,
+        typer.Option(
+            "--two-towers", help="Rank by two neural networks fitted now; without intervals."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank for a person with these features, from a release of method personalized.
@@ -106,7 +146,7 @@ def rank_for(
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.archive import RELEASE
     from hushrank.flows.release.history import release_files
-    from hushrank.flows.release.person_ranking import lines_for
+    from hushrank.flows.release.person_ranking import lines_for, towers_of
     from hushrank.flows.release.release import Release
 
     files, _ = release_files(source, load_config)
@@ -114,10 +154,12 @@ def rank_for(
         release = Release.model_validate_json(files[RELEASE])
     except ValidationError:
         raise ConfigError(f"{source}: was changed, or is of a newer version") from None
-    lines = lines_for(release, _person(features))
+    towers = towers_of(release) if two_towers else None
+    lines = lines_for(release, _person(features), towers)
     if as_json:
         finite = [{**line, **_finite(line)} for line in lines]
-        typer.echo(json.dumps({"ranking": finite}))
+        gain = {} if towers is None else {"gain": towers.gain}
+        typer.echo(json.dumps({"ranking": finite, **gain}))
         return
     rows = [
         (
@@ -130,6 +172,17 @@ def rank_for(
         for line in lines
     ]
     print_records(Console(), FOR_A_PERSON, rows)
+    if towers is not None:
+        Console().print(Text(_judged(towers.gain)), soft_wrap=True)
+
+
+def _judged(gain: float) -> str:
+    """Sentence on how well two towers predict, beside the scores of the release."""
+    better = "smaller" if gain > 0 else "larger"
+    return (
+        f"Two towers state no interval. Of people whose features were left out of the fit, their"
+        f" loss of an answer was {abs(gain):.3g} {better} than that of the scores of the release."
+    )
 
 
 def _finite(line: dict[str, Any]) -> dict[str, float | None]:

@@ -292,6 +292,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # by panel, in the order of t
         "export": "history_commands.export",
         "verify": "history_commands.verify_release",
         "estimate": "estimate_command.estimate",
+        "pool": "estimate_command.pool",
         "rank-for": "estimate_command.rank_for",
         "resume": "night_commands.resume",
         "clean": "clean_command.clean",

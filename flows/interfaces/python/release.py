@@ -210,19 +210,23 @@ class Release:
         return Table(pa.Table.from_pylist(rows, schema=_RELIABILITY))
 
     @plainly
-    def rank_for(self, features: Mapping[str, Any]) -> Table:
+    def rank_for(self, features: Mapping[str, Any], *, two_towers: bool = False) -> Table:
         """Rank for a person with these public features: place, item, score, 95 % intervals, ranks.
 
         Args:
             features: a value for each feature of `method: personalized`, by name; a number may lie
                 between those that the job lists.
+            two_towers: rank by two neural networks that are fitted to the released counts now, as
+                in section 6 of the paper, without intervals. It takes some seconds.
 
         Raises:
             ConfigError: the release has no scores by features, or a value is not one of its own.
         """
-        from hushrank.flows.release.person_ranking import lines_for
+        from hushrank.flows.release.person_ranking import lines_for, towers_of
 
-        return Table(pa.Table.from_pylist(lines_for(self.record, features), schema=_FOR_A_PERSON))
+        towers = towers_of(self.record) if two_towers else None
+        lines = lines_for(self.record, features, towers)
+        return Table(pa.Table.from_pylist(lines, schema=_FOR_A_PERSON))
 
     @property
     def dif(self) -> Table | None:
@@ -251,6 +255,18 @@ class Release:
         """Step difficulties of items that give points, with 95 % intervals; None: none does."""
         rows = [step.model_dump() for step in step_rows(self.record.test or ())]
         return Table(pa.Table.from_pylist(rows, schema=_STEPS)) if rows else None
+
+    @property
+    def rounds(self) -> Table | None:
+        """Rounds of an instant runoff, a row for each item left; None: another method.
+
+        Columns: round, item, ballots and exhausted (noisy counts), leaves (the fewest ballots),
+        may_leave (perhaps so without the noise), reached (these items are surely left).
+        """
+        from hushrank.flows.release.rounds import round_rows, rounds_of
+
+        rows = list(round_rows(rounds_of(self.record)))
+        return Table(pa.Table.from_pylist(rows)) if rows else None
 
     @property
     def top_k(self) -> tuple[str, ...] | None:

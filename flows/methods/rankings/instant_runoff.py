@@ -16,7 +16,7 @@ from hushrank.estimation.rankings.instant_runoff import (
 )
 from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
 from hushrank.flows.config.method import Problems, Sections
-from hushrank.flows.config.rankings import Unlisted
+from hushrank.flows.config.rankings import RankingsConfig, RankingTies, Unlisted
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Attacked
@@ -88,12 +88,30 @@ def _rank(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
 
 
 def _problems(config: Sections) -> Problems:
+    rows = config.rankings
+    ends = "exhaust ends a ballot before them, as a file needs that puts all the unranked last"
+    if rows.ties is RankingTies.RANDOM:
+        yield (
+            "input.ties",
+            "must be refuse with method: instant-runoff, where a coin would give ballots to"
+            f" candidates whom nobody ranked; remove this line, and write input.overvotes: {ends}",
+        )
+    elif _may_tie(rows) and "overvotes" not in rows.model_fields_set:
+        yield (
+            "input.overvotes",
+            "missing; .toc and .toi files may put candidates at one rank, and a count in rounds has"
+            f" to know what that means: {ends}; set-aside counts no such ballot",
+        )
     if config.rankings.unlisted is not Unlisted.BELOW:
         yield (
             "input.unlisted",
             "must be below with method: instant-runoff, where a ballot counts for the best on it"
             " that is left, and is exhausted once nobody is; write below",
         )
+
+
+def _may_tie(rows: RankingsConfig) -> bool:
+    return any(path.lower().endswith((".toc", ".toi")) for path in map(str, rows.paths))
 
 
 METHODS = (

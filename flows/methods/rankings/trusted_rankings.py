@@ -78,7 +78,13 @@ from hushrank.pipelines.reduce.rankings_job import CountRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.ranking_sensitivity import Part, Weights, margin_weights, spread_weights
+from hushrank.privacy.ranking_sensitivity import (
+    LEVELS,
+    Part,
+    Weights,
+    margin_weights,
+    spread_weights,
+)
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
@@ -145,7 +151,7 @@ RESTATED_ROUNDS = Restated(
         "l2_squared = sides * (L * rounds) ** 2 * (n - 1)",
     ),
 )
-OF_THEIR_OWN = (Part.MARGINS, Part.ROUNDS)  # parts whose formulas no other part is in
+OF_THEIR_OWN = (Part.MARGINS, Part.ROUNDS, *LEVELS)  # parts whose formulas no other part is in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,23 +217,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         folder: str,
     ) -> CountRankings:
         """Count, within the bounds of the mechanism."""
-        rankings = config.rankings
-        return CountRankings(
-            files=files,
-            columns=rankings.ranking_columns(config.items.catalogue().names),
-            catalogue=config.items.catalogue(),
-            contest=rankings.contest,
-            max_length=mechanism.longest,
-            max_rankings=mechanism.params.max_contributions,
-            break_ties=rankings.ties is RankingTies.RANDOM,
-            below=mechanism.below,
-            rounds=Part.ROUNDS in mechanism.weights,
-            reading=rankings.reading,
-            key=key,
-            confidential=folder,
-            fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
-            people_vote=mechanism.params.look > 0,
-        )
+        return counting_job(config, mechanism, files, key, folder)
 
     def draw(self, exact: Arrays, mechanism: RankingCountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry."""
@@ -307,6 +297,33 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         formula = rankings_formula(mechanism.params, mechanism.longest, weights, below=below)
         parts = ", ".join(f"{weight} x {part}" for part, weight in weights.items())
         return (count_noise(f"{RESTATED.what}: {parts}", None, formula, mechanism.calibration),)
+
+
+def counting_job(
+    config: SurveyConfig,
+    mechanism: RankingCountMechanism,
+    files: tuple[InputFile, ...],
+    key: SecretKey,
+    folder: str,
+) -> CountRankings:
+    """The job that counts true rankings within the bounds of a mechanism."""
+    rankings = config.rankings
+    return CountRankings(
+        files=files,
+        columns=config.whole_ranking_columns(),
+        catalogue=config.items.catalogue(),
+        contest=rankings.contest,
+        max_length=mechanism.longest,
+        max_rankings=mechanism.params.max_contributions,
+        break_ties=rankings.ties is RankingTies.RANDOM,
+        below=mechanism.below,
+        rounds=Part.ROUNDS in mechanism.weights,
+        reading=rankings.reading,
+        key=key,
+        confidential=folder,
+        fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+        people_vote=mechanism.params.look > 0,
+    )
 
 
 def rankings_formula(

@@ -45,11 +45,11 @@ def audit(
 
     Args:
         survey: the configuration.
-        seconds: how long to draw.
-        processes: that draw; 0: this one.
+        seconds: time to draw.
+        processes: number of processes that draw; 0: this one.
         least: runs on each input that are drawn in any case.
         wrong: chance that any bound is wrong.
-        report: is told what is being done.
+        report: is called with a sentence on each step.
 
     Raises:
         ConfigError: the configuration suits no method.
@@ -114,7 +114,7 @@ def examined(part: Part, workers: Workers, seconds: float, least: int, wrong: fl
     Args:
         part: the promise.
         workers: draw.
-        seconds: how long.
+        seconds: time to draw.
         least: runs on each input, at least.
         wrong: chance that one of the bounds is wrong.
     """
@@ -166,7 +166,7 @@ def hardest(part: Part, workers: Workers, seconds: float) -> tuple[int, int]:
 
 
 def _pilot(left: Rows, right: Rows) -> float:
-    """How well a linear score tells the outputs apart; 0 for outputs of different forms."""
+    """Measure how well a linear score tells the outputs apart; 0 for outputs of different forms."""
     if left.shape[1] != right.shape[1]:
         return math.inf
     spread = (left.var(axis=0) + right.var(axis=0)) / 2
@@ -186,7 +186,7 @@ def _black_box(
         left, right = (np.pad(each, ((0, 0), (0, width - each.shape[1]))) for each in outputs)
     statistics, ratio = part.source.statistics(*sides), part.source.ratio(*sides)
     varies = (left != left[0]).any(axis=0) | (right != left[0]).any(axis=0)
-    if statistics or ratio:  # they know every column by its place
+    if statistics or ratio:  # these know every column by its place
         varies[:] = True
     pair = left[:, varies], right[:, varies]
     if not varies.any():

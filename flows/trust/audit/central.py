@@ -45,7 +45,7 @@ from hushrank.transforms.responses.whole_sheets import Missing
 LOOK = "the look at the rows"
 FEW_TIMES = 5
 MOST_TIMES = 100_000
-TIMES_RIDGE = 500  # so much more than the ridge a fit hears of the items that always lose
+TIMES_RIDGE = 500  # losses of an item that always loses, as a multiple of the ridge
 
 
 def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Part]:
@@ -53,7 +53,7 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
 
     Args:
         config: the whole job.
-        folder: for synthetic files and their counts.
+        folder: folder for synthetic files and their counts.
         reduce: executes a reduction.
     """
     small = small_job(config, items_of(config), folder)
@@ -155,7 +155,7 @@ def _counted(
 
 
 def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Columns:
-    """All rows of a log in which person 0 is this one."""
+    """Return all rows of a log in which person 0 is this one."""
     others = _others(small, calibrated)
     if person.does == NOBODY:
         return others
@@ -163,7 +163,7 @@ def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Co
     joined: Callable[[str], Any] = lambda name: np.concatenate([others[name], own[name]])  # noqa: E731
     if "ranking" in own:
         rankings = [*others["ranking"], *own["ranking"].tolist()]
-        return {"user": joined("user"), "ranking": rankings}
+        return {name: rankings if name == "ranking" else joined(name) for name in others}
     return {name: joined(name) for name in others}
 
 
@@ -172,7 +172,8 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
     if isinstance(small.input, InputConfig):
         return comparisons_by_others(small, _times(small, calibrated))
     if isinstance(small.input, RankingsConfig):
-        return {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
+        rows = {"user": np.array([1, 2]), "ranking": [[0, 1], [1, 0]]}
+        return rows if small.groups is None else {**rows, GROUP: [small.groups.values[0]] * 2}
     missing = small.responses.missing or Missing.UNSEEN
     items = np.arange(min(2, n_items) if missing is Missing.UNSEEN else n_items)
     rows = {"user": np.ones(len(items), np.int64), "item": items, "correct": 1 - items % 2}
@@ -182,7 +183,7 @@ def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
 
 
 def _times(small: SurveyConfig, calibrated: Calibrated) -> int:
-    """How often an item loses: often where a fit hears of it and a row may come or go."""
+    """Return how often an item loses: often where a fit hears of it and a row may come or go."""
     ridge = calibrated.method.attacked(calibrated.mechanism).ridge
     flips = small.privacy.public_graph or (
         small.privacy.unit is Unit.COMPARISON

@@ -16,19 +16,20 @@ from hushrank.flows.trust.audit.result import Source
 from hushrank.privacy.audit import Rows
 from hushrank.transforms.engine import in_process
 
-MOST_RUNS = 2_000_000  # on each input: they show half the noise of a fit, at delta 10^-6 too
-MOST_NUMBERS = 8_000_000  # of outputs on each input: 64 MB
-LEAST_SECONDS = 0.05  # of one call of a source
+MOST_RUNS = 2_000_000  # on each input; so many show half the noise of a fit, at delta 10^-6 too
+MOST_NUMBERS = 8_000_000  # numbers in the outputs on each input: 64 MB
+LEAST_SECONDS = 0.05  # least time of one call of a source
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Workers:
-    """Does the slow work of an audit.
+    """Processes that do the slow work of an audit.
 
     Args:
-        processes: that draw at once; 0: this one alone, and no other is started.
+        processes: number of processes that draw at once; 0: this one alone, and no other is
+            started.
     """
 
     def __init__(self, processes: int) -> None:
@@ -53,7 +54,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What `function`, which another process can import, returns."""
+        """Return the result of `function`, which another process can import."""
         if self._pool is None:
             return function(*args, **kwargs)
         return self._pool.submit(function, *args, **kwargs).result()
@@ -64,9 +65,9 @@ class Workers:
         """Equally many outputs on each of these sides, for about this long.
 
         Args:
-            source: what draws.
-            sides: of it.
-            seconds: when to stop.
+            source: the source that draws.
+            sides: inputs of the source on which it draws.
+            seconds: time after which to stop.
             least: runs on each side that are drawn in any case.
 
         Returns:
@@ -85,7 +86,7 @@ class Workers:
 
 
 def _without_beam() -> None:
-    """What a child process starts with: synthetic logs are small."""
+    """Set up a child process: synthetic logs are small."""
     in_process.choose()
 
 

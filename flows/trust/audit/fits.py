@@ -49,11 +49,11 @@ NEAR = 1e-3  # scales of w, by which rounding may move what scores determine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitLikelihood:
-    """What one log says of the minimiser that is released.
+    """Likelihood of the released minimiser under one log.
 
     Attributes:
-        objective: of d values, scores first.
-        n_items: how many of them are scores.
+        objective: objective of d values, scores first.
+        n_items: number of scores among the values.
         kind: family of w.
         scales: shape (d,), of w.
     """
@@ -68,7 +68,7 @@ class FitLikelihood:
         return self.objective.pulls(points)
 
     def log_density(self, points: Rows) -> Floats:
-        """Of each point, shape (runs,), but for a constant that all logs have in common."""
+        """Log density of each point, shape (runs,), up to a constant that all logs share."""
         starts = range(0, len(points), BLOCK)
         return np.concatenate([self._part(points[start : start + BLOCK]) for start in starts])
 
@@ -109,7 +109,7 @@ class FitDraws(Draws, ABC):
     block: int = 500
 
     def outputs(self, side: int, runs: int) -> Rows:
-        """As often as asked for."""
+        """Draw as often as asked for."""
         return self._together(side, runs, system_bits())
 
     def check_release(self) -> None:
@@ -119,7 +119,7 @@ class FitDraws(Draws, ABC):
         find the same minimiser. The noise that covers rounding is left out, which would blur it.
 
         Raises:
-            AuditStopped: it is another.
+            AuditStopped: the release is another mechanism.
         """
         bare = self._without_cover()
         made, method = bare.mechanism.calibrated, bare._method
@@ -144,7 +144,7 @@ class FitDraws(Draws, ABC):
 
     @abstractmethod
     def _without_cover(self) -> Self:
-        """The same draws, of minimisers as they are computed."""
+        """Return the same draws, of minimisers as they are computed."""
 
     @property
     def _method(self) -> PerturbedLikelihood:
@@ -160,15 +160,15 @@ class FitDraws(Draws, ABC):
         )
 
     def ratio(self, left: int, right: int) -> Statistic:
-        """At the noise that is stated."""
+        """Log likelihood ratio at the noise that is stated."""
         return lambda rows: self.log_density(left, rows) - self.log_density(right, rows)
 
     def log_density(self, side: int, rows: Rows) -> Floats:
-        """Of each output on that side, shape (runs,), but for a constant."""
+        """Log density of each output on that side, shape (runs,), but for a constant."""
         return self.likelihood(side).log_density(self.points(rows)) + self.of_others(side, rows)
 
     def apart(self, pairs: tuple[tuple[int, int], ...]) -> tuple[float, ...]:
-        """How far the w of each two inputs are apart, in scales, where the first fit ends."""
+        """Distance between the w of each two inputs, in scales, where the first fit ends."""
         point = self.points(self.outputs(0, FEW)).mean(axis=0, keepdims=True)
         fits = [self.likelihood(side) for side in range(len(self.exact))]
         kind, n = fits[0].kind, fits[0].n_items
@@ -184,7 +184,7 @@ class FitDraws(Draws, ABC):
 
     @abstractmethod
     def likelihood(self, side: int) -> FitLikelihood:
-        """Of the minimiser."""
+        """Likelihood of the minimiser."""
 
     @abstractmethod
     def points(self, rows: Rows) -> Rows:
@@ -205,7 +205,7 @@ class ScoreDraws(FitDraws):
         return replace(self, mechanism=replace(self.mechanism, cover=None))
 
     def likelihood(self, side: int) -> FitLikelihood:
-        """Of the scores."""
+        """Likelihood of the scores."""
         made, n = self.mechanism, self.mechanism.n_items
         counts = pair_counts_of(self.exact[side], made.ties.row_weight)
         return FitLikelihood(
@@ -240,7 +240,7 @@ class EffectDraws(FitDraws):
         return replace(self, mechanism=replace(self.mechanism, calibrated=made))
 
     def likelihood(self, side: int) -> FitLikelihood:
-        """Of scores and effects."""
+        """Likelihood of scores and effects."""
         made, counts = self.mechanism.calibrated, self._counts(side)
         shares = np.repeat([1.0, made.objective.share], [made.n_items, made.n_effects])
         return FitLikelihood(

@@ -35,7 +35,7 @@ from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.rankings.pair_answers import answer_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 
-MOST_CELLS = 200_000  # of the matrix of pairs of all people's items
+MOST_CELLS = 200_000  # cells of the matrix of pairs of all people's items
 Own = dict[str, NDArray[Any]]  # columns of one person, with items 0, 1, ...
 Seen = Callable[[Arrays, int, int], Rows]  # arrays, people, items of each -> a row for each person
 
@@ -53,7 +53,7 @@ def answered(arrays: Arrays, people: int, items: int) -> Rows:
 
 
 def above(arrays: Arrays, people: int, items: int) -> Rows:
-    """Who is above whom in a person's private ranking, or in the answers about it."""
+    """Return who is above whom in a person's private ranking, or in the answers about it."""
     return _pairs_of(arrays["wins"], people, items)
 
 
@@ -70,10 +70,10 @@ class Privatised(Untold):
 
     Attributes:
         config: the small job, on the items of all people.
-        people: in one file; the least that it draws at once.
-        items: of each.
+        people: people in one file; the least that it draws at once.
+        items: items of each person.
         sides: rows of one person.
-        seen: what a release holds of each person.
+        seen: the part of each person's answers that a release shows.
         reduce: executes a reduction.
     """
 
@@ -90,7 +90,7 @@ class Privatised(Untold):
         return self.people
 
     def outputs(self, side: int, runs: int) -> Rows:
-        """Of as many files as it takes."""
+        """Draw from as many files as it takes."""
         calibrated = calibrate(self.config)
         method, mechanism, found = calibrated.method, calibrated.mechanism, []
         for _ in range(-(-runs // self.people)):
@@ -131,7 +131,7 @@ class PairAnswers(Untold):
     block: int = 1_000
 
     def outputs(self, side: int, runs: int) -> Rows:
-        """One row a ranking: the code of each pair and its answer, in the order of the pairs."""
+        """Return one row a ranking: the code of each pair and its answer, ordered by pair."""
         items = np.tile(self.rankings[side], runs)
         lengths = np.full(runs, len(self.rankings[side]))
         epsilon = np.full(runs, self.law.epsilon)
@@ -144,7 +144,7 @@ class PairAnswers(Untold):
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is audited: a promise for two people."""
+    """Plan of an audit: a promise for two people."""
 
     what: str
     does: tuple[str, str]
@@ -155,7 +155,7 @@ class _Plan:
 
 
 def local_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Part]:
-    """What is promised of one answer, of all answers of a person, or of a ranking."""
+    """Return the promises for one answer, for all answers of a person, or for a ranking."""
     if isinstance(config.input, RankingsConfig):
         return _of_rankings(config, folder, reduce)
     if isinstance(config.input, InputConfig):

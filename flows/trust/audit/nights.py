@@ -39,7 +39,7 @@ class Nights(Untold):
 
     Attributes:
         stream: the terms and the law.
-        sides: of each side, the counts that each night is made of.
+        sides: for each side, the counts that each night is made of.
         block: see `Source`.
     """
 
@@ -48,7 +48,7 @@ class Nights(Untold):
     block: int = 20
 
     def outputs(self, side: int, runs: int) -> Rows:
-        """Each row holds the released numbers of all nights."""
+        """Return rows that each hold the released numbers of all nights."""
         nights, bits = [], system_bits()
         for recent in self.sides[side]:
             copies = [np.tile(counts.ravel(), (runs, 1)) for counts in recent]
@@ -61,7 +61,7 @@ class Nights(Untold):
         return {"differences of nights": partial(_changes, cells=cells)}
 
     def encoded(self, side: int) -> Rows:
-        """All nights without noise, shape (d,)."""
+        """Return all nights without noise, shape (d,)."""
         nights = [encoded_night(self.stream.encoder, recent) for recent in self.sides[side]]
         return np.concatenate([night.ravel() for night in nights]).astype(np.float64)
 
@@ -71,11 +71,11 @@ def _changes(rows: Rows, cells: int) -> Rows:
 
 
 def stream_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Part]:
-    """What is promised of a person on all nights together.
+    """Return the promises to a person on all nights together.
 
     Args:
         config: the whole job.
-        folder: for synthetic files and their counts.
+        folder: folder for synthetic files and their counts.
         reduce: executes a reduction.
     """
     small = small_job(config, items_of(config), folder)

@@ -32,9 +32,10 @@ class Person:
     """One person, by what they do.
 
     Attributes:
-        does: in words.
-        rows: by column, without the person; empty: they are absent.
-        graph: who compared what; two people may only meet where it is public if they share it.
+        does: what the person does, in words.
+        rows: the person's rows, by column, without the person's name; empty: the person is absent.
+        graph: pairs that the person compared; where they are public, two people are adjacent only
+            if they share them.
     """
 
     does: str
@@ -43,7 +44,7 @@ class Person:
 
 
 def adjacent(config: SurveyConfig, people: list[Person]) -> tuple[tuple[int, int], ...]:
-    """Which of these people may stand in each other's place."""
+    """Return which of these people may stand in each other's place."""
     pairs = combinations(range(len(people)), 2)
     if config.privacy.adjacency is Adjacency.ADD_REMOVE:
         return tuple(pair for pair in pairs if NOBODY in {people[side].does for side in pair})
@@ -161,16 +162,19 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
         items = np.arange(min(most, n_items))
         rows = {"item": items, "correct": np.full(len(items), NO_ANSWER)}
         found.append(Person("answers that break a rule", rows))
+    return [*_with_absent(config), *_in_groups(config, found)]
+
+
+def _in_groups(config: SurveyConfig, people: list[Person]) -> list[Person]:
+    """These people in each of the first two groups; as they are where there are none."""
     if config.groups is None:
-        return [*_with_absent(config), *found]
-    names = config.groups.values[:2]
-    of_groups = [
+        return people
+    return [
         Person(f"{each.does}, in group {number}", {**each.rows, GROUP: np.full(n, name)})
-        for number, name in enumerate(names, 1)
-        for each in found
-        for n in [len(each.rows["item"])]
+        for number, name in enumerate(config.groups.values[:2], 1)
+        for each in people
+        for n in [len(next(iter(each.rows.values())))]
     ]
-    return [*_with_absent(config), *of_groups]
 
 
 def rankers(config: SurveyConfig, n_items: int) -> list[Person]:
@@ -192,7 +196,5 @@ def rankers(config: SurveyConfig, n_items: int) -> list[Person]:
         "two items, in reverse": order[1::-1],
         "an item twice, which breaks a rule": order[[0, 0]],
     }
-    return [
-        *_with_absent(config),
-        *(Person(does, {"ranking": np.tile(each, (times, 1))}) for does, each in shapes.items()),
-    ]
+    found = [Person(does, {"ranking": np.tile(each, (times, 1))}) for does, each in shapes.items()]
+    return [*_with_absent(config), *_in_groups(config, found)]

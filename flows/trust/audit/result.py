@@ -41,11 +41,11 @@ class Source(Protocol):
 
     @property
     def block(self) -> int:
-        """How many outputs it draws at once at least."""
+        """Least number of outputs that are drawn at once."""
         ...
 
     def outputs(self, side: int, runs: int) -> Rows:
-        """At least `runs` independent outputs on one of its inputs, shape (runs, d)."""
+        """Return at least `runs` independent outputs on one of its inputs, shape (runs, d)."""
         ...
 
     def statistics(self, left: int, right: int) -> dict[str, Statistic]:
@@ -61,11 +61,11 @@ class Untold:
     """A source that knows no statistic of its own."""
 
     def statistics(self, left: int, right: int) -> dict[str, Statistic]:
-        """None."""
+        """Return no statistics."""
         return {}
 
     def ratio(self, left: int, right: int) -> Statistic | None:
-        """Not known."""
+        """Return None: the ratio is not known."""
         return None
 
 
@@ -75,13 +75,13 @@ class Part:
 
     Attributes:
         what: the promise, in words.
-        source: what draws.
-        sides: what the person who changes does in each input, in words.
-        pairs: which of them are adjacent.
-        epsilon, delta: what is stated of every such pair.
+        source: the source that draws.
+        sides: words for what the person who changes does in each input.
+        pairs: sides that are adjacent.
+        epsilon, delta: guarantee that is stated for every such pair.
         law: family of the noise, where it is added to counts that are released; else None.
         centres: the output on each side without that noise, shape (d,); empty if it is no such sum.
-        apart: how far the sides of each pair are apart, where that is known; else empty.
+        apart: distance between the sides of each pair, if it is known; else empty.
     """
 
     what: str
@@ -96,7 +96,7 @@ class Part:
 
 
 def as_row(arrays: Arrays) -> Rows:
-    """One output as one row: all numbers, by the names of the arrays."""
+    """Return one output as one row: all numbers, by the names of the arrays."""
     return np.concatenate([np.ravel(arrays[name]).astype(np.float64) for name in sorted(arrays)])
 
 
@@ -112,7 +112,7 @@ class Draws(Untold):
 
     Attributes:
         config: the small job.
-        mechanism: what it draws by.
+        mechanism: the mechanism that draws.
         exact: arrays of each side.
         block: see `Source`.
     """
@@ -123,7 +123,7 @@ class Draws(Untold):
     block: int = 20
 
     def outputs(self, side: int, runs: int) -> Rows:
-        """As often as asked for, one by one."""
+        """Draw as often as asked for, one by one."""
         method, bits = METHODS[self.config.method].resolve(self.config).method, system_bits()
         drawn = (method.draw(self.exact[side], self.mechanism, bits) for _ in range(runs))
         return np.stack([as_row(each) for each in drawn])
@@ -138,7 +138,7 @@ class Looks(Untold):
     block: int = 1_000
 
     def outputs(self, side: int, runs: int) -> Rows:
-        """All at once: each run has votes of its own."""
+        """Draw all at once: each run has votes of its own."""
         votes = np.tile(self.votes[side], (runs, 1))
         return np.asarray(noisy_votes(votes, self.look, system_bits()), np.float64)
 
@@ -164,8 +164,8 @@ class Bound(Record):
 
     Attributes:
         epsilon_lower: no smaller epsilon holds, at the delta of the part; "inf": none does.
-        assumes: what the bound rests on beside chance.
-        event: what shows it, in words.
+        assumes: assumption of the bound, beside chance.
+        event: the event that shows it, in words.
     """
 
     epsilon_lower: Extended
@@ -174,21 +174,21 @@ class Bound(Record):
 
     @property
     def assumption(self) -> str:
-        """What the bound rests on, in words for people."""
+        """Assumption of the bound, in words for people."""
         return ASSUMPTIONS[self.assumes]
 
 
 class PartFound(Record):
-    """What was found of one promise.
+    """Result for one promise.
 
     Attributes:
         what: the promise, in words.
-        epsilon, delta: as stated.
-        left, right: what the person who changes does in the two inputs, in words.
-        runs: on each of them.
-        most_provable: what so many runs can show at most where nothing is assumed.
-        bounds: of every kind that was tried.
-        refuted: one of them exceeds the stated epsilon, by more than rounding.
+        epsilon, delta: the stated guarantee.
+        left, right: words for what the person who changes does in the two inputs.
+        runs: number of runs on each input.
+        most_provable: largest epsilon that so many runs can show without an assumption.
+        bounds: bounds of every kind that was tried.
+        refuted: whether one of them exceeds the stated epsilon, by more than rounding.
     """
 
     what: str
@@ -219,21 +219,21 @@ class AuditFound(Record):
         hushrank_audit: version of this form.
         job: identity of the configuration, as a release of it states it.
         name: the population.
-        method: that was audited.
-        unit, adjacency: of the promise; null under unit `local`.
+        method: the method that was audited.
+        unit, adjacency: unit and adjacency of the promise; null under unit `local`.
         epsilon, delta: stated of the whole release.
         epsilon_lower: the largest lower bound of the release itself.
         confidence: probability, over the runs, that no bound is wrong.
         refuted: some bound exceeds what is stated.
-        parts: what was tried.
+        parts: the promises that were tried.
         items: size of the synthetic catalogue.
-        seconds: that it took.
-        processes: that drew.
-        code_version: of the code that was audited.
-        created: when, UTC.
-        certificate: what a certificate of the same job takes of it.
+        seconds: duration of the audit.
+        processes: number of processes that drew.
+        code_version: version of the code that was audited.
+        created: time of the audit, UTC.
+        certificate: the part that a certificate of the same job repeats.
         spent, rows_read: always nothing.
-        not_shown: what an audit cannot show.
+        not_shown: limits of every audit, in sentences.
     """
 
     hushrank_audit: Literal[1] = 1

@@ -28,7 +28,7 @@ _OF_SOURCES = ("epsilon_range", "epsilon_table", "already_private")
 def small_job(
     config: SurveyConfig, n_items: int, folder: Path, longest: int | None = None
 ) -> SurveyConfig:
-    """The same job on `n_items` items and on files in `folder`.
+    """Return the same job on `n_items` items and on files in `folder`.
 
     Args:
         config: the job, whose rules hold.
@@ -56,7 +56,10 @@ def small_job(
         unread = ("weights", "item_features")
         content["model"] = {key: each for key, each in model.items() if key not in unread}
     if "groups" in content:
-        content["groups"] |= {"column": GROUP, "values": content["groups"]["values"][:MOST_GROUPS]}
+        values = content["groups"]["values"][:MOST_GROUPS]
+        content["groups"] |= {"column": GROUP, "values": values}
+        if content["groups"].get("districts"):
+            content["groups"]["districts"] = {name: [name] for name in values}
     if config.model.design() is not None:
         content["model"]["exposures"] = str(_public_design(config, n_items, folder))
     if config.schedule.stream is not None:
@@ -120,7 +123,7 @@ def _public_design(config: SurveyConfig, n_items: int, folder: Path) -> Path:
 
 
 def _short_stream(stream: StreamConfig) -> dict[str, Any]:
-    """At most eight nights, on which a person counts as often and as near each other as allowed."""
+    """Shorten a stream to eight nights, on which a person counts as much as allowed."""
     nights = min(stream.nights, MOST_NIGHTS)
     content = stream.model_dump(mode="json", exclude_unset=True)
     gap = min(stream.gap, max(nights // 2, 1))

@@ -57,7 +57,7 @@ from hushrank.privacy.units import Adjacency, Unit
 
 
 def ledger_part(ledger: Ledger, release_id: str) -> LedgerPart | None:
-    """What the ledger held when a release was set aside, that release counted.
+    """Return the ledger's state when a release was set aside, that release counted.
 
     It is computed from the lines up to the release's own, so it never changes afterwards. None: the
     ledger does not know the release.
@@ -79,7 +79,7 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
         return None
     budget, period = account.terms, period_at(entries[-1].time, account.terms.refresh)
     limit = budget.lifetime_epsilon
-    then = replace(terms, other_people=own.others)  # what the release's own line says
+    then = replace(terms, other_people=own.others)  # as the release's own line says
     now, ever = (sharing_of(entries, then, own.inputs, span, place) for span in (period, ALWAYS))
     return LedgerPart(
         population=terms.population,
@@ -128,7 +128,7 @@ def _same_input(now: Sharing, ever: Sharing, delta: float) -> SameInput:
 
 
 def total(costs: Costs, delta: float, limit: float = math.inf) -> Total:
-    """What releases cost together, at `delta`; releases that cost nothing are left out.
+    """Return the joint cost of releases, at `delta`; releases that cost nothing are left out.
 
     A version whose totals held only for costs that were fixed before may have let them pass under
     `limit`. Where they are above it by the rules of today, the total is that version's.
@@ -248,7 +248,7 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
 
 
 def rows_of(config: SurveyConfig) -> Rows:
-    """How the input is read; where it lies is left out, for a path may name what is private."""
+    """Return how the input is read, without its paths, which may name what is private."""
     settings: dict[str, Any] = config.input.model_dump(mode="json", exclude={"paths", "pairs"})
     if (pairs := config.counted_pairs()) is not None:
         settings["pairs"] = len(pairs)
@@ -282,12 +282,14 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
 
 
 def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
-    """What the guarantee takes for public, by the word of the operator."""
+    """Yield what the guarantee takes for public because the operator says so."""
     privacy = config.privacy
     digest = catalogue_digest(config.items.catalogue().names)
     yield PublicFact(fact="the items, none of which was made from the answers", sha256=digest)
     if config.groups is not None:
-        yield PublicFact(fact="the groups that have rankings of their own")
+        of_ballots = config.input.kind == "rankings"
+        what = "counts" if of_ballots else "rankings"
+        yield PublicFact(fact=f"the groups that have {what} of their own")
     if privacy.unit is not Unit.LOCAL and privacy.adjacency is Adjacency.REPLACE_ONE:
         units = "people" if privacy.unit is Unit.USER else "rows"
         yield PublicFact(fact=f"how many {units} there are")
@@ -396,14 +398,14 @@ def certificate_of(
     """The certificate of a release.
 
     Args:
-        release: it.
-        config: its job.
+        release: the release.
+        config: the job of the release.
         drawn_by: method and mechanism, as they were stored with the noise.
-        drawn: what they drew.
-        software: that drew it.
+        drawn: the draws of the mechanism.
+        software: the software that drew.
         ledger: up to its own line; None: no ledger counts it.
-        files: what is published of it, by name.
-        audit: what attacks on its mechanism have shown; None: there were none.
+        files: files that are published of the release, by name.
+        audit: results of attacks on its mechanism; None: there were none.
     """
     return Certificate(
         release=Released(

@@ -24,7 +24,7 @@ def load_certificate(folder: Place) -> Certificate | None:
     """The certificate in a folder of a release; None: versions before have made none.
 
     Raises:
-        ArchiveError: it cannot be read, or is none.
+        ArchiveError: the file cannot be read, or is no certificate.
     """
     path = folder / CERTIFICATE
     if not path.exists():
@@ -40,11 +40,11 @@ def load_certificate(folder: Place) -> Certificate | None:
 
 
 def problems_of_certificate(folder: Place) -> Iterator[str]:
-    """Where the certificate of an archived release disagrees with it; a sentence for each.
+    """Yield a sentence for each difference between an archived release and its certificate.
 
     Args:
-        folder: of a release whose files are as published; nothing is wrong with one without a
-            certificate.
+        folder: folder of a release whose files are as published; a release without a certificate
+            has no certificate.
     """
     try:
         certificate = load_certificate(folder)
@@ -67,7 +67,7 @@ def problems_of_certificate(folder: Place) -> Iterator[str]:
 
 
 def _pairs(certificate: Certificate, release: Release) -> Iterator[tuple[str, object, object]]:
-    """What both say: a name, what the certificate says, what the release says."""
+    """Yield facts that both state: a name, the certificate's value, the release's value."""
     own, privacy = certificate.release, release.privacy
     for name in ("release_id", "job", "method", "night", "created", "safe"):
         yield name, getattr(own, name), getattr(release, name)

@@ -27,13 +27,13 @@ OPTIONAL_IN_LEDGER = ("lifetime_epsilon", "stated_by", "stated_at", "together")
 
 
 class Released(Part):
-    """Which release it is; every field is that of `release.json`.
+    """Identity of the release; every field is that of `release.json`.
 
     Attributes:
         population: name of the people whose budget is counted together, `name` of the release.
         job: id of the configuration.
         night: the day whose rows are ranked; null: the job selects no nights.
-        created: when its noise was drawn.
+        created: time at which its noise was drawn.
         safe: whether it is for publication.
     """
 
@@ -47,13 +47,13 @@ class Released(Part):
 
 
 class Guarantee(Part):
-    """What is claimed; all of it stands in `release.json` as well.
+    """Guarantee that is claimed; all of it stands in `release.json` as well.
 
     Attributes:
-        epsilon, delta, rho: in exact numbers; rho is null where the guarantee is no zCDP.
-        charged: what the ledger is charged with, once for all draws; of a night of a stream that
-            of all its nights together, in the line `ledger.paid_by`.
-        statement, not_protected, theorem: the same in words.
+        epsilon, delta, rho: the guarantee in exact numbers; rho is null where it is no zCDP.
+        charged: cost that the ledger is charged, once for all draws; for a night of a stream, the
+            cost of all its nights together, in the line `ledger.paid_by`.
+        statement, not_protected, theorem: the guarantee in words.
     """
 
     unit: Literal["comparison", "user", "local"]
@@ -68,13 +68,13 @@ class Guarantee(Part):
 
 
 class Bounds(Part):
-    """What is enforced on the rows of one unit.
+    """Bounds that are enforced on the rows of one unit.
 
     Attributes:
         max_contributions: L, the most rows, answered items or rankings of a person; null: none.
         per_item_cap: the most rows of a person in which the same item occurs.
         distinct_pairs: a person's rows are on distinct pairs.
-        bounding: what becomes of further rows: they are left out, or all rows weigh less.
+        bounding: rule for further rows: they are left out, or all rows weigh less.
         max_weight: the largest weight of a row; null: rows have no weights.
     """
 
@@ -90,11 +90,11 @@ class Nights(Part):
 
     Attributes:
         stream: id of the stream.
-        night: which one this is, from 1.
-        nights: how many there are.
+        night: number of this night, from 1.
+        nights: number of nights of the stream.
         participations: the most nights on which one person's rows count.
         gap: the least distance between two of them.
-        window: what is shown: so many nights; null: all nights so far.
+        window: number of nights that a release shows; null: all nights so far.
     """
 
     stream: str
@@ -106,7 +106,7 @@ class Nights(Part):
 
 
 class Domain(Part):
-    """Over which inputs the guarantee is claimed: public sizes and enforced bounds.
+    """Inputs for which the guarantee is claimed: public sizes and enforced bounds.
 
     Attributes:
         items: size of the catalogue.
@@ -114,8 +114,8 @@ class Domain(Part):
             blanks, in UTF-8.
         groups: names of groups that have counts of their own.
         other_rows: rows of no listed group count as well, in one more group.
-        ties: what becomes of comparisons without a winner.
-        stream: of one night of a stream.
+        ties: rule for comparisons without a winner.
+        stream: facts of one night of a stream.
     """
 
     items: Count
@@ -128,13 +128,13 @@ class Domain(Part):
 
 
 class Rows(Part):
-    """How bytes of the input become rows: public settings alone decide it.
+    """Rules by which bytes of the input become rows: public settings alone decide it.
 
     Attributes:
-        kind: what a row is.
-        settings: of the section `input`, without its paths.
-        schedule: which rows a night reads.
-        rules: in words.
+        kind: kind of a row.
+        settings: settings of the section `input`, without its paths.
+        schedule: rule for which rows a night reads.
+        rules: the rules in words.
     """
 
     kind: Literal["comparisons", "rankings", "responses"]
@@ -147,9 +147,9 @@ class PublicFact(Part):
     """Something that the guarantee takes for public, by the word of the operator.
 
     Attributes:
-        fact: in words.
-        value: it, where it is short.
-        sha256: of the file that holds it.
+        fact: the fact in words.
+        value: value of the fact, if it is short.
+        sha256: digest of the file that holds it.
     """
 
     fact: str
@@ -168,17 +168,18 @@ class Spends(Part):
 
 
 class Total(Part):
-    """What releases cost together.
+    """Joint cost of releases.
 
     Attributes:
         spends: each cost, and how often it was paid.
-        sum: of all of them: epsilons, deltas, and rhos.
-        epsilon: such that all are together (epsilon, delta)-DP; `inf` where no bound is known.
-        delta: of the budget.
+        sum: sums of all costs: epsilons, deltas, and rhos.
+        epsilon: epsilon for which all are together (epsilon, delta)-DP; `inf` where no bound is
+            known.
+        delta: delta of the budget.
         rule: the filter of `hushrank.privacy.filters` whose smallest limit `epsilon` is, so that it
             holds although costs were chosen in view of earlier results; null: it holds for costs
             that were fixed before, as all totals of older versions do.
-        first: what was set aside first, which selects the filters; null: without a rule.
+        first: cost that was set aside first, which selects the filters; null: without a rule.
     """
 
     spends: tuple[Spends, ...]
@@ -193,8 +194,8 @@ class Position(Part):
     """A line of the ledger.
 
     Attributes:
-        line: its number, from 1; `seq` of the entry.
-        hash: of the entry.
+        line: number of the line, from 1; `seq` of the entry.
+        hash: hash of the entry.
         previous: hash of the line above.
     """
 
@@ -208,12 +209,13 @@ class SameInput(Part):
     """Another population that had read the same input.
 
     Attributes:
-        population: its name.
+        population: name of the population.
         stated_other_people: the operator states that its people are others.
-        period, lifetime: what it had spent; null where it counts by another unit or adjacency.
+        period, lifetime: its joint costs in the period and ever; null where it counts by another
+            unit or
         stated_by: the account that first recorded that statement; left out where there is none,
             and by older versions.
-        stated_at: when it did.
+        stated_at: time of that statement.
     """
 
     population: str
@@ -228,7 +230,8 @@ class Budget(Part):
     """The terms of a population: what its releases may cost together, in each period.
 
     Attributes:
-        lifetime_epsilon: what they may cost over all periods; left out where there is no limit.
+        lifetime_epsilon: limit of their joint cost over all periods; left out where there is no
+            limit.
     """
 
     epsilon: Rational
@@ -238,7 +241,7 @@ class Budget(Part):
 
 
 class LedgerPart(Part):
-    """What the ledger held when this release was set aside, this release counted.
+    """State of the ledger when this release was set aside, this release counted.
 
     All totals are over the lines up to `entry`, of a night of a stream those up to its own entry.
 
@@ -271,18 +274,18 @@ class LedgerPart(Part):
 
 
 class Certificate(Part):
-    """What a release proves of itself, in a form that a stranger can check without our code.
+    """Proof of a release, in a form that a stranger can check without our code.
 
     Attributes:
         hushrank_certificate: version of the format.
         files: SHA-256 of the other files of the release, by name.
-        bits: where random bits came from, by what they decided; null: not recorded.
+        bits: sources of the random bits, by what they decided; null: not recorded.
         reconstructed: the law was not stored with the noise, and was worked out again.
         draws: every draw of noise; their costs add up.
         ledger: null where no lasting ledger counts the release.
-        post_processing: what is computed from the draws and from public facts alone.
-        errata: what differs from the papers.
-        not_proved: what no checker can see.
+        post_processing: list of what is computed from the draws and from public facts alone.
+        errata: differences from the papers.
+        not_proved: facts that no checker can see.
         audit: left out where there was none.
     """
 

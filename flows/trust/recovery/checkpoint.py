@@ -1,4 +1,4 @@
-"""What the confidential area and the archive of releases know of a ledger.
+"""Memory of a ledger in the confidential area and in the archive of releases.
 
 If a ledger is replaced by an older copy, together with all files beside it, the copy looks intact.
 So each run records in the confidential area how far the ledger was (`ledgers.json`). Before a run
@@ -46,7 +46,7 @@ class Counted(Record):
 
 
 class Checkpoint(Record):
-    """How far a ledger was, for one population.
+    """Position that a ledger had reached, for one population.
 
     Attributes:
         ledger: place of the ledger.
@@ -77,7 +77,7 @@ class Forgotten:
         text: the finding, without a full stop.
         population: the population that spent.
         counted: attempts that the ledger would have counted as drawn.
-        published: those of the attempts that the archive keeps.
+        published: lost attempts that the archive keeps.
         apart: whether it read no input of this job, so its people may be others.
         checkpoint: hash of the checkpoint that shows it; empty: the archive shows it.
     """
@@ -103,8 +103,8 @@ def keep_checkpoint(
 
     Args:
         config: configuration of the run.
-        ledger: its ledger, after an entry was added.
-        inputs: what the run reads; None: keep what the last checkpoint says.
+        ledger: ledger of the run, after an entry was added.
+        inputs: names of what the run reads; None: keep what the last checkpoint says.
         entered: hashes of the checkpoints whose spends were just entered in the ledger.
 
     Raises:
@@ -141,7 +141,7 @@ def add_checkpoints(area: Place, content: bytes) -> None:
 
     Raises:
         LedgerError: the file in the area is damaged.
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     found = checkpoints(area)
     more = [each for each in _CHECKPOINTS.validate_json(content) if each not in found]
@@ -150,11 +150,11 @@ def add_checkpoints(area: Place, content: bytes) -> None:
 
 
 def checkpoints(area: Place) -> tuple[Checkpoint, ...]:
-    """All checkpoints that runs have left in a confidential area.
+    """Return all checkpoints that runs have left in a confidential area.
 
     Raises:
         LedgerError: the file is damaged.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     path = area / CHECKPOINT_FILE
     try:
@@ -175,8 +175,8 @@ def forgotten(
 
     Args:
         config: configuration of the run.
-        ledger: its ledger, before the run spends.
-        inputs: what the run reads, in plain words.
+        ledger: ledger of the run, before the run spends.
+        inputs: names of what the run reads, in plain words.
         whole: refuse a ledger whose end is missing.
     """
     book = ledger.known() if whole else ledger.book(whole=False)
@@ -241,7 +241,7 @@ def _holds(book: Book, checkpoint: Checkpoint) -> bool:
 def _concerns(checkpoint: Checkpoint, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:
     if checkpoint.population == config.name:
         return True
-    if checkpoint.ledger == str(config.ledger.path):  # that ledger names its own inputs
+    if checkpoint.ledger == str(config.ledger.path):  # this ledger names its own inputs
         return False
     shared = not set(inputs).isdisjoint(checkpoint.inputs)
     return shared and checkpoint.population not in config.ledger.other_people

@@ -35,7 +35,7 @@ class LostRelease:
     """An attempt at a release that a ledger should hold but does not.
 
     Attributes:
-        reserved_at: when its budget was reserved, or when the release was made.
+        reserved_at: time when its budget was reserved, or when the release was made.
         published: whether an archive keeps the release.
         stream: whether it is a stream of nights, of which this is one night or more.
     """
@@ -118,10 +118,10 @@ def _ended(lost: LostRelease, latest: Attempt | None) -> Iterator[Event]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a ledger.
+    """Fault of a ledger.
 
     Attributes:
-        text: what is wrong; `effect`: what going on means. Neither ends with a full stop.
+        text: the fault; `effect`: what going on means. Neither ends with a full stop.
         lost: attempts that the ledger should have counted.
         checkpoint: hash of the checkpoint that shows it (`checkpoint`); empty: none does.
     """

@@ -17,7 +17,7 @@ import pytest
 
 from hushrank.experiments.xsc import xsc
 from hushrank.experiments.xsc.xsc import run
-from hushrank.experiments.xsc.xsc_figures import draw_figures
+from hushrank.experiments.xsc.xsc_figures import draw_figures, prediction_band
 from hushrank.experiments.xsc.xsc_paper import PRINTED
 from hushrank.experiments.xsc.xsc_scenarios import scenarios, scheme_epsilon
 from hushrank.experiments.xsc.xsc_setting import Setting
@@ -289,3 +289,13 @@ def test_privacy_scales_the_error_and_ours_beats_the_others(tmp_path: Path) -> N
         errors = {method: value for (method, name), value in found.items() if name == "kendall"}
         errors.pop("noisy-objective-tuned", None)
         assert min(errors, key=lambda method: errors[method]) == "debiased-rr"
+
+
+def test_a_prediction_band_holds_95_percent_of_new_values() -> None:
+    """Deterministic, by a seed: 2 000 lines of 8 points, at an end and in the middle."""
+    rng, x = np.random.default_rng(4), np.array([1.0, 2, 3, 4, 5, 6, 7, 20])
+    at, held = np.array([5.0, 20.0]), np.zeros(2)
+    for _ in range(2000):
+        line, reach = prediction_band(x, 3 - x + rng.normal(size=8), at)
+        held += np.abs(3 - at + rng.normal(size=2) - line) < reach
+    assert held / 2000 == pytest.approx([0.95, 0.95], abs=0.015)

@@ -7,11 +7,13 @@ import base64
 import errno
 import hashlib
 import hmac
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
 import httpx
+import numpy as np
 import pytest
 
 from hushrank.flows.collecting import commit, server
@@ -20,8 +22,9 @@ from hushrank.flows.collecting.journal import MARK_BYTES
 from hushrank.flows.collecting.limits import Bucket, Recent
 from hushrank.flows.collecting.server import Collector
 from hushrank.flows.collecting.tokens import TokenKey, UnknownToken
+from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import system_bits
-from tests.flows.collecting.surveys import body, comparison, encoded, survey
+from tests.flows.collecting.surveys import ITEMS, body, comparison, encoded, parts, survey
 
 JSON = {"content-type": "application/json"}
 
@@ -481,3 +484,54 @@ def test_nothing_in_a_commit_follows_the_order_of_arrival():
             assert list(group.submissions) == sorted(group.submissions)
             assert list(group.tokens) == sorted(group.tokens)
     assert max(len(group.tokens) for group in stored[0]) > 50  # of which no order is sorted by luck
+
+
+def test_it_shows_progress_to_the_target_and_stops_there(talk, tmp_path, capfd):
+    """Three answers of epsilon 1.5 have 3 tanh(.75)^2 = 1.21 of the information; 2 are needed."""
+    target = math.sqrt(15 / 6 * 4 / 2 * 5 / 6) * mean_largest_of_normals(
+        6
+    )  # error at information 2
+    goal = {"folder": "answers", "target_error": target, "stop_at_target": True}
+    first, second, late = (
+        encoded(body([comparison(right=other) for other in ITEMS[1:4]])) for _ in range(3)
+    )
+
+    async def begin(client, collector):
+        return await client.post("/answers", content=first, headers=JSON)
+
+    async def reach(client, collector):
+        loop = asyncio.get_running_loop()
+        statuses = [await client.post("/answers", content=second, headers=JSON)]
+        statuses += [await client.post("/answers", content=each, headers=JSON)
+                     for each in (late, second, first)]  # fmt: skip
+        await loop.run_in_executor(collector._writer, collector.spool.seal)
+        await loop.run_in_executor(collector._sealer, collector._write_parts)
+        return statuses, collector.meters.text().decode()
+
+    async def again(client, collector):
+        return await client.post("/answers", content=late, headers=JSON)
+
+    assert talk(begin, collect=goal).status_code == 200
+    statuses, metrics = talk(reach, collect=goal)  # another process: it counts the journal
+    assert [each.status_code for each in statuses] == [200, 410, 200, 200]
+    assert statuses[1].json()["error"].startswith("this survey has enough answers")
+    information = 6 * math.tanh(0.75) ** 2
+    assert f"hushrank_collect_information {information}"[:40] in metrics
+    needed = float(metrics.partition("\nhushrank_collect_information_needed ")[2].split()[0])
+    assert needed == pytest.approx(2, rel=0.01)
+    assert len(parts(tmp_path / "answers")) == 6
+    assert talk(again, collect=goal).status_code == 410  # a third one: it counts the part
+    told = capfd.readouterr().out
+    assert "carry 0 % of the information" in told
+    assert "carry 60 % of the information" in told
+    assert told.count("carry 121 % of the information") == 3  # reached, part, next start
+    assert "New answers are refused; hushrank collect --seal writes those that wait." in told
+    with pytest.raises(ConfigError, match=r"needs collect\.target_error"):
+        survey(tmp_path, collect={"folder": "answers", "stop_at_target": True})
+    with pytest.raises(ConfigError, match="is for method: debiased-rr"):
+        survey(tmp_path, collect=goal, method="rr-counts")
+
+
+def mean_largest_of_normals(n):
+    """Mean of the largest of n absolute normal values, to 0.1 % (deterministic)."""
+    return float(np.abs(np.random.default_rng(1).normal(size=(400_000, n))).max(axis=1).mean())

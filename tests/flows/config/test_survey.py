@@ -265,7 +265,7 @@ WRONG_VALUES = [
         {"method": "noisy-count"},
         "method: must be auto, noisy-counts, noisy-pairs, win-loss, perturbed-mle,"
         " noisy-objective, one-shot, debiased-rr, classic-rr, laplace-rr, rr-counts, spectral,"
-        " totals, spectral-rr, kemeny, borda,"
+        " totals, spectral-rr, instant-runoff, precinct-table, kemeny, borda,"
         " bradley-terry, footrule or personalized,"
         " got 'noisy-count'. Did you mean noisy-counts?",
     ),

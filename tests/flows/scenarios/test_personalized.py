@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
+from hushrank.estimation.rankings import two_towers
 from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.personalized import fit_personalized
 from hushrank.flows.run.job import read_survey
@@ -70,7 +71,7 @@ def survey_in(folder: Path, n: int = 3_000) -> Survey:
     return Survey(folder, settings).set()
 
 
-def test_a_ranking_for_a_new_person_follows_from_the_release(tmp_path, command):
+def test_a_ranking_for_a_new_person_follows_from_the_release(tmp_path, command, monkeypatch):
     survey = survey_in(tmp_path)
     code, printed = command("run", survey.config)
     assert code == 0, printed
@@ -106,6 +107,15 @@ def test_a_ranking_for_a_new_person_follows_from_the_release(tmp_path, command):
     between = hr.read_release(survey.output).rank_for({"age": "47.5", "region": "north"})
     _, printed = command("rank-for", survey.output, "region=north", "age=47.5", "--json")
     assert json.loads(printed)["ranking"] == between.to_pylist()
+    monkeypatch.setattr(two_towers, "DECAYS", (30.0,))  # one is enough here
+    monkeypatch.setattr(two_towers, "MOST_ITERATIONS", 50)
+    towers = hr.read_release(survey.output).rank_for(
+        {"age": 60, "region": "south"}, two_towers=True
+    )
+    assert towers.to_pylist()[0]["item"] == ITEMS[int(np.argmax(true))]
+    assert {(row["low"], row["high"]) for row in towers.to_pylist()} == {(-np.inf, np.inf)}
+    _, printed = command("rank-for", survey.output, "region=south", "age=60", "--two-towers")
+    assert "Two towers state no interval. Of people whose features were left out" in printed
     assert "What features of people change" in (survey.output / "report.html").read_text()
     assert "nothing was spent now" in command("run", survey.config)[1]
 

@@ -542,6 +542,30 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         "noise_variance is",
     ),
     (
+        "votes that do not add up",
+        "precincts, elsewhere, districts",
+        lambda f: f.tell("precincts.votes_of_all", lambda told: [told[0] + 1, *told[1:]]),
+        "precincts: votes do not add up",
+    ),
+    (
+        "votes of a district in another one",
+        "precincts, elsewhere, districts",
+        lambda f: f.tell("precincts.votes_of_districts", lambda told: told[::-1]),
+        "precincts: votes do not add up",
+    ),
+    (
+        "a reach below that of the noise",
+        "precincts, laplace, of nobody",
+        lambda f: f.tell("precincts.reach", lambda told: told / 2),
+        "precincts: errors are not those of the noise",
+    ),
+    (
+        "a precinct that was not counted",
+        "precinct-table",
+        lambda f: f.tell("precincts.precincts", lambda told: [*told[:-1], "west"]),
+        "groups: the certificate says",
+    ),
+    (
         "a method that does not publish such numbers",
         LOSSES,
         lambda f: f.tell("method", "noisy-counts").certify("release.method", "noisy-counts"),

@@ -1,4 +1,7 @@
-"""Under one key, ties of other people fall as they did, whatever row is added, removed or moved."""
+"""Under one key, ties of other people fall as they did, whatever row is added, removed or moved.
+
+Small logs are counted by Beam's stand-in, as a run counts them, and on Beam where they are cut.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.rankings.ranking_columns import RankColumns, WideRankColumns
 from hushrank.transforms.storage import preflib, text_files
 from hushrank.transforms.storage.files import list_files
+from tests.flows.small_jobs import SMALL_JOBS
 from tests.pipelines.reduce.test_reduce_rankings import assert_same
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value
 
@@ -96,8 +100,11 @@ def a_job(form: Form, paths: list[Path], work: Path, key: int = 0, **more: Any) 
     )
 
 
-def counted(form: Form, paths: list[Path], work: Path, **more: Any) -> dict[str, np.ndarray]:
-    reduce.run(a_job(form, paths, work, **more))
+def counted(
+    form: Form, paths: list[Path], work: Path, *, on_beam: bool = False, **more: Any
+) -> dict[str, np.ndarray]:
+    run = reduce.run if on_beam else SMALL_JOBS.run
+    run(a_job(form, paths, work, **more))
     with np.load(work / "exact.npz") as stored:
         return dict(stored)
 
@@ -178,7 +185,8 @@ def test_files_their_names_and_order_and_how_they_are_cut_do_not_matter(
         for number, part in enumerate(np.array_split(order, files)):
             path = folder / f"{9 - number}.{form.ending}"
             form.write(path, [lines[k] for k in part])
-        assert_same(counted(form, [folder], tmp_path / f"work {files}"), expected)
+        found = counted(form, [folder], tmp_path / f"work {files}", on_beam=True)
+        assert_same(found, expected)
 
 
 def test_a_line_for_several_people_is_as_many_lines(count):

@@ -143,6 +143,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "plan": {"people": 20, "epsilons": [1.0], "target": "top=0.9", **JOB},
     "inspect": {"answers": TABLE, **JOB},
     "estimate": {"matrices": "pairs.csv"},
+    "pool": {},
     "privatize": {"answers": TABLE, "epsilon": 1.0, **COLUMNS},
     "read_release": {},
     "history": {},
@@ -150,7 +151,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "Ledger.terms_for": {},
     "Release.__init__": {"record": Record.model_construct(), "folder": Path("x")},
     "Release.of": {},
-    "Release.rank_for": {},
+    "Release.rank_for": {"features": {"age": 1}},
     "Report.__init__": {"path": Path("x"), "html": "x"},
     "History.__init__": {"releases": ()},
     "Table.__init__": {},
@@ -161,7 +162,8 @@ CALLS: dict[str, dict[str, Any]] = {
         "found": Look.__new__(Look),
     },
 }
-FURTHER_NAMES = {"answers": ("the table",)}  # what a message calls an argument instead
+# What a message calls an argument instead, or what it names first.
+FURTHER_NAMES = {"answers": ("the table",), "two_towers": ("features",)}
 
 
 class Reached(Exception):  # noqa: N818

@@ -23,7 +23,7 @@ from hushrank.estimation.ties import tie_counts
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.counts import streams
-from hushrank.flows.methods.rankings import trusted_rankings
+from hushrank.flows.methods.rankings import precinct_table, trusted_rankings
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.methods.responses import spectral, totals
 from hushrank.flows.run import drawn
@@ -35,6 +35,7 @@ from hushrank.flows.trust.audit.result import Part
 from hushrank.privacy import stream as stream_module
 from hushrank.privacy.exact_minimiser import GriddedNoise, gridded
 from hushrank.privacy.noise import NoiseLaw, add_noise
+from hushrank.privacy.ranking_sensitivity import Part as Counted
 from hushrank.privacy.sensitivity import Sensitivity, win_counts_sensitivity
 from hushrank.privacy.stream import stream_of
 from hushrank.privacy.stream_encoder import Terms
@@ -118,6 +119,16 @@ JOBS: dict[str, Settings] = {
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
     "footrule": job(RANKED, TRUSTED, "footrule"),
+    "precincts": job(
+        {**RANKED, "layout": "list", "columns": {"user": "user"}},
+        TRUSTED,
+        "precinct-table",
+        groups={
+            "column": "g",
+            "values": ["a", "b", "c"],
+            "districts": {"x": ["a", "b"], "y": ["c"]},
+        },
+    ),
     "instant-runoff": job({**RANKED, "unlisted": "below"}, TRUSTED, "instant-runoff"),
     "footrule, look": job(RANKED, {**TRUSTED, "look": 0.1}, "footrule"),
     "stream": job(
@@ -188,6 +199,26 @@ def less_noise(module: Any, factor: float = 2.0) -> Plant:
         return add_noise(counts, replace(law, scale=law.scale / factor), bits)
 
     return lambda patch: patch.setattr(module, "add_noise", draw)
+
+
+def in_two_precincts(patch: pytest.MonkeyPatch) -> None:
+    """A ranking counts in its precinct and in the next one."""
+    release = precinct_table.release_precincts
+
+    def twice(first_places: Any, *how: Any) -> Any:
+        return release(first_places + np.roll(first_places, 1, axis=0), *how)
+
+    patch.setattr(precinct_table, "release_precincts", twice)
+
+
+def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
+    """Noise that hides the cells of precincts alone."""
+    calibrate = precinct_table.calibrate_rankings
+
+    def too_little(params: PrivacyParams, longest: int, weights: Any) -> Any:
+        return calibrate(params, longest, {Counted.PRECINCTS: weights[Counted.PRECINCTS]})
+
+    patch.setattr(precinct_table, "calibrate_rankings", too_little)
 
 
 def same_noise(counts: Any, law: NoiseLaw, bits: Any) -> Any:
@@ -433,6 +464,8 @@ BUGS: dict[str, Bug] = {
     "half the noise, kemeny": Bug("kemeny", less_noise(noisy_rankings)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(noisy_rankings)),
     "half the noise, footrule": Bug("footrule", less_noise(noisy_rankings)),
+    "a voter in two precincts": Bug("precincts", in_two_precincts),
+    "levels at the cost of one": Bug("precincts", one_level_is_charged),
     "each round pays nothing for the others": Bug(
         "instant-runoff", less_noise(instant_runoff, 4), 2_000
     ),

@@ -1,0 +1,124 @@
+"""One ranking from scores of several releases about different people, weighed by precision.
+
+Release k says that the scores of its items are c_k, with errors of covariance S_k. Only differences
+of scores mean the same in all releases, so with H = I - 1 1' / n_k the precision of these is
+P_k = (H S_k H)^+, zero in rows of items that the release does not rank. If the errors of different
+releases are independent, the estimate of least variance that is linear and unbiased is
+
+    c = P^+ sum_k P_k c_k,    P = sum_k P_k,    with covariance P^+
+
+(generalised least squares, Aitken 1935). P must have rank n - 1: releases must be linked by items
+that they share. If all populations have the same scores, then
+
+    Q = sum_k (c_k - c)' P_k (c_k - c)
+
+follows a chi-squared law with sum_k rank(P_k) - (n - 1) degrees of freedom. If they have not, c is
+still unbiased for the average of their scores with weights P^+ P_k, and its errors are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtrc
+
+from hushrank.estimation.common.estimate import Estimate, estimate_of
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.privacy.units import NoiseKind
+
+RANK_OF = 1e-10  # of the largest eigenvalue: less is rounding
+
+
+class NotLinked(Exception):  # noqa: N818 - it says what is so
+    """The releases share too few items for one scale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartScores:
+    """What one release says.
+
+    Attributes:
+        items: places of its items in the whole catalogue, shape (m,).
+        errors: scores that were not drawn together, and their covariance, shape (m,) and (m, m).
+        kind: law of its noise.
+    """
+
+    items: Sequence[int]
+    errors: ScoreErrors
+    kind: NoiseKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledScores:
+    """One ranking from all releases.
+
+    Attributes:
+        estimate: scores, which have the mean of all releases' means, ranks and intervals.
+        shares: how much each release decides, shape (k,); they add up to 1.
+        chance: of differences between the releases as large as theirs, if all had the same scores;
+            1 if no item is in two of them.
+    """
+
+    estimate: Estimate
+    shares: Floats
+    chance: float
+
+
+def pool_scores(parts: Sequence[PartScores], n_items: int) -> PooledScores:
+    """Combine the scores of several releases; see the module's text.
+
+    Intervals take Laplace noise as one draw for each release with such noise, which is wider than
+    the noise of a score that is made of many counts.
+
+    Raises:
+        NotLinked: no chain of shared items links all releases.
+    """
+    n = n_items
+    precisions = np.zeros((len(parts), n, n))
+    centres = np.zeros((len(parts), n))
+    for number, part in enumerate(parts):
+        at, m = np.asarray(part.items), len(part.items)
+        differences = np.eye(m) - 1 / m
+        own = differences @ part.errors.covariance @ differences
+        precisions[number][np.ix_(at, at)] = np.linalg.pinv(own, rcond=RANK_OF, hermitian=True)
+        centres[number, at] = part.errors.centre
+    whole = precisions.sum(axis=0)
+    if np.linalg.matrix_rank(whole, tol=RANK_OF * np.trace(whole), hermitian=True) < n - 1:
+        raise NotLinked
+    covariance = np.linalg.pinv(whole, rcond=RANK_OF, hermitian=True)
+    scores = covariance @ np.einsum("kij,kj->i", precisions, centres)
+    apart = [centre - scores for centre in centres]
+    q = sum(float(off @ own @ off) for off, own in zip(apart, precisions, strict=True))
+    degrees = sum(len(part.items) - 1 for part in parts) - (n - 1)
+    shares = np.einsum("ij,kji->k", covariance, precisions) / (n - 1)
+    mean = float(np.mean([part.errors.centre.mean() for part in parts]))
+    laplace = sum(part.kind is NoiseKind.LAPLACE for part in parts)
+    return PooledScores(
+        estimate=_estimate(ScoreErrors(scores + mean, covariance), laplace),
+        shares=np.asarray(shares),
+        chance=1.0 if degrees == 0 else float(chdtrc(degrees, q)),
+    )
+
+
+def _estimate(errors: ScoreErrors, laplace: int) -> Estimate:
+    scores, covariance = errors.centre, np.asarray(errors.covariance)
+    kind, draws = (NoiseKind.LAPLACE if laplace else NoiseKind.GAUSSIAN), max(laplace, 1)
+    deviation = np.sqrt(np.diagonal(covariance))
+    between = np.sqrt(difference_variance(covariance))
+    gap = scores[:, np.newaxis] - scores
+
+    def reach(tail: float) -> float:
+        return float(quantile(np.ones(()), tail, kind, draws))
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        return scores - reach(tail) * deviation, scores + reach(tail) * deviation
+
+    separation = separate_pairs(
+        scores, lambda tail: (gap > reach(tail) * between) & (gap > 0), ends_at
+    )
+    return estimate_of(scores, *ends_at(LEVEL / 2), separation, errors=errors)

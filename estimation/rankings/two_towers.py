@@ -1,0 +1,201 @@
+"""Scores of items for each person by two towers, from released private answers to random pairs.
+
+A person with the features x scores an item with the features y by f(x, y) = U(x) . V(y), with U and
+V perceptrons of three layers of `HIDDEN` units ([RDP] Section 6.3). Unlike the linear f of
+`personalized` it learns that the young and the old like what the middle-aged do not. The loss is
+the same: log(e^(d / 2) + e^(-d / 2)) - z d / 2 for an answer z, undone, about two items d apart.
+It is linear in z, so the mechanism is undone here, too.
+
+The loss is not convex, and nothing is known of how far off its scores are: there are no intervals.
+Weights are drawn towards zero by `decay`, the value of `DECAYS` that predicts best the private
+answers of people whose profiles were left out of the fit, a fifth of the profiles at a time. These
+answers are undone as well, so their mean loss is unbiased for the loss of true rankings. The linear
+f is judged by the same profiles; `gain` is by how much the towers' loss of an answer is smaller.
+
+All is computed from released counts, from weights at the start that follow from a fixed seed. So it
+is post-processing, and everybody gets the same.
+
+References:
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Section 6.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.links import LOGISTIC, Floats, score_differences
+from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
+from hushrank.estimation.rankings.pair_answer_evidence import AnswerSums
+from hushrank.estimation.rankings.personalized import design_for, fit_personalized
+from hushrank.privacy.random_pairs import RandomPairs
+from hushrank.privacy.randomness import seeded_bits
+
+HIDDEN, LAYERS = 10, 3
+FOLDS = 5
+DECAYS = (3.0, 30.0, 300.0)  # in answers of epsilon without end
+MOST_ITERATIONS = 300
+SEED = 0  # of the weights at the start: no secret, and the same for everybody
+
+Layer = tuple[Floats, Floats]  # weights of shape (inputs, outputs), and offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TwoTowers:
+    """Fitted towers.
+
+    Attributes:
+        users, items: the layers of U and of V.
+        item_features: y, shape (n, q).
+        gain: mean loss of an answer of left out people by the linear f less that by the towers;
+            above 0 the towers predict better.
+    """
+
+    users: tuple[Layer, ...]
+    items: tuple[Layer, ...]
+    item_features: Floats
+    gain: float
+
+    def scores(self, features: Floats) -> Floats:
+        """Scores of all items for people with `features`, shape (people, n); rows sum to zero."""
+        scores = _outputs(self.users, features)[-1] @ _outputs(self.items, self.item_features)[-1].T
+        return np.asarray(scores - scores.mean(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """Private answers of profiles, undone; arrays of shape (profiles, n, n).
+
+    Attributes:
+        people: shape (profiles, p), their features.
+        asked: weights of the answers about two items.
+        margins: what they say.
+        answers: number of answers of which one has the weight 1 on average.
+    """
+
+    people: Floats
+    asked: Floats
+    margins: Floats
+    answers: float
+
+    def part(self, chosen: NDArray[np.bool_]) -> _Answers:
+        """The answers of some profiles."""
+        asked = self.asked[chosen]
+        share = float(asked.sum()) / max(float(self.asked.sum()), 1.0)
+        return _Answers(self.people[chosen], asked, self.margins[chosen], share * self.answers)
+
+    def loss(self, scores: Floats) -> tuple[float, Floats]:
+        """Sum over answers, and its slope in the scores, shape (profiles, n)."""
+        scale = self.answers / (float(self.asked.sum()) / 2)
+        apart = np.stack([score_differences(row) for row in scores])
+        half = self.margins.sum(axis=2) / 2
+        value = (self.asked * np.logaddexp(apart / 2, -apart / 2)).sum() / 2 - (half * scores).sum()
+        slope = (self.asked * (LOGISTIC.cdf(apart) - 0.5)).sum(axis=2) - half
+        return scale * float(value), scale * slope
+
+
+def fit_two_towers(
+    profiles: Sequence[PairAnswerCounts], law: RandomPairs, people: Floats, item_features: Floats
+) -> TwoTowers:
+    """Fit two towers to the private answers of all profiles.
+
+    Args:
+        profiles: sums of the answers of people with the same features, each with an answer.
+        law: by which they answered.
+        people: the features of each profile, shape (profiles, p).
+        item_features: as from `personalized.centred_features`.
+
+    Raises:
+        ValueError: fewer than `FOLDS` profiles, so that none can be left out.
+        ConvergenceError: the linear f has no minimum.
+    """
+    if len(profiles) < FOLDS or len(profiles) != len(people):
+        raise ValueError(f"two towers need at least {FOLDS} profiles, got {len(profiles)}")
+    sums = [AnswerSums.of([(counts, law)]) for counts in profiles]
+    asked, squares = (np.stack([getattr(s, name) for s in sums]) for name in ("asked", "squares"))
+    margins = np.stack([each.margins for each in sums])
+    answers = _Answers(people, asked, margins, float(asked.sum()) ** 2 / float(squares.sum()) / 2)
+    folds = np.arange(len(profiles)) % FOLDS
+    decays = [decay / law.attenuation**2 for decay in DECAYS]
+    left_out, linear = np.zeros(len(decays)), 0.0
+    for fold in range(FOLDS):
+        kept, out = folds != fold, answers.part(folds == fold)
+        rest = answers.part(kept)
+        for place, decay in enumerate(decays):
+            towers = _fitted(rest, item_features, decay)
+            left_out[place] += out.loss(towers.scores(out.people))[0]
+        counts = [each for each, stays in zip(profiles, kept, strict=True) if stays]
+        fit = fit_personalized(counts, law, people[kept], item_features)
+        designs = [design_for(person, item_features) for person in out.people]
+        linear += out.loss(np.stack([design @ fit.coefficients for design in designs]))[0]
+    best = int(left_out.argmin())
+    found = _fitted(answers, item_features, decays[best])
+    gain = (linear - float(left_out[best])) / answers.answers
+    return TwoTowers(found.users, found.items, item_features, gain)
+
+
+def _fitted(answers: _Answers, item_features: Floats, decay: float) -> TwoTowers:
+    shapes = [_shapes(answers.people.shape[1]), _shapes(item_features.shape[1])]
+    start = np.concatenate([_start(shapes[0], SEED), _start(shapes[1], SEED + 1)])
+    middle = len(_start(shapes[0], SEED))
+
+    def towers_of(weights: Floats) -> TwoTowers:
+        users, items = _layers(weights[:middle], shapes[0]), _layers(weights[middle:], shapes[1])
+        return TwoTowers(users, items, item_features, 0.0)
+
+    def objective(weights: Floats) -> tuple[float, Floats]:
+        towers = towers_of(weights)
+        u, v = _outputs(towers.users, answers.people), _outputs(towers.items, item_features)
+        value, slope = answers.loss(u[-1] @ v[-1].T)
+        back = [_back(towers.users, u, slope @ v[-1]), _back(towers.items, v, slope.T @ u[-1])]
+        pull = decay * float(weights @ weights) / 2
+        return value + pull, np.concatenate(back) + decay * weights
+
+    found = scipy.optimize.minimize(
+        objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MOST_ITERATIONS}
+    )
+    return towers_of(found.x)
+
+
+def _shapes(inputs: int) -> list[tuple[int, int]]:
+    return [(inputs, HIDDEN), *[(HIDDEN, HIDDEN)] * (LAYERS - 1)]
+
+
+def _start(shapes: list[tuple[int, int]], seed: int) -> Floats:
+    """Weights and offsets of variance 1 / inputs, layer after layer."""
+    bits, parts = seeded_bits(seed), []
+    for inputs, outputs in shapes:
+        uniform = bits.words((inputs + 1) * outputs) / 2.0**63 - 1
+        parts.append(uniform * np.sqrt(3 / inputs))
+    return np.concatenate(parts)
+
+
+def _layers(weights: Floats, shapes: list[tuple[int, int]]) -> tuple[Layer, ...]:
+    found, at = [], 0
+    for inputs, outputs in shapes:
+        end = at + inputs * outputs
+        found.append((weights[at:end].reshape(inputs, outputs), weights[end : end + outputs]))
+        at = end + outputs
+    return tuple(found)
+
+
+def _outputs(layers: Sequence[Layer], features: Floats) -> list[Floats]:
+    """Features, then what each layer gives; all but the last cut off at 0."""
+    found = [features]
+    for place, (weights, offsets) in enumerate(layers):
+        given = found[-1] @ weights + offsets
+        found.append(given if place == len(layers) - 1 else np.maximum(given, 0))
+    return found
+
+
+def _back(layers: Sequence[Layer], outputs: list[Floats], slope: Floats) -> Floats:
+    """Gradient in all weights, in their order, by the slope in what the last layer gives."""
+    found = []
+    for (weights, _), given in zip(reversed(layers), reversed(outputs[:-1]), strict=True):
+        found += [slope.sum(axis=0), (given.T @ slope).ravel()]
+        slope = (slope @ weights.T) * (given > 0)
+    return np.concatenate(found[::-1])

@@ -1,0 +1,215 @@
+"""`hushrank pool`: one ranking from finished releases about different people, at no cost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from hushrank.estimation.common.pooled_scores import (
+    NotLinked,
+    PartScores,
+    PooledScores,
+    pool_scores,
+)
+from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.ledger.texts import needed_text
+from hushrank.flows.refit.fitted import PublicRanking
+from hushrank.flows.release.boards import (
+    ReleasedErrors,
+    number_of_best,
+    probabilities_of,
+    ranked_items,
+)
+from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.release.scale import UNITS, published
+from hushrank.flows.statement.record import Record
+from hushrank.privacy.units import NoiseKind
+from hushrank.transforms.common.local_files import MostBytes, read_local
+
+POOLED = "pooled.json"
+MOST_RELEASES, MOST_ITEMS = 1_000, 1_000
+DIFFER = 0.01  # a chance below this is told
+NO_ERRORS = (
+    "{}: does not say how far its scores may be off together (errors), so it cannot be weighed:"
+    " nothing was learned, an interval has an open end, or an older version made it. Leave it out."
+)
+
+
+class PooledPart(Record):
+    """One release that was combined.
+
+    Attributes:
+        release: its id.
+        name: of its population.
+        sha256: digest of its `release.json`.
+        share: how much it decides; all shares add up to 1.
+    """
+
+    release: str
+    name: str
+    sha256: str
+    share: float
+
+
+class Pooled(PublicRanking):
+    """One ranking from several releases.
+
+    Attributes:
+        parts: the releases.
+        says: what was done, in a sentence.
+        cost: what it costs a person in all of the releases, in a sentence.
+        spent: epsilon that combining them cost: always 0.
+        chance: of differences between releases as large as theirs, if all had the same scores.
+    """
+
+    parts: tuple[PooledPart, ...]
+    says: str
+    cost: str
+    spent: float = 0.0
+    chance: float
+
+
+def pool(places: Sequence[str | Path]) -> Pooled:
+    """Combine finished releases; what `hushrank.pool` does once its arguments are checked.
+
+    Raises:
+        ConfigError: they cannot be combined; the text says why.
+    """
+    files = [_file(Path(place)) for place in places]
+    if not 2 <= len(files) <= MOST_RELEASES:
+        raise ConfigError(f"pool: name 2 to {MOST_RELEASES:,} releases, got {len(files)}")
+    releases = [load_release(file) for file in files]
+    _check(files, releases)
+    items = tuple(dict.fromkeys(line.item for each in releases for line in each.ranking))
+    found = _combined(releases, items)
+    scale = releases[0].scale
+    labels = {line.item: line.label for r in releases for line in r.ranking if line.label}
+    lines = ranked_items(
+        items, found.estimate, scale, labels, probabilities_of(found.estimate, None)
+    )
+    return Pooled(
+        parts=tuple(
+            PooledPart(
+                release=release.release_id,
+                name=release.name,
+                sha256=hashlib.sha256(read_local(file, MostBytes.RELEASE)).hexdigest(),
+                share=round(float(share), 6),
+            )
+            for file, release, share in zip(files, releases, found.shares, strict=True)
+        ),
+        says=(
+            f"Post-processing of {len(releases)} releases, weighed by precision. No row was read"
+            " and no noise was drawn."
+        ),
+        cost=_cost(releases),
+        chance=found.chance,
+        informative=True,
+        warnings=tuple(_warnings(releases, found.chance)),
+        scale=scale,
+        unit=UNITS[scale],
+        top=number_of_best(len(items), None),
+        ranking=lines,
+    )
+
+
+def _combined(releases: Sequence[Release], items: Sequence[str]) -> PooledScores:
+    if len(items) > MOST_ITEMS:
+        raise ConfigError(f"pool: takes at most {MOST_ITEMS:,} items, got {len(items):,}")
+    places = {item: place for place, item in enumerate(items)}
+    parts = [_part(each, errors, places) for each in releases if (errors := each.errors)]
+    try:
+        return pool_scores(parts, len(items))
+    except NotLinked:
+        raise ConfigError(
+            "pool: no chain of items links all of these releases, so their scores have no common"
+            " zero; leave out the ones that share no two items with the others"
+        ) from None
+
+
+def _file(place: Path) -> Path:
+    return place / "release.json" if place.is_dir() else place
+
+
+def _check(files: Sequence[Path], releases: Sequence[Release]) -> None:
+    first = releases[0]
+    for file, release in zip(files, releases, strict=True):
+        if release.errors is None or not release.informative:
+            raise ConfigError(NO_ERRORS.format(file))
+        if (release.scale, release.unit) != (first.scale, first.unit):
+            raise ConfigError(
+                f"{file}: its scores are {release.scale.value}, those of {files[0]} are"
+                f" {first.scale.value}; give both one method, link and report.scale"
+            )
+    for (a, one), (b, other) in combinations(zip(files, releases, strict=True), 2):
+        if one.release_id == other.release_id:
+            raise ConfigError(f"{b}: is the same release as {a}; name each once")
+        streams = one.stream, other.stream
+        if None not in streams and len({each.stream for each in streams if each}) == 1:
+            raise ConfigError(
+                f"{b}: is a night of the same stream as {a}: they share noise and people, and a"
+                " later night holds the earlier ones already; name one of them"
+            )
+
+
+def _part(release: Release, errors: ReleasedErrors, places: dict[str, int]) -> PartScores:
+    lower, n = errors.covariance, len(release.ranking)
+    covariance = np.zeros((n, n))
+    for row, values in enumerate(lower):
+        covariance[row, : row + 1] = covariance[: row + 1, row] = values
+    zero = published(release.scale, 0.0)  # back from the unit in which scores are published
+    unit = published(release.scale, 1.0) - zero
+    centre = (np.array(errors.centre) - zero) / unit
+    laplace = "laplace" in release.privacy.mechanism
+    return PartScores(
+        items=[places[line.item] for line in release.ranking],
+        errors=ScoreErrors(centre, covariance / unit**2),
+        kind=NoiseKind.LAPLACE if laplace else NoiseKind.GAUSSIAN,
+    )
+
+
+def _cost(releases: Sequence[Release]) -> str:
+    """What a person in all of them has spent, by adding up; a sum holds for every law of noise."""
+    units = {release.privacy.unit.value for release in releases}
+    if len(units) > 1:
+        return (
+            f"The releases protect different units ({', '.join(sorted(units))}), so their costs"
+            " cannot be added up here."
+        )
+    (unit,) = units
+    epsilon = sum(release.privacy.epsilon for release in releases)
+    delta = sum(release.privacy.delta for release in releases)
+    who = "person who answered" if unit == "user" else f"unit ({unit}) that counts"
+    beside = f" and delta {delta:.3g}" if delta else ""
+    return (
+        f"Combining costs nothing more. A {who} in all {len(releases)} releases is protected by"
+        f" epsilon {needed_text(epsilon)}{beside} together, the sum of what each release states; in"
+        " one of them alone, by what that one states."
+    )
+
+
+def _warnings(releases: Sequence[Release], chance: float) -> Iterator[str]:
+    for release in releases:
+        if not release.safe:
+            yield f"Release {release.release_id} protects nobody. Not for publication."
+    names = [release.name for release in releases]
+    if len({*names}) < len(names):
+        yield (
+            "Two of these releases are of one population and may count the same people. Their"
+            " errors are taken as independent, so the intervals are then too narrow."
+        )
+    if any("laplace" in release.privacy.mechanism for release in releases):
+        yield (
+            "The noise of some releases is Laplace noise; intervals allow for the tails of one such"
+            " draw for each of these releases, which is wider than they mostly need."
+        )
+    if chance < DIFFER:
+        yield (
+            "These releases differ by more than their errors explain (chance"
+            f" {chance:.2g}): their people do not rank alike. A pooled score is then an average"
+            " over the releases, each weighed by its share, and no common truth."
+        )

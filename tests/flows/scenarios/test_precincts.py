@@ -1,0 +1,164 @@
+"""Votes by precinct from the file to the map: counts, files, refusals, and what Python gives."""
+
+from __future__ import annotations
+
+import csv
+import random
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import hushrank as hr
+from tests.flows.conftest import Survey
+
+NAMES = ["Ada", "Bo", "Cleo"]
+CODES = ["001", "002", "X-3"]
+DISTRICTS = {"North": CODES[:2], "South": CODES[2:]}
+EXACT = {
+    "unit": "user",
+    "epsilon": 600.0,
+    "max_contributions": 1,
+}  # no noise, but for a chance of 1e-17
+
+
+def ballots() -> list[list[str]]:
+    """Ballot, precinct and three places; the last rows break rules or are of another precinct."""
+    rows = []
+    for number, (code, first) in enumerate(product(CODES, range(3))):
+        second = NAMES[(first + 1) % 3]
+        for copy in range(20 * (number + 1)):
+            rows.append([f"{number}-{copy}", code, NAMES[first], second, ""])
+    rows += [["a", "999", "Ada", "", ""], ["b", "", "Bo", "", ""], ["c", "001", "nobody", "", ""]]
+    return rows
+
+
+def write(path: Path, rows: list[list[str]]) -> None:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["ballot", "precinct", "1st", "2nd", "3rd"], *rows])
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Survey:
+    write(tmp_path / "votes.csv", ballots())
+    places = {"user": "ballot", "places": ["1st", "2nd", "3rd"]}
+    settings = {
+        "name": "county",
+        "input": {
+            "kind": "rankings",
+            "layout": "places",
+            "paths": ["votes.csv"],
+            "columns": places,
+            "unlisted": "below",
+        },
+        "items": {"names": NAMES},
+        "groups": {"column": "precinct", "values": CODES, "districts": DISTRICTS},
+        "privacy": EXACT,
+        "method": "precinct-table",
+        "output": "out",
+        "confidential": "work",
+        "ledger": {"path": "ledger.jsonl", "epsilon": 2000},
+    }
+    return Survey(tmp_path, settings).set()
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    with (folder / "precincts.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_file_has_a_row_for_each_precinct_and_candidate(survey, command):
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    rows = table(survey.output)
+    votes = {(row["level"], row["code"], row["item"]): int(row["votes"]) for row in rows}
+    for number, (place, first) in enumerate(product(CODES, NAMES)):
+        assert votes["precinct", place, first] == 20 * (number + 1)
+    for item in NAMES:
+        for name, codes in DISTRICTS.items():
+            held = sum(votes["precinct", place, item] for place in codes)
+            assert votes["district", name, item] == held
+        total = sum(votes["district", name, item] for name in DISTRICTS)
+        assert votes["all", "", item] == total
+    assert {row["district"] for row in rows if row["code"] == "X-3"} == {"South"}
+    assert all(float(row["low"]) <= float(row["noisy"]) <= float(row["high"]) for row in rows)
+    assert "First places in 3 precincts: a noisy number of a precinct is within" in printed
+    assert "so very small ones tend to be too large" in " ".join(printed.split())
+    page = (survey.output / "report.html").read_text()
+    assert '<h2 id="votes">Votes by precinct</h2>' in page
+    assert '<th scope="row">X-3</th><td class="number">180</td>' in page
+    assert command("run", survey.config, "--direct")[0] == 0  # spends nothing: the ledger is full
+
+
+def test_counts_do_not_depend_on_order_files_or_names(survey, command):
+    """Ballots of nobody, equal ones in two precincts among them, with ties broken by coins."""
+    rows = [["", code, "1", "1", "2"] for code in CODES for _ in range(30)]
+    header = ["ballot", "precinct", *NAMES]
+    found = []
+    for order in (rows, random.Random(1).sample(rows, len(rows))):
+        with (survey.folder / "votes.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([header, *order])
+        survey.set(
+            input={
+                "kind": "rankings",
+                "layout": "wide",
+                "paths": ["votes.csv"],
+                "columns": {},
+                "ties": "random",
+            },
+            groups={"column": "precinct", "values": CODES[:2], "others": "whole"},
+            output=f"out{len(found)}",
+            confidential=f"work{len(found)}",
+            ledger__path=f"ledger{len(found)}.jsonl",
+        )
+        code, printed = command("run", survey.config, "--direct")
+        assert code == 0, printed
+        found.append({})
+        for row in table(survey.folder / f"out{len(found) - 1}"):
+            where = row["level"], row["code"]
+            found[-1][where] = found[-1].get(where, 0) + int(row["votes"])
+    every = {("precinct", code): 30 for code in CODES[:2]}
+    assert found[0] == found[1] == {**every, ("elsewhere", ""): 30, ("all", ""): 90}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"groups": None}, "groups: missing; method: precinct-table counts first places"),
+        ({"method": "kemeny"}, "groups: needs a method that releases counts"),
+        (
+            {"input__layout": "long", "input__columns": {"user": "ballot"}},
+            "groups: needs input.layout: list, wide or places",
+        ),
+        ({"groups__column": "1st"}, "groups.column: 1st is a column of the ranking already"),
+        ({"groups__districts": {"North": CODES[:2]}}, "groups.districts: must list each of"),
+        ({"rules": ["plurality"]}, "rules: plurality needs method: footrule"),
+        ({"privacy__unit": "local"}, "adds noise after counting, which privacy.unit: local"),
+    ],
+)
+def test_what_makes_no_table_is_refused(survey, command, changes, told):
+    code, printed = command("validate", survey.set(**changes).config)
+    assert (code, told in " ".join(printed.split())) == (2, True), printed
+
+
+def test_python_makes_the_same_table(survey):
+    release = hr.rank(
+        str(survey.folder / "votes.csv"),
+        name="county",
+        kind="rankings",
+        method="precinct-table",
+        items=NAMES,
+        user="ballot",
+        places=["1st", "2nd", "3rd"],
+        layout="places",
+        unlisted="below",
+        groups={"column": "precinct", "values": CODES, "districts": DISTRICTS},
+        epsilon=600.0,
+        max_contributions=1,
+        total_epsilon=2000,
+        look=None,
+        ledger=survey.folder / "own.jsonl",
+        out=survey.folder / "own",
+    )
+    assert len(table(survey.folder / "own")) == 3 * (len(CODES) + len(DISTRICTS) + 1)
+    assert [line["item"] for line in release.ranking.to_pylist()] == ["Cleo", "Bo", "Ada"]
