@@ -73,6 +73,8 @@ def run_job(
     """
     job.heads = heads_of(job.files, job.config, reducer.reader)
     observer = observer_of(job)
+    if observer is None:
+        return run_release(job, services_of(reducer, perform, tell), wait)
     with observer.run() as ended:
         outcome = run_release(job, services_of(reducer, observer.watch(perform), tell), wait)
         ended(outcome)

@@ -34,6 +34,7 @@ from hushrank.flows.release.sheet_report import (
     differences_sentence,
     fit_sentence,
     reliability_sentences,
+    slopes_sentence,
     step_rows,
 )
 from hushrank.flows.release.ties import tie_sentence
@@ -292,6 +293,8 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield differences_sentence(pair, release.shown())
     if release.fit is not None:
         yield fit_sentence(release.fit, release.shown())
+        if (slopes := slopes_sentence(release.fit, release.shown())) is not None:
+            yield slopes
     if release.personal is not None and release.informative:
         yield from effect_sentences(release.personal)
     if not (sure := certainty(release)):

@@ -208,6 +208,7 @@ booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] e
 step: item=item points=count difficulty=number low=open high=open
 reliability: estimate=number low=number high=number
 item-fit: item=item statistic=number degrees=size chance=number misfits=bool steeper=bool
+    discrimination?=number~ discrimination_low?=number~ discrimination_high?=number~
 differences: group=text against=text items=[difference]
 difference: item=item difference=number error=number low=number high=number size=text
     differs=bool
@@ -3781,6 +3782,34 @@ def check_fit(release: Document, say: Findings) -> None:
         "what is said of the fit of items follows from the statistics",
         f"release.json: fit: what is said of {', '.join(wrong[:3])} does not follow",
     )
+    slopes = [[each.get(name) for name in DISCRIMINATION] for each in fits]
+    if any(each is not None for slope in slopes for each in slope):
+        say.check(
+            are_slopes(slopes),
+            "slopes are relative to their geometric mean, lie inside their intervals, and differ by"
+            " more than their errors",
+            "release.json: fit: slopes are not relative to their mean, lie outside their intervals,"
+            " or do not differ by more than their errors",
+        )
+
+
+DISCRIMINATION = ("discrimination", "discrimination_low", "discrimination_high")
+
+
+def are_slopes(slopes: Sequence[Sequence[float | None]]) -> bool:
+    """Whether slopes with intervals, item by item, may be told: see `estimation.responses`."""
+    logs = [[math.log(n) for n in slope if n is not None and n > 0] for slope in slopes]
+    if any(len(slope) != 3 for slope in logs):
+        return False
+    middles = [middle for middle, _, _ in logs]
+    squares = [((high - low) / 2 / NormalDist().inv_cdf(0.975)) ** 2 for _, low, high in logs]
+    errors = sum(squares) / len(squares)
+    return (
+        abs(sum(middles)) < 1e-6 * len(logs)
+        and all(math.isclose(m - low, high - m, abs_tol=1e-6) for m, low, high in logs)
+        and all(low < high for _, low, high in logs)
+        and sum(m * m for m in middles) / (len(logs) - 1) > 2 * errors * (1 - 1e-6)
+    )
 
 
 def check_differences(release: Document, say: Findings) -> None:
@@ -3956,6 +3985,7 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
             **{name: each[name] for name in ("item", "statistic", "degrees", "chance")},
             "misfits": "yes" if each["misfits"] else "no",
             "slope": "steeper" if each["steeper"] else "flatter",
+            **{name: each[name] for name in DISCRIMINATION if each.get(name) is not None},
         }
         for each in release.get("fit") or []
     ]

@@ -20,9 +20,11 @@ rounding dies out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.common.links import Floats
@@ -53,25 +55,41 @@ def probabilities_at_scores(difficulty: Floats, scores: Integers) -> Floats:
 
 
 def _inner_probabilities(difficulty: Floats, score: Integers) -> Floats:
-    n, low = len(difficulty), np.full(score.shape, difficulty.min() - 40.0)
+    low = np.full(score.shape, difficulty.min() - 40.0)
     high = np.full(score.shape, difficulty.max() + 40.0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         above = expit(middle - difficulty).sum(axis=1, keepdims=True) > score
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     right = expit((low + high) / 2 - difficulty)
-    law = score_law(right)
-    place, before = score[:, 0], np.zeros(right.shape)
+    law, before = score_law(right), np.zeros(right.shape)
+    for r, others, known in laws_without_item(law, right):
+        before = np.where((score == r + 1) & known, others, before)
+    return np.asarray(right * before / np.take_along_axis(law, score, axis=1))
+
+
+def laws_without_item(
+    law: Floats, right: Floats
+) -> Iterator[tuple[int, Floats, NDArray[np.bool_]]]:
+    """Chance of each raw score of all items but one, score by score, in two passes.
+
+    Args:
+        law: of the raw score of all, shape (rows, k + 1).
+        right: chance of a right answer to each item, shape (rows, k).
+
+    Yields:
+        The score, the chance of it without each item, shape (rows, k), and where that holds: in
+        each cell in one of the two passes.
+    """
     rare, common = np.where(right < 0.5, right, 0.0), np.where(right < 0.5, 1.0, right)
     others = np.zeros(right.shape)
-    for r in range(n):  # the law without an item that is seldom right, from its lower end
+    for r in range(right.shape[1]):  # without an item that is seldom right, from the lower end
         others = (law[:, r, np.newaxis] - rare * others) / (1 - rare)
-        before = np.where((place[:, np.newaxis] == r + 1) & (right < 0.5), others, before)
+        yield r, others, right < 0.5
     others = np.zeros(right.shape)
-    for r in range(n, 0, -1):  # without an item that is often right, from its upper end
+    for r in range(right.shape[1], 0, -1):  # one that is often right, from the upper end
         others = (law[:, r, np.newaxis] - (1 - common) * others) / common
-        before = np.where((place[:, np.newaxis] == r) & (right >= 0.5), others, before)
-    return np.asarray(right * before / law[np.arange(len(place)), place][:, np.newaxis])
+        yield r - 1, others, right >= 0.5
 
 
 def score_law(right: Floats) -> Floats:

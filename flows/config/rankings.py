@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from hushrank.flows.config.section import (
     CODES,
@@ -18,6 +18,7 @@ from hushrank.flows.config.section import (
     Text,
     WordList,
 )
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
@@ -177,6 +178,15 @@ class RankingColumnsConfig(ColumnRoles):
     right: Text | None = Field(default=None, examples=["right"])
     outcome: Text | None = Field(default=None, examples=["outcome"])
     length: Text | None = Field(default=None, examples=["length"])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_weights(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("weight") is not None:
+            refuse(
+                ("weight", "is for input.kind: comparisons; each ranking counts once. Remove it")
+            )
+        return value
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         for name, role in ((getattr(self, role), role) for role in ("user", "contest", "epsilon")):

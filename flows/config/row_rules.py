@@ -323,11 +323,17 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
         able = " or ".join(
             name for name, each in methods.items() if each.uses("groups") and kind == each.kind
         )
-        yield (
-            "groups",
+        needed = (
             "needs a method that releases counts, from which every group is ranked at one"
-            f" epsilon: write method: {able}; or remove it",
+            f" epsilon: write method: {able}; or remove it"
         )
+        if kind == "rankings":
+            needed = (
+                f"does not go with method: {config.method}, which ranks all rows together; write"
+                f" method: {able}, which counts first places in each group, or run a job for each"
+                " group, at a cost of its own, or remove it"
+            )
+        yield "groups", needed
         return
     if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
         users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))

@@ -257,6 +257,21 @@ class RankingMethod(Method, Generic[M]):
         return Attacked(epsilon=mechanism.spend.epsilon, delta=mechanism.spend.delta)
 
 
+@dataclass(frozen=True, slots=True)
+class SureVotes:
+    """Reach of the noise in ballots, whatever they say.
+
+    Attributes:
+        margin: a larger margin of a pair is surely one, all pairs and rules at once with 95 %.
+        precinct, total: by method `precinct-table` in two levels at the same budget: a released
+            number of a precinct, and of all, is within this of the true one with 95 %, alone.
+    """
+
+    margin: float
+    precinct: float
+    total: float
+
+
 class PlannedMethod(RankingMethod[M]):
     """A method that `hushrank plan` can try on simulated surveys.
 
@@ -300,6 +315,10 @@ class PlannedMethod(RankingMethod[M]):
     def conclude_whole(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
         """`conclude` without rankings of groups, which take longer."""
         return self.conclude(drawn, mechanism, config)
+
+    def sure_votes(self, mechanism: M) -> SureVotes | None:
+        """From how many ballots on a release calls a margin sure; None: it states no margins."""
+        return None
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: M

@@ -33,6 +33,7 @@ DIFFERENCES = (
     *("size", "differs"),
 )
 
+DISCRIMINATION = ("discrimination", "discrimination_low", "discrimination_high")
 LABELS = {"kr20": KR20, "alpha": ALPHA, "separation": SEPARATION}
 
 
@@ -242,6 +243,9 @@ class ItemFitRecord(Record):
         misfits: whether the model does not hold, with 95 % confidence for all items together.
         steeper: whether people with more points are right more often than the model says, and
             those with fewer points less often; else the other way round.
+        discrimination: slope of its curve in the two-parameter logistic model, relative to the
+            geometric mean of all items; null: slopes are not told.
+        discrimination_low, discrimination_high: 95 % interval of this slope alone.
     """
 
     item: str
@@ -250,6 +254,15 @@ class ItemFitRecord(Record):
     chance: float = Field(ge=0, le=1)
     misfits: bool
     steeper: bool
+    discrimination: float | None = Field(default=None, gt=0)
+    discrimination_low: float | None = Field(default=None, gt=0)
+    discrimination_high: float | None = Field(default=None, gt=0)
+
+    @property
+    def slope(self) -> tuple[float, float, float] | None:
+        """Slope with its interval; None: it is not told."""
+        slope, low, high = (getattr(self, name) for name in DISCRIMINATION)
+        return None if slope is None or low is None or high is None else (slope, low, high)
 
 
 def difference_rows(
@@ -299,14 +312,19 @@ def differences_sentence(pair: GroupDifferences, shown: Mapping[str, str]) -> st
 
 
 def fit_csv(fits: Sequence[ItemFitRecord]) -> str:
-    """Return a table of items' fit, to six decimals; `slope` is that of the item's curve."""
+    """Return a table of items' fit, to six decimals; `slope` is that of the item's curve.
+
+    If slopes are told, these numbers with their intervals stand in three further columns.
+    """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["item", "statistic", "degrees", "chance", "misfits", "slope"])
+    columns = ["item", "statistic", "degrees", "chance", "misfits", "slope"]
+    table.writerow(columns + [*DISCRIMINATION] * (fits[0].slope is not None))
     for each in fits:
         numbers = [f"{each.statistic:.6f}", each.degrees, f"{each.chance:.6f}"]
         said = ["yes" if each.misfits else "no", slope_word(each)]
-        table.writerow([write_cell(each.item), *numbers, *said])
+        slope = [f"{number:.6f}" for number in each.slope or ()]
+        table.writerow([write_cell(each.item), *numbers, *said, *slope])
     return text.getvalue()
 
 
@@ -333,4 +351,22 @@ def fit_sentence(fits: Sequence[ItemFitRecord], shown: Mapping[str, str]) -> str
     return (
         f"{start} {len(found)} of {len(fits)} {verb} from the Rasch model: {', '.join(names)}."
         " Difficulties and abilities rest on that model."
+    )
+
+
+def slopes_sentence(fits: Sequence[ItemFitRecord], shown: Mapping[str, str]) -> str | None:
+    """Which items tell people apart least and most sharply; None: slopes are not told.
+
+    Args:
+        fits: of all items.
+        shown: what people read for each item.
+    """
+    told = sorted((each.slope, shown[each.item]) for each in fits if each.slope is not None)
+    if not told:
+        return None
+    (flat, flattest), (steep, steepest) = told[0], told[-1]
+    return (
+        "Slopes (2PL, relative to the geometric mean of the items), each with its 95 % interval:"
+        f" from {flat[0]:.2f} ({flat[1]:.2f} to {flat[2]:.2f}) of {flattest} to {steep[0]:.2f}"
+        f" ({steep[1]:.2f} to {steep[2]:.2f}) of {steepest}."
     )

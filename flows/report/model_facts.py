@@ -17,6 +17,7 @@ from hushrank.flows.release.sheet_report import (
     fit_sentence,
     reliability_sentences,
     slope_word,
+    slopes_sentence,
     step_rows,
 )
 from hushrank.flows.release.ties import tie_sentence
@@ -304,6 +305,7 @@ class FitRow:
     degrees: str
     chance: str
     said: str
+    slope: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,11 +314,13 @@ class FitFacts:
 
     Attributes:
         sentence: sentence on which items do not fit.
+        slopes: which items tell people apart least and most sharply; None: that is not told.
         rows: items, those that fit worst first, as many as the page has room for.
         left_out: number of further items.
     """
 
     sentence: str
+    slopes: str | None
     rows: tuple[FitRow, ...]
     left_out: int
 
@@ -329,6 +333,7 @@ def fit_facts(release: Release) -> FitFacts | None:
     worst = sorted(release.fit, key=lambda each: -each.statistic)[:MOST_ROWS]
     return FitFacts(
         sentence=fit_sentence(release.fit, shown),
+        slopes=slopes_sentence(release.fit, shown),
         rows=tuple(
             FitRow(
                 item=shown[each.item],
@@ -336,6 +341,7 @@ def fit_facts(release: Release) -> FitFacts | None:
                 degrees=f"{each.degrees}",
                 chance=f"{each.chance:.3f}" if each.chance >= SMALLEST_CHANCE else "<0.001",
                 said=slope_word(each) if each.misfits else "",
+                slope="" if each.slope is None else "{:.2f} ({:.2f} to {:.2f})".format(*each.slope),
             )
             for each in worst
         ),

@@ -22,6 +22,7 @@ from hushrank.flows.run.confidential_folder import finds_drawn
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.input_files import column_notes, told_as_input
 from hushrank.privacy.units import Unit
+from hushrank.transforms import system
 from hushrank.transforms.storage.files import source_of
 
 NO_LOOK = (
@@ -41,6 +42,8 @@ def advise(job: Job) -> Iterator[str]:
     with told_as_input():
         source_of(job.files)  # refuses a job whose rows nothing reads
     worth = check_worth(job)
+    if system.NOT_KEPT and job.safe and job.ledger.known().last is None:  # said once
+        yield system.NOT_KEPT
     yield from engine_notes(job)
     yield from look_notes(job)
     yield from (each.text for each in readings(job) if each.by_default)

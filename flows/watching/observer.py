@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from hushrank.flows.watching.events import RunEvent, RunFacts
-
 if TYPE_CHECKING:
     from hushrank.flows.run.context import Job
     from hushrank.flows.run.stages import Outcome, Perform, Step
+    from hushrank.flows.watching.events import RunEvent, RunFacts
 
 T = TypeVar("T")
 
@@ -89,13 +88,18 @@ class Observer:
                 logging.getLogger(__name__).warning(what)
 
 
-def observer_of(job: Job) -> Observer:
-    """The observer that the job's configuration asks for.
+def observer_of(job: Job) -> Observer | None:
+    """The observer that the job's configuration asks for; None: nobody is told of the run.
 
     Raises:
         ConfigError: a destination cannot be written, or its library is not installed.
     """
-    return Observer(RunFacts(job), destinations_of(job))
+    destinations = destinations_of(job)
+    if not destinations:
+        return None
+    from hushrank.flows.watching.events import RunFacts
+
+    return Observer(RunFacts(job), destinations)
 
 
 def destinations_of(job: Job) -> tuple[Destination, ...]:

@@ -33,6 +33,7 @@ memory_file = _system.memory_file
 longest_name = _system.longest_name
 longest_path = _system.longest_path
 TO_OPEN_LONGER = _system.TO_OPEN_LONGER
+NOT_KEPT = _system.NOT_KEPT
 unfit_name = _system.unfit_name
 lock_at_once = _system.lock_at_once
 mark_read_only = _system.mark_read_only

@@ -30,6 +30,12 @@ _OWNER_ONLY_FOLDER, _READ_ONLY, _NOT_FOR_OTHERS = 0o700, 0o444, 0o077
 _MEMORY_KINDS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
 _LONGEST_PATH = 4096 if sys.platform == "linux" else 1024  # PATH_MAX
 TO_OPEN_LONGER = ""  # what an administrator can do about it
+# What people are told once, because the system cannot keep it; empty: it keeps everything.
+NOT_KEPT = (
+    ""
+    if sys.platform == "linux"
+    else "On macOS, memory_limit stops no process that reads files (docs/installing.md)."
+)
 _PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
 
 

@@ -46,6 +46,11 @@ _LONGEST_NAME = 255  # NTFS counts UTF-16 units, of which UTF-8 needs at least a
 _LONGEST_PATH, _USUAL_LONGEST_PATH = 32_760, 259  # UTF-16 units
 _FILE_SYSTEM, _LONG_PATHS = r"SYSTEM\CurrentControlSet\Control\FileSystem", "LongPathsEnabled"
 TO_OPEN_LONGER = ", or have the administrator set LongPathsEnabled"
+# What people are told once, because the system cannot keep it.
+NOT_KEPT = (
+    "On Windows, memory_limit stops no process that reads files, and a power failure may lose the"
+    " names of new files (docs/installing.md)."
+)
 # With whatever extension; a blank before the dot changes nothing.
 _DEVICE = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9¹²³]) *([.:].*)?")
 _CRASHED = 0xC0000000  # from here on, an exit code names an error that Windows ended a process by

@@ -83,6 +83,27 @@ class ItemsApart(Record):
     large_dif: int | None
 
 
+class SureMargins(Record):
+    """Reach of the noise in ballots, whatever they say.
+
+    Attributes:
+        epsilon: of the release.
+        ballots: how many there are.
+        margin: a larger margin of any pair is sure, all pairs and rules at once with 95 %.
+        share: the margin as a share of the ballots.
+        precinct: with method `precinct-table` at this epsilon, a noisy number of first preferences
+            of a precinct is within so many of the true one with 95 %, one number at a time.
+        precincts_total: the same of a released number of all precincts.
+    """
+
+    epsilon: float
+    ballots: int
+    margin: float
+    share: float
+    precinct: float
+    precincts_total: float
+
+
 class GroupReached(Record):
     """Accuracy of a release for one group.
 
@@ -145,6 +166,8 @@ class PlanDocument(Document):
         group_spread: standard deviation of a group's true scores around the whole's.
         items_apart: for each epsilon, people who are enough to tell items of a test apart; empty:
             the method does not count whole sheets.
+        sure_margins: of each setting, margins that a release will call sure; empty: the method
+            states no margins.
     """
 
     command: Literal["plan"] = "plan"
@@ -173,6 +196,7 @@ class PlanDocument(Document):
     groups: tuple[GroupReached, ...] = ()
     group_spread: float | None = None
     items_apart: tuple[ItemsApart, ...] = ()
+    sure_margins: tuple[SureMargins, ...] = ()
 
 
 class MixPlan(Record):
@@ -313,6 +337,7 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         groups=tuple(_groups(plan)),
         group_spread=None if plan.config.groups is None else world.group_spread,
         items_apart=tuple(_items_apart(plan)),
+        sure_margins=tuple(_sure_margins(plan)),
     )
 
 
@@ -324,6 +349,18 @@ def _ways_of_ties(plan: SurveyPlan) -> Iterator[WayOfTies]:
 def _items_apart(plan: SurveyPlan) -> Iterator[ItemsApart]:
     for each in plan.items_apart:
         yield ItemsApart(epsilon=each.epsilon, two_items=each.two_items, large_dif=each.large_dif)
+
+
+def _sure_margins(plan: SurveyPlan) -> Iterator[SureMargins]:
+    for each in plan.sure_margins:
+        yield SureMargins(
+            epsilon=each.epsilon,
+            ballots=each.ballots,
+            margin=each.votes.margin,
+            share=each.share,
+            precinct=each.votes.precinct,
+            precincts_total=each.votes.total,
+        )
 
 
 def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:

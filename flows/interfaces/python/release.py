@@ -228,6 +228,24 @@ class Release:
         lines = lines_for(self.record, features, towers)
         return Table(pa.Table.from_pylist(lines, schema=_FOR_A_PERSON))
 
+    @plainly
+    def drift_from(self, earlier: Release) -> Table:
+        """Which items of a test became harder or easier since an earlier release, on its scale.
+
+        A row for each item in common: difficulty before and now, difference (above 0: harder now),
+        standard error, 95 % interval, whether it moved (95 % for all together), and whether it is
+        an anchor, of which the two scales have the same mean. Nothing is spent.
+
+        Args:
+            earlier: of the same test, or of one that has items in common with it.
+
+        Raises:
+            ConfigError: a release has no difficulties with errors, or under 3 items are common.
+        """
+        from hushrank.flows.release.linking import drift_rows
+
+        return Table(pa.Table.from_pylist(drift_rows(earlier.record, self.record)))
+
     @property
     def dif(self) -> Table | None:
         """Items that are harder in one group than in another, of a test; None: not told.
@@ -244,7 +262,8 @@ class Release:
         """Fit of each item of a test to the Rasch model; None: not told.
 
         A row for each item: statistic, degrees of freedom, chance, whether it misfits (95 % for all
-        together), and whether its curve is steeper than that of the model.
+        together), whether its curve is steeper than that of the model, and its slope (2PL) relative
+        to the geometric mean of all items with a 95 % interval, null where slopes are not told.
         """
         if self.record.fit is None:
             return None

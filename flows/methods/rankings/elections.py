@@ -7,10 +7,13 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from hushrank.estimation.rankings.election_rules import Margins, Result, positional_results
-from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
+from hushrank.estimation.rankings.noisy_rankings import NoisyRankings, calibrate_rankings
+from hushrank.estimation.rankings.precinct_tables import NoisyPrecincts
 from hushrank.flows.config.rankings import MOST_CANDIDATES, USUAL_RULES, approval_rules
+from hushrank.flows.methods.base import SureVotes
 from hushrank.flows.release.election import CHANCE_STEPS, ElectionRecord, RoundRecord, RuleResult
-from hushrank.privacy.ranking_sensitivity import Part
+from hushrank.flows.statement.rankings import RankingCountMechanism
+from hushrank.privacy.ranking_sensitivity import Part, level_weights
 
 OF_PARTS = {
     Part.ABOVE: USUAL_RULES["pairs"],
@@ -80,3 +83,18 @@ def rule_record(found: Result, items: Sequence[str]) -> RuleResult:
         for who in (found.winners, found.possible)
     )
     return RuleResult(rule=found.rule, winners=winners, possible=possible, sure=found.sure)
+
+
+def sure_votes(mechanism: RankingCountMechanism) -> SureVotes:
+    """What a release of pairs, or of first places by precinct, will state of its noise."""
+    n, params, longest = mechanism.n_items, mechanism.params, mechanism.longest
+    sizes = {Part.MARGINS: (n * (n - 1) // 2,), Part.ABOVE: (n, n)}
+    parts = {str(part): np.zeros(sizes.get(part, (n,)), np.int64) for part in mechanism.weights}
+    counts = NoisyRankings(parts, mechanism.weights, mechanism.law, longest, mechanism.below)
+    weights = level_weights(params, districts=False)
+    table = NoisyPrecincts({}, weights, calibrate_rankings(params, longest, weights).law)
+    return SureVotes(
+        margin=Margins.of(counts).sure_from,
+        precinct=table.reach(Part.PRECINCTS),
+        total=table.reach(Part.TOTALS),
+    )

@@ -43,13 +43,14 @@ from hushrank.flows.methods.base import (
     Method,
     PlannedMethod,
     RankingMethod,
+    SureVotes,
     Terms,
     attacked_counts,
 )
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Formula, Inputs, Restated, count_noise, sides_of
 from hushrank.flows.methods.rankings import private_rankings as private
-from hushrank.flows.methods.rankings.elections import election_record
+from hushrank.flows.methods.rankings.elections import election_record, sure_votes
 from hushrank.flows.methods.rankings.private_rankings import (
     HARDLY_DRAWN,
     MOST_KEMENY_ITEMS,
@@ -247,6 +248,10 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
                 else None
             ),
         )
+
+    def sure_votes(self, mechanism: RankingCountMechanism) -> SureVotes | None:
+        """Of methods that count pairs."""
+        return sure_votes(mechanism) if self.facts.elections == "pairs" else None
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Places above the middle, or scores in log odds."""

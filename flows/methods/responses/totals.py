@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -70,6 +70,9 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.responses.whole_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
+
+if TYPE_CHECKING:
+    from hushrank.estimation.responses.item_slopes import ItemSlopes
 
 
 class ReleasedSheetTotals(ReleasedRecord):
@@ -287,7 +290,12 @@ class Totals(PlannedMethod[TotalsMechanism]):
             return whole
         booklets = booklet_estimates(totals, fit, law)
         test = tuple(map(BookletRecord.of, _names_of_booklets(config), booklets))
-        told = None if shape.bands == 1 else _fit_of(item_fit(totals, fit, law.variance), config)
+        told = None
+        if shape.bands > 1:
+            from hushrank.estimation.responses.item_slopes import item_slopes
+
+            slopes = item_slopes(totals, law.variance)
+            told = _fit_of(item_fit(totals, fit, law.variance), slopes, config)
         return replace(whole, test=test, fit=told)
 
     def conclude_whole(
@@ -358,9 +366,16 @@ def _shape_of(config: SurveyConfig) -> SheetShape:
     )
 
 
-def _fit_of(found: ItemFit, config: SurveyConfig) -> tuple[ItemFitRecord, ...]:
-    columns = (found.statistic, found.degrees, found.chance, found.misfits, found.steeper)
-    names = config.items.catalogue().names
+def _fit_of(
+    found: ItemFit, slopes: ItemSlopes | None, config: SurveyConfig
+) -> tuple[ItemFitRecord, ...]:
+    columns = [found.statistic, found.degrees, found.chance, found.misfits, found.steeper]
+    told: list[Sequence[Any]] = [[None] * len(found.chance)] * 3
+    if slopes is not None:
+        told = [column.tolist() for column in (slopes.slope, slopes.low, slopes.high)]
+    lines = zip(
+        config.items.catalogue().names, *(column.tolist() for column in columns), *told, strict=True
+    )
     return tuple(
         ItemFitRecord(
             item=item,
@@ -369,10 +384,11 @@ def _fit_of(found: ItemFit, config: SurveyConfig) -> tuple[ItemFitRecord, ...]:
             chance=chance,
             misfits=misfits,
             steeper=steeper,
+            discrimination=slope,
+            discrimination_low=low,
+            discrimination_high=high,
         )
-        for item, statistic, degrees, chance, misfits, steeper in zip(
-            names, *(column.tolist() for column in columns), strict=True
-        )
+        for item, statistic, degrees, chance, misfits, steeper, slope, low, high in lines
     )
 
 

@@ -42,6 +42,12 @@ LEGEND = (
     " error: of a typical score, {}and the largest (of shares in percentage points);"
     " rank width: how many ranks an item's 95 % interval spans"
 )
+OF_MARGINS = (
+    "margin: a larger one of any pair is sure, all pairs and rules at once with 95 %; precinct, all"
+    " precincts: with method precinct-table at this epsilon, a noisy number of first preferences is"
+    " within so many of the true one with 95 %, one number at a time, however many precincts there"
+    " are"
+)
 LEGEND_OF_FORMULA = "and by formula, "
 LEGEND_OF_UNKNOWN = "; unknown: errors are larger than if all items were called equal"
 LEGEND_OF_NOTHING = "; nothing learned: in so many of such surveys the release says just that"
@@ -89,11 +95,13 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
 
 
 def _more_tables(plan: SurveyPlan) -> Iterator[tuple[str, Table, str]]:
-    """Heading, table and legend of groups, and of the people that telling items apart takes."""
+    """Heading, table and legend of groups, of people needed, and of margins that are sure."""
     if boards := _boards_table(plan):
         yield f"Groups at epsilon {plan.base.epsilon:g}", boards, _boards_legend(plan)
     if plan.items_apart:
         yield "People needed to tell items apart", _apart_table(plan), _apart_legend(plan)
+    if plan.sure_margins:
+        yield "What is sure of votes, whatever the ballots say", _margins_table(plan), OF_MARGINS
 
 
 def _legend(plan: SurveyPlan) -> str:
@@ -190,6 +198,19 @@ def _apart_table(plan: SurveyPlan) -> Table:
     for each in plan.items_apart:
         dif = () if each.large_dif is None else (f"{each.large_dif:,}",)
         table.add_row(f"{each.epsilon:g}", f"{each.two_items:,}", *dif)
+    return table
+
+
+def _margins_table(plan: SurveyPlan) -> Table:
+    """Build the table of the margins that a release will call sure."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in ("epsilon", "ballots", "margin", "of ballots", "precinct", "all precincts"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in plan.sure_margins:
+        reaches = (f"{reach:,.1f}" for reach in (each.votes.precinct, each.votes.total))
+        share = two_digits(100 * each.share)
+        told = (f"{each.ballots:,}", f"{each.votes.margin:,.1f}", f"{share} %")
+        table.add_row(f"{each.epsilon:g}", *told, *reaches)
     return table
 
 

@@ -22,6 +22,7 @@ from hushrank.flows.planning.plan.items_apart import PeopleNeeded, people_needed
 from hushrank.flows.planning.plan.limits import Limits, limits_of
 from hushrank.flows.planning.plan.naive import Loss, loss_of, naive_ways
 from hushrank.flows.planning.plan.plot import accuracy_plot
+from hushrank.flows.planning.plan.sure_margins import SureMargin, sure_margins
 from hushrank.flows.planning.plan.survey import (
     Setting,
     accuracy_of,
@@ -110,6 +111,8 @@ class SurveyPlan:
         boards: error and order of each group, in `base`; empty: there are no groups.
         items_apart: for each epsilon, people who are enough to tell items apart; empty: the method
             does not count whole sheets of a test.
+        sure_margins: of each setting, how far noise reaches in ballots; empty: the method states no
+            margins.
         ties: share of pairs in order in `base` by each way of treating ties; empty: the job models
             none.
     """
@@ -132,6 +135,7 @@ class SurveyPlan:
     guarantees: list[tuple[Alternative, Accuracy]]
     boards: list[tuple[float, float]]
     items_apart: list[PeopleNeeded]
+    sure_margins: list[SureMargin]
     ties: dict[Ties, float]
 
     @property
@@ -232,6 +236,7 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         guarantees=tried_guarantees(config, base, world),
         boards=group_errors(config, base, world),
         items_apart=people_needed(config, settings, world),
+        sure_margins=sure_margins(config, settings),
         ties=orders_by_ties(config, replace(base, method=methods[0]), world),
     )
 

@@ -473,7 +473,34 @@ def test_bands_of_raw_scores_say_which_items_do_not_fit(banded, command):
     assert "Item fit: with 95 % confidence" in printed
     table = pacsv.read_csv(survey.output / "fit.csv")
     assert table["slope"].to_pylist()[5] == "flatter"
+    slope, low, high = fits["q5"].slope
+    assert table["discrimination"][5].as_py() == pytest.approx(slope, abs=1e-6)
+    assert low < slope < high < 1
+    assert min(each.slope[0] for each in release.fit) == fits["q5"].slope[0]
+    assert "of q5 to" in page
+    assert "Slopes (2PL" in printed
     assert hushrank.read_release(survey.output).fit["item"].to_pylist() == EIGHT
+
+
+def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(banded):
+    survey, _ = banded
+    release = hushrank.read_release(survey.output)
+    others = tuple(
+        replace(line, item=line.item if line.item in EIGHT[:2] else f"{line.item}b")
+        for line in release.record.ranking
+    )
+    table = release.drift_from(release)
+    assert sorted(table["item"].to_pylist()) == EIGHT
+    assert np.abs(np.array(table["difference"])).max() < 1e-9
+    assert not any(table["moved"].to_pylist())
+    assert table["before"].to_pylist() == table["now"].to_pylist()
+    for changes, message in (
+        ({"ranking": others}, "2 items in common"),
+        ({"errors": None}, "no difficulties with errors"),
+    ):
+        other = hushrank.Release(release.record.model_copy(update=changes), survey.output)
+        with pytest.raises(hushrank.HushrankError, match=message):
+            release.drift_from(other)
 
 
 @pytest.mark.parametrize(
@@ -486,6 +513,9 @@ def test_bands_of_raw_scores_say_which_items_do_not_fit(banded, command):
         (lambda f: f.tell("released.bands.0.1", lambda n: n + 1), "other raw scores than those"),
         (lambda f: f.tell("released.bands", None), "without their numbers"),
         (lambda f: f.replace("fit.csv", "flatter", "steeper"), "fit.csv differs"),
+        (lambda f: f.tell("fit.5.discrimination", 1.0), "slopes are not relative to their mean"),
+        (lambda f: f.tell("fit.5.discrimination", None), "slopes are not relative to their mean"),
+        (lambda f: f.tell("fit.5.discrimination_high", 9.9), "lie outside their intervals"),
     ],
 )
 def test_the_verifier_finds_fits_that_do_not_follow(banded, forge, message):

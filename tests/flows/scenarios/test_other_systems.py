@@ -99,6 +99,9 @@ def test_a_run_draws_once_and_its_files_are_private_on_another_system(survey, sy
     assert third.returncode == 0, third.stderr
     assert (survey.output / "release.json").read_bytes() != shown  # it took the first one's place
     work, ledger = survey.folder / "Ännes work", survey.folder / "Ännes ledger"
+    said = [" ".join((each.stdout + each.stderr).split()) for each in (first, second, third)]
+    told = ["On Windows, memory_limit stops no process that reads files" in each for each in said]
+    assert told == [system == "windows", False, False]
     assert modes(work) | modes(ledger) <= {"600", "700"}
     lines = (ledger / "ledger.jsonl").read_text().splitlines()
     assert [json.loads(line)["event"] for line in lines].count("draw") == 2

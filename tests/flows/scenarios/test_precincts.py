@@ -125,7 +125,15 @@ def test_counts_do_not_depend_on_order_files_or_names(survey, command):
     ("changes", "told"),
     [
         ({"groups": None}, "groups: missing; method: precinct-table counts first places"),
-        ({"method": "kemeny"}, "groups: needs a method that releases counts"),
+        (
+            {"method": "kemeny"},
+            "groups: does not go with method: kemeny, which ranks all rows together; write method:"
+            " precinct-table, which counts first places in each group",
+        ),
+        (
+            {"input__columns__weight": "w"},
+            "input.columns.weight: is for input.kind: comparisons; each ranking counts once",
+        ),
         (
             {"input__layout": "long", "input__columns": {"user": "ballot"}},
             "groups: needs input.layout: list, wide or places",

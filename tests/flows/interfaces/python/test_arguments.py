@@ -152,6 +152,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "Release.__init__": {"record": Record.model_construct(), "folder": Path("x")},
     "Release.of": {},
     "Release.rank_for": {"features": {"age": 1}},
+    "Release.drift_from": {},
     "Report.__init__": {"path": Path("x"), "html": "x"},
     "History.__init__": {"releases": ()},
     "Table.__init__": {},
@@ -231,9 +232,9 @@ def called(name: str, word: str, value: object) -> HushrankError | None:
     if name.endswith("__init__"):
         home = getattr(hushrank, name.partition(".")[0])
         function = home
-    elif name == "Release.rank_for":
-        release = Record.model_construct(name="arena", personal=None)
-        function = hushrank.Release(release, Path("x")).rank_for
+    elif name.startswith("Release."):
+        release = Record.model_construct(name="arena", personal=None, scale="log-odds")
+        function = getattr(hushrank.Release(release, Path("x")), name.partition(".")[2])
     elif name.startswith("Ledger."):
         function = getattr(hushrank.Ledger("none.jsonl"), name.partition(".")[2])
     try:

@@ -1,0 +1,68 @@
+"""How far the items of a test moved since an earlier release: its lines, from two releases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.responses.linking import FEWEST, drift
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import Scale
+from hushrank.privacy.units import NoiseKind
+
+OF_TESTS = (Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)
+
+
+def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
+    """A line for each item that both releases have, in the order of the later ranking.
+
+    Raises:
+        ConfigError: a release has no difficulties with errors, or too few items are common.
+    """
+    before, now = (_difficulties(release) for release in (earlier, later))
+    common = [item for item in now[0] if item in before[0]]
+    if len(common) < FEWEST:
+        raise ConfigError(
+            f"{earlier.name} and {later.name} have {len(common)} items in common, so their"
+            " difficulties cannot be put on one scale: different items asked of different people"
+            f" say nothing of each other. Ask at least {FEWEST} items of the earlier test again"
+            " (anchors)"
+        )
+    places = [[names[item] for item in common] for names, _, _ in (before, now)]
+    (was, of_old), (found, of_new) = (
+        (centre[own], covariance[np.ix_(own, own)])
+        for own, (_, centre, covariance) in zip(places, (before, now), strict=True)
+    )
+    gaussian = all(each.privacy.rho is not None for each in (earlier, later))
+    kind = NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE
+    told = drift(was, found, of_old + of_new, kind)
+    columns = (told.difference, told.error, told.low, told.high, told.moved, told.anchor)
+    names = ("difference", "standard_error", "low", "high", "moved", "anchor")
+    return [
+        {"item": item, "before": old, "now": new, **dict(zip(names, line, strict=True))}
+        for item, old, new, *line in zip(
+            common,
+            was.tolist(),
+            (found - told.shift).tolist(),
+            *(column.tolist() for column in columns),
+            strict=True,
+        )
+    ]
+
+
+def _difficulties(release: Release) -> tuple[dict[str, int], Floats, Floats]:
+    """Place of each item, difficulties and their covariance."""
+    if release.scale not in OF_TESTS or release.errors is None:
+        raise ConfigError(
+            f"{release.name} has no difficulties with errors for all items, which drift needs;"
+            " name a release of a test in which each item has an interval with both ends"
+        )
+    names = {line.item: place for place, line in enumerate(release.ranking)}
+    lower, n = release.errors.covariance, len(names)
+    covariance = np.zeros((n, n))
+    for place, row in enumerate(lower):
+        covariance[place, : place + 1] = covariance[: place + 1, place] = row
+    return names, np.array(release.errors.centre), covariance
