@@ -885,6 +885,26 @@ def named(draw: Document) -> Needed:
     return draw["mechanism"] if draw["mechanism"] in LOCAL else derivation, draw.get("entries")
 
 
+LEADS = {  # the number by which an item is first, and of how many noise values it is made
+    "win-counts": ("wins", 1),
+    "win-loss-counts": ("net-wins", 2),
+    "pair-counts": ("majorities", 2),
+    "above-counts": ("majorities", 2),
+    "margin-counts": ("majorities", 1),
+    "net-sums": ("borda", 1),
+    "place-counts": ("first-places", 1),
+}
+
+
+def is_told_lead(certificate: Document, release: Document) -> bool:
+    """Whether counts tell how far one item is ahead, each number once: of no stream, and of rows
+    without weights."""
+    named = [each["by"] for each in release.get("robustness") or ()]
+    alone = release.get("stream") is None and not is_weighted(certificate)
+    counted = release["released"]["kind"] in LEADS and release["informative"]
+    return bool(named) and len({*named}) == len(named) and alone and counted
+
+
 def check_extras(certificate: Document, release: Document) -> None:
     """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
@@ -905,6 +925,7 @@ def check_extras(certificate: Document, release: Document) -> None:
         ),
         ("precincts", release.get("precincts") is not None, kind == "precinct-counts"),
         ("groups", bool(release.get("groups")), kind != "precinct-counts"),
+        ("robustness", release.get("robustness") is not None, is_told_lead(certificate, release)),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -3518,35 +3539,26 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
     check_fit(release, say)
 
 
-LEADS = {  # the number by which an item is first, and of how many noise values it is made
-    "win-counts": ("wins", 1),
-    "win-loss-counts": ("net-wins", 2),
-    "pair-counts": ("majorities", 2),
-    "above-counts": ("majorities", 2),
-    "margin-counts": ("majorities", 1),
-    "net-sums": ("borda", 1),
-    "place-counts": ("first-places", 1),
-}
-
-
 def check_robustness(release: Document, say: Findings, groups: int) -> None:
     """That it takes no fewer people to change the first place than the released counts tell, of
     all `groups` together. An estimate from scores is taken as stated, but its form is checked."""
     told, privacy, first = release.get("robustness"), release["privacy"], release["ranking"][0]
     if told is None:
         return
-    kind, named = release["released"]["kind"], [each["by"] for each in told]
-    by, draws = LEADS.get(kind, ("", 0))
+    kind = release["released"]["kind"]
+    by, draws = LEADS[kind]
     known = {by: "certificate", "scores": "estimate" if kind == "pair-counts" else ""}
-    weighted = "design_effect" in privacy["parameters"]
-    if weighted or release.get("stream") or not by or len({*named}) < len(named):
-        raise Wrong("robustness: rows have weights, nights share people, or no counts tell it")
+    one = privacy["noise_variance"] or 0.0
+    if "laplace" in privacy["mechanism"]:  # discrete noise has tails as long, but less variance
+        one = 2 * privacy["noise_scale"] ** 2
     for each in told:
         fits = known.get(each["by"]) == each["kind"] and each["first"] == first["item"]
         fits = fits and 1 <= each["replaced"] <= each["changed"]
         if each["by"] == by and fits:
-            variance = groups * draws * (privacy["noise_variance"] or 0.0)
-            fits = holds_lead(release, each, variance, draws)
+            fits = holds_lead(release, each, groups * draws * one, draws)
+        elif fits:
+            fits = each["bound"] is None and each["noise_allowance"] is None
+            say.open("that the estimate of robustness follows: computing it takes the scores")
         say.check(fits, wrong=f"robustness: more {short(each['by'])} than the counts tell")
 
 

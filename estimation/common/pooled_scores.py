@@ -72,8 +72,8 @@ class PooledScores:
 def pool_scores(parts: Sequence[PartScores], n_items: int) -> PooledScores:
     """Combine the scores of several releases; see the module's text.
 
-    Intervals take Laplace noise as one draw for each release with such noise, which is wider than
-    the noise of a score that is made of many counts.
+    Intervals take the errors as one draw of Laplace noise if any release has such noise, since one
+    precise release may decide alone. That is wider than the noise of a score from many counts.
 
     Raises:
         NotLinked: no chain of shared items links all releases.
@@ -88,32 +88,42 @@ def pool_scores(parts: Sequence[PartScores], n_items: int) -> PooledScores:
         precisions[number][np.ix_(at, at)] = np.linalg.pinv(own, rcond=RANK_OF, hermitian=True)
         centres[number, at] = part.errors.centre
     whole = precisions.sum(axis=0)
-    if np.linalg.matrix_rank(whole, tol=RANK_OF * np.trace(whole), hermitian=True) < n - 1:
+    if not _are_linked(parts, n):
         raise NotLinked
-    covariance = np.linalg.pinv(whole, rcond=RANK_OF, hermitian=True)
+    level = np.full((n, n), np.trace(whole) / n**2)  # fills the one direction that no part knows
+    covariance = np.linalg.inv(whole + level) - 1 / (n**2 * level)
     scores = covariance @ np.einsum("kij,kj->i", precisions, centres)
     apart = [centre - scores for centre in centres]
     q = sum(float(off @ own @ off) for off, own in zip(apart, precisions, strict=True))
     degrees = sum(len(part.items) - 1 for part in parts) - (n - 1)
     shares = np.einsum("ij,kji->k", covariance, precisions) / (n - 1)
     mean = float(np.mean([part.errors.centre.mean() for part in parts]))
-    laplace = sum(part.kind is NoiseKind.LAPLACE for part in parts)
+    laplace = any(part.kind is NoiseKind.LAPLACE for part in parts)
+    kind = NoiseKind.LAPLACE if laplace else NoiseKind.GAUSSIAN
     return PooledScores(
-        estimate=_estimate(ScoreErrors(scores + mean, covariance), laplace),
+        estimate=_estimate(ScoreErrors(scores + mean, covariance), kind),
         shares=np.asarray(shares),
         chance=1.0 if degrees == 0 else float(chdtrc(degrees, q)),
     )
 
 
-def _estimate(errors: ScoreErrors, laplace: int) -> Estimate:
+def _are_linked(parts: Sequence[PartScores], n_items: int) -> bool:
+    """Whether each item is tied to each other one by a chain of parts that share items."""
+    linked, left = set(parts[0].items), [set(part.items) for part in parts[1:]]
+    while joined := [items for items in left if linked & items]:
+        left = [items for items in left if not linked & items]
+        linked.update(*joined)
+    return len(linked) == n_items
+
+
+def _estimate(errors: ScoreErrors, kind: NoiseKind) -> Estimate:
     scores, covariance = errors.centre, np.asarray(errors.covariance)
-    kind, draws = (NoiseKind.LAPLACE if laplace else NoiseKind.GAUSSIAN), max(laplace, 1)
     deviation = np.sqrt(np.diagonal(covariance))
     between = np.sqrt(difference_variance(covariance))
     gap = scores[:, np.newaxis] - scores
 
     def reach(tail: float) -> float:
-        return float(quantile(np.ones(()), tail, kind, draws))
+        return float(quantile(np.ones(()), tail, kind, 1))
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         return scores - reach(tail) * deviation, scores + reach(tail) * deviation

@@ -26,13 +26,15 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.release import Release, load_release
-from hushrank.flows.release.scale import UNITS, published
+from hushrank.flows.release.scale import UNITS, Scale, published
 from hushrank.flows.statement.record import Record
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.local_files import MostBytes, read_local
 
 POOLED = "pooled.json"
 MOST_RELEASES, MOST_ITEMS = 1_000, 1_000
+OF_A_MODEL = (Scale.LOG_ODDS, Scale.ELO, Scale.LAPLACE, Scale.PROBIT, Scale.DIFFICULTY)
+MOST_UNEQUAL = 1e8  # variances of differences in one release
 DIFFER = 0.01  # a chance below this is told
 NO_ERRORS = (
     "{}: does not say how far its scores may be off together (errors), so it cannot be weighed:"
@@ -146,6 +148,17 @@ def _check(files: Sequence[Path], releases: Sequence[Release]) -> None:
                 f"{file}: its scores are {release.scale.value}, those of {files[0]} are"
                 f" {first.scale.value}; give both one method, link and report.scale"
             )
+        if release.scale is Scale.VOTES:
+            raise ConfigError(
+                f"{file}: counts first places, which add up and are not averaged; add its numbers"
+            )
+        items, others = ({line.item for line in each.ranking} for each in (release, first))
+        if release.scale not in OF_A_MODEL and items != others:
+            raise ConfigError(
+                f"{file}: ranks other items than {files[0]}, and a score on the scale"
+                f" {release.scale.value} depends on all items that are ranked beside it; pool"
+                " releases of the same items, or of a method with a link"
+            )
     for (a, one), (b, other) in combinations(zip(files, releases, strict=True), 2):
         if one.release_id == other.release_id:
             raise ConfigError(f"{b}: is the same release as {a}; name each once")
@@ -164,7 +177,13 @@ def _part(release: Release, errors: ReleasedErrors, places: dict[str, int]) -> P
         covariance[row, : row + 1] = covariance[: row + 1, row] = values
     zero = published(release.scale, 0.0)  # back from the unit in which scores are published
     unit = published(release.scale, 1.0) - zero
-    centre = (np.array(errors.centre) - zero) / unit
+    centre, apart = (np.array(errors.centre) - zero) / unit, np.eye(n) - 1 / n
+    spread = np.linalg.eigvalsh(apart @ covariance @ apart)[1:]  # of differences of scores
+    if not spread[0] * MOST_UNEQUAL > spread[-1]:
+        raise ConfigError(
+            f"release {release.release_id}: some differences of its scores have no error, or one"
+            " far larger than others have, so it cannot be weighed; leave it out"
+        )
     laplace = "laplace" in release.privacy.mechanism
     return PartScores(
         items=[places[line.item] for line in release.ranking],
@@ -175,13 +194,13 @@ def _part(release: Release, errors: ReleasedErrors, places: dict[str, int]) -> P
 
 def _cost(releases: Sequence[Release]) -> str:
     """Add up what a person in all of them has spent; a sum holds for every law of noise."""
-    units = {release.privacy.unit.value for release in releases}
-    if len(units) > 1:
+    kinds = {f"{r.privacy.unit.value}, {r.privacy.adjacency or 'local'}" for r in releases}
+    if len(kinds) > 1:
         return (
-            f"The releases protect different units ({', '.join(sorted(units))}), so their costs"
-            " cannot be added up here."
+            f"The releases protect different units or changes ({'; '.join(sorted(kinds))}), so"
+            " their costs cannot be added up here."
         )
-    (unit,) = units
+    unit = releases[0].privacy.unit.value
     epsilon = sum(release.privacy.epsilon for release in releases)
     delta = sum(release.privacy.delta for release in releases)
     who = "person who answered" if unit == "user" else f"unit ({unit}) that counts"
@@ -206,7 +225,7 @@ def _warnings(releases: Sequence[Release], chance: float) -> Iterator[str]:
     if any("laplace" in release.privacy.mechanism for release in releases):
         yield (
             "The noise of some releases is Laplace noise; intervals allow for the tails of one such"
-            " draw for each of these releases, which is wider than they mostly need."
+            " draw, as if no others were added to it, which is wider than they mostly need."
         )
     if chance < DIFFER:
         yield (

@@ -33,7 +33,7 @@ def robustness_of(release: Release) -> tuple[Robustness, ...] | None:
     That is so of local answers, whose holder may send anything; of rows with weights; of a stream,
     in which nights share people; and of scores that were drawn, of which no counts are known.
     """
-    variance = 0.0 if release.privacy.mechanism == "none" else release.noise_variance
+    variance = 0.0 if release.privacy.mechanism == "none" else _variance(release)
     weighted = "design_effect" in release.privacy.parameters
     if (
         not release.informative
@@ -47,6 +47,18 @@ def robustness_of(release: Release) -> tuple[Robustness, ...] | None:
     found = [] if gaps is None else [*_certified(release, gaps)]
     found += _estimated(release, variance)
     return tuple(found) or None
+
+
+def _variance(release: Release) -> float | None:
+    """Variance of continuous noise that reaches at least as far as the discrete noise of a count.
+
+    Of discrete Laplace noise it is that of the continuous law of the same scale: at scales below 1
+    the discrete law has less variance but as long tails.
+    """
+    known, privacy = release.noise_variance, release.privacy
+    if known is None or privacy.noise_scale is None or _kind(release) is NoiseKind.GAUSSIAN:
+        return known
+    return known * 2 * privacy.noise_scale**2 / (privacy.noise_variance or 1.0)
 
 
 def _bounds(release: Release) -> RowBounds:

@@ -51,6 +51,16 @@ def test_items_that_some_releases_miss_are_linked_by_others_or_refused():
         pool_scores([left, _part([2, 3], [1.0, 0.0], np.eye(2))], 4)
 
 
+def test_a_precise_release_is_not_hidden_by_many_that_say_nothing():
+    precise, vague = np.eye(3), 900.0 * np.eye(3)
+    alone = pool_scores([_part([0, 1, 2], [1, 0, 0], precise, LAPLACE)] * 2, 3).estimate
+    many = [_part([0, 1, 2], [1, 0, 0], precise, LAPLACE)] * 2
+    many += [_part([0, 1, 2], [1, 0, 0], vague, LAPLACE)] * 30
+    assert np.allclose(pool_scores(many, 3).estimate.at_once.high, alone.at_once.high, atol=0.05)
+    unequal = [_part([0, 1], [1, 0], 1e-9 * np.eye(2)), _part([1, 2], [1, 0], np.eye(2))]
+    assert np.allclose(np.diff(pool_scores(unequal, 3).estimate.scores), -1)
+
+
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
 def test_intervals_hold_and_a_forgotten_error_is_caught(kind):
     """Correlated errors of unequal size; one release misses an item."""

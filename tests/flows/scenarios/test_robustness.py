@@ -53,9 +53,9 @@ def test_the_verifier_finds_a_first_place_that_is_less_certain(told):
     assert not honest.wrong()
     for name, change in FORGED:
         forged = honest.copy().tell(f"robustness.0.{name}", change).with_digests()
-        assert "robustness: " in forged.wrong(), name
+        assert "robustness" in forged.wrong(), name
     twice = honest.copy().tell("robustness", lambda all_: [*all_, *all_]).with_digests()
-    assert "robustness: " in twice.wrong()
+    assert "robustness" in twice.wrong()
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -65,7 +65,7 @@ def test_rankings_tell_it_too(name, tmp_path):
     assert (first["by"], first["kind"]) == (LISTS[name], "certificate")
     assert not found.wrong()
     more = found.tell("robustness.0.replaced", first["changed"] + 1).with_digests()
-    assert "robustness: " in more.wrong()
+    assert "robustness" in more.wrong()
 
 
 @pytest.mark.parametrize(
