@@ -136,6 +136,7 @@ def fit_two_towers(
         fit = fit_personalized(counts, law, people[kept], item_features)
         designs = [design_for(person, item_features) for person in out.people]
         linear += out.loss(np.stack([design @ fit.coefficients for design in designs]))[0]
+    left_out[~np.isfinite(left_out)] = np.inf  # noise may leave a loss without a least value
     best = int(left_out.argmin())
     found = _fitted(answers, item_features, decays[best])
     gain = (linear - float(left_out[best])) / answers.answers
