@@ -32,7 +32,7 @@ def make_quiet() -> None:
 
 
 _MEANINGS = (
-    "Sum of tanh(epsilon / 2)^2 over the answers on disk.",
+    "Sum of tanh(epsilon / 2)^2 over the answers on disk; in parts, if each has its own epsilon.",
     "Information at which the error is collect.target_error.",
 )
 

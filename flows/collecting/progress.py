@@ -6,7 +6,11 @@ epsilons; what anybody answered does not enter. So watching it, and stopping by 
 beyond that so many people took part, which local privacy does not hide.
 
 The sum is of the parts that were written and of the journals that wait, so no state of its own can
-be lost. Parts that somebody moved away no longer count.
+be lost. Parts that somebody moved away no longer count. One night ranks all of these parts, or the
+configuration is refused.
+
+Where people choose their epsilon, a sum that moves with each batch tells when each epsilon came,
+which a part hides. So what is measured from outside, `shown`, is then the sum of the parts alone.
 
 References:
     [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings.
@@ -31,6 +35,15 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 
 PARTS = "part-*.parquet"
+OTHER_COLUMNS = (
+    "{}: holds answers with other columns than the survey file names now, for instance with an"
+    " epsilon of their own or without, so collect.target_error cannot add them up. Put the file"
+    " back as it was, or name other folders with --spool and collect.folder."
+)
+LETS_ANYBODY_STOP = (
+    "collect.stop_at_target without collect.tokens: whoever sends very many answers ends the survey"
+    " for everybody. Set tokens: true to prevent that."
+)
 
 
 @dataclass
@@ -45,6 +58,7 @@ class Progress:
         cap: largest epsilon that an answer pulls by.
         column: column of an answer's own epsilon.
         reached: information so far.
+        written: that of the parts, when they were counted last.
     """
 
     needed: float
@@ -54,6 +68,7 @@ class Progress:
     cap: float
     column: str | None
     reached: float = 0.0
+    written: float = 0.0
 
     @classmethod
     def of(cls, config: SurveyConfig) -> Progress | None:
@@ -79,42 +94,74 @@ class Progress:
         """Whether new answers are refused."""
         return self.stop and self.reached >= self.needed
 
+    @property
+    def shown(self) -> float:
+        """Information that whoever reads the counts sees."""
+        return self.reached if self.column is None else self.written
+
     def add(self, form: RowForm, rows: bytes) -> None:
         """Count answers in the form in which journals hold them."""
         records = form.records(rows)
         own = None if self.column is None else records[self.column]
-        self._count(len(records), own)
+        self.reached += self._information(len(records), own)
 
-    def begin(self, spool: Spool, folder: Path) -> None:
+    def begin(self, spool: Spool, folder: Path, form: RowForm) -> None:
         """Count what earlier processes left: parts in `folder`, and journals that have none yet.
 
+        Args:
+            spool: the only one with journals.
+            folder: `collect.folder`.
+            form: form of the answers that come now.
+
         Raises:
-            ConfigError: a part cannot be read, or a journal has answers of another survey.
+            ConfigError: a part cannot be read, a journal has answers of another survey, one of
+                them has other columns, or another spool has journals.
         """
+        for other in (*spool.folder.parent.glob("*/*.journal"),
+                      *spool.folder.parent.glob("*/*.sealed")):  # fmt: skip
+            if other.parent != spool.folder:
+                raise ConfigError(
+                    f"{other.parent}: holds answers of a collector that ran beside others, which"
+                    " collect.target_error would not count. Write them with hushrank collect"
+                    " --seal first."
+                )
         waiting = set()
         for id_, content in spool.contents():
+            if content.form.columns != form.columns:
+                raise ConfigError(OTHER_COLUMNS.format(spool.folder))
             waiting.add(f"part-{id_}.parquet")
             self.add(content.form, content.rows)
-        for part in sorted(folder.rglob(PARTS)):
-            if part.name not in waiting:  # else its journal was about to be deleted
-                self._add_part(part)
+        counted = self.count_parts(folder, form)
+        self.reached += sum(value for name, value in counted if name not in waiting)
 
-    def _add_part(self, part: Path) -> None:
+    def count_parts(self, folder: Path, form: RowForm) -> list[tuple[str, float]]:
+        """Count the parts in `folder` again: the name and information of each.
+
+        Raises:
+            ConfigError: a part cannot be read, or has other columns.
+        """
+        parts = sorted(folder.rglob(PARTS))
+        counted = [(part.name, self._of_part(part, form)) for part in parts]
+        self.written = sum(value for _, value in counted)
+        return counted
+
+    def _of_part(self, part: Path, form: RowForm) -> float:
         try:
+            if pq.read_schema(part).names != [name for name, _ in form.columns]:
+                raise ConfigError(OTHER_COLUMNS.format(part))
             names = [] if self.column is None else [self.column]
             table = pq.read_table(part, columns=names, partitioning=None)
             own = None if self.column is None else table[self.column].to_numpy()
-            self._count(table.num_rows, own)
+            return self._information(table.num_rows, own)
         except (pa.ArrowException, OSError, KeyError):
             raise ConfigError(
                 f"{part}: cannot be read as a part of this collector, so collect.target_error does"
                 " not know its answers. Put it back from a copy, or move it out of collect.folder."
             ) from None
 
-    def _count(self, answers: int, own: NDArray[np.float64] | None) -> None:
+    def _information(self, answers: int, own: NDArray[np.float64] | None) -> float:
         epsilons = np.full(answers, self.epsilon or 0.0) if own is None else own
-        weights = np.tanh(np.minimum(epsilons, self.cap) / 2) ** 2
-        self.reached += float(weights.sum())
+        return float((np.tanh(np.minimum(epsilons, self.cap) / 2) ** 2).sum())
 
     @property
     def sentence(self) -> str:

@@ -21,7 +21,7 @@ from hushrank.flows.collecting.commit import Batch, Committer
 from hushrank.flows.collecting.contents import content_of
 from hushrank.flows.collecting.limits import Bucket, Meters, Recent
 from hushrank.flows.collecting.places import path_of, place_of_parts
-from hushrank.flows.collecting.progress import Progress
+from hushrank.flows.collecting.progress import LETS_ANYBODY_STOP, Progress
 from hushrank.flows.collecting.protocol import MOST_CONNECTIONS, GuardedProtocol
 from hushrank.flows.collecting.service import Service
 from hushrank.flows.collecting.spool import (
@@ -90,14 +90,17 @@ class Collector:
             with spools_can_be_used(folder):
                 recent, used = Recent(self.spool.submissions()), set(self.spool.used_tokens())
                 if progress is not None and isinstance(collect.folder, Path):
-                    progress.begin(self.spool, collect.folder)
+                    progress.begin(self.spool, collect.folder, content.form)
         except ConfigError:
             self.spool.close()
             raise
         self._told: dict[str, str] = {}
         self.committer = Committer(self.spool.append, self._writer, recent, used)
         self.meters, self._form, self._progress = Meters(), content.form, progress
+        self._parts_folder = collect.folder
         self._show_progress()
+        if collect.stop_at_target and not collect.tokens:
+            tell(LETS_ANYBODY_STOP)
         mark = None if key is None else key.mark
         self.service = Service(
             path=path_of(collect.url),
@@ -116,14 +119,14 @@ class Collector:
             return
         before = progress.reached
         progress.add(self._form, batch.rows)
-        self.meters.show_progress(progress.reached, progress.needed)
+        self.meters.show_progress(progress.shown, progress.needed)
         if before < progress.needed <= progress.reached:
             self._tell(progress.sentence)
 
     def _show_progress(self) -> None:
         """Tell the operator of the progress: at the start, and when parts were written."""
         if self._progress is not None:
-            self.meters.show_progress(self._progress.reached, self._progress.needed)
+            self.meters.show_progress(self._progress.shown, self._progress.needed)
             self._tell(self._progress.sentence)
 
     async def tend(self) -> None:
@@ -161,6 +164,8 @@ class Collector:
             self.meters.parts.inc(self.spool.parts - before)
             self.meters.waiting.set(self.spool.waiting())
         if self.spool.parts > before:
+            if self._progress is not None and isinstance(self._parts_folder, Path):
+                self._progress.count_parts(self._parts_folder, self._form)
             self._show_progress()
 
     async def close(self) -> None:

@@ -32,7 +32,7 @@ HEALTH, METRICS = "/health", "/metrics"
 _BUSY = "the collector is busy; send the same again in a few seconds"
 _DISK = "the collector cannot keep answers at the moment; send the same again later"
 _RATE = "this survey gets more answers than it takes in a second; send the same again later"
-_ENOUGH = "this survey has enough answers; what you sent was not kept"
+_ENOUGH = "this survey has enough answers; what you sent was not kept now"
 _USED = "answers with this token were accepted before; each link can be used once"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,7 @@ from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.schedule import ScheduleConfig, reads, selects_nights
 from hushrank.flows.config.section import AnyPlace, LocalPath, Section
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.random_pairs import n_pairs
@@ -166,6 +168,7 @@ def problems_of_collect(
     items: ItemsConfig,
     privacy: PrivacyConfig,
     method: str,
+    schedule: ScheduleConfig,
 ) -> Iterator[tuple[str, str]]:
     """Yield key and text of the rules that `collect` breaks together with other sections."""
     names = items.catalogue().names
@@ -176,7 +179,7 @@ def problems_of_collect(
         yield "collect", f"a page holds at most {MOST_ITEMS} items, got {len(names)}"
     yield from _problems_of_ranks(collect, rows, len(names))
     yield from _problems_of_epsilon(collect, privacy)
-    yield from _problems_of_target(collect, privacy, method)
+    yield from _problems_of_target(collect, rows, privacy, method, schedule)
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
         yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
     for name in sorted(set(collect.no_is_right) - set(names)):
@@ -197,7 +200,11 @@ def problems_of_collect(
 
 
 def _problems_of_target(
-    collect: CollectConfig, privacy: PrivacyConfig, method: str
+    collect: CollectConfig,
+    rows: InputConfig | ResponsesConfig | RankingsConfig,
+    privacy: PrivacyConfig,
+    method: str,
+    schedule: ScheduleConfig,
 ) -> Iterator[tuple[str, str]]:
     if collect.target_error is None:
         if collect.stop_at_target:
@@ -219,6 +226,16 @@ def _problems_of_target(
             "collect.target_error",
             "needs collect.folder on this machine, because its parts are counted at each start;"
             " remove it",
+        )
+    elif selects_nights(rows.paths, schedule) or not all(
+        reads(rows.paths, f"{collect.folder}/{night}/part-0.parquet", night)
+        for night in (date.min, date.max)
+    ):
+        yield (
+            "collect.target_error",
+            "needs one ranking of all that is collected, and here a night ranks only its own"
+            f" answers; write input.paths: [{collect.folder}/**/*.parquet], without {{date}} and"
+            " without schedule.partition, or remove it",
         )
 
 

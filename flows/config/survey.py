@@ -224,7 +224,7 @@ class SurveyConfig(Section):
             self.privacy.bound_by_pairs(len(asked.items))
         if self.collect is not None:
             problems += problems_of_collect(
-                self.collect, self.input, self.items, self.privacy, self.method
+                self.collect, self.input, self.items, self.privacy, self.method, self.schedule
             )
         if problems:
             refuse(*problems)

@@ -9,6 +9,7 @@ import numpy as np
 
 from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.personalized import Personalization, centred_features
 from hushrank.flows.errors import ConfigError
@@ -66,7 +67,8 @@ def towers_of(release: Release) -> TwoTowers:
     """Fit two towers to the counts of a release; this reads no row and spends nothing.
 
     Raises:
-        ConfigError: the release has no scores by features, or too few combinations of them.
+        ConfigError: the release has no scores by features, or too few combinations of them, or
+            some without which the scores of the release cannot be fitted again.
     """
     from hushrank.estimation.rankings.two_towers import FOLDS, fit_two_towers
 
@@ -92,7 +94,14 @@ def towers_of(release: Release) -> TwoTowers:
     privacy, answered = release.privacy, int(release.privacy.parameters["pairs_answered"])
     law = law_of_epsilon(privacy.epsilon / (privacy.max_contributions or 1), answered, Hide.ORDER)
     people = np.stack([encoded_person(personal, each.features) for each in profiles])
-    return fit_two_towers(counts, law, people, fitted_again(personal).item_features)
+    try:
+        return fit_two_towers(counts, law, people, fitted_again(personal).item_features)
+    except ConvergenceError:
+        raise ConfigError(
+            f"two towers: release {release.name} tells too little to fit its own scores again"
+            " without a fifth of its combinations of features, which judges the towers; leave two"
+            " towers out"
+        ) from None
 
 
 def personal_record(

@@ -182,6 +182,8 @@ def _judged(gain: float) -> str:
     return (
         f"Two towers state no interval. Of people whose features were left out of the fit, their"
         f" loss of an answer was {abs(gain):.3g} {better} than that of the scores of the release."
+        " This difference has no standard error, and the towers are the best of three fits on these"
+        " same people, so a small one may be chance."
     )
 
 

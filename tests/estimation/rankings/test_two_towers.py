@@ -14,7 +14,7 @@ from hushrank.estimation.rankings.personalized import (
     design_for,
     fit_personalized,
 )
-from hushrank.estimation.rankings.two_towers import fit_two_towers
+from hushrank.estimation.rankings.two_towers import FOLDS, fit_two_towers, folds_of
 from hushrank.privacy.random_pairs import Hide, answer_pairs, law_of_epsilon
 from hushrank.privacy.randomness import seeded_bits
 
@@ -50,6 +50,17 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(two_towers, "DECAYS", (3.0,))
     fit_two_towers(profiles, LAW, AGES[:5], centred_features(None, N))
     assert max(seen) < 1e-5
+
+
+@pytest.mark.parametrize(("slow", "fast"), [(2, 5), (3, 5), (4, 10), (5, 4), (8, 5)])
+def test_no_value_is_left_out_of_a_fit_whole(slow: int, fast: int) -> None:
+    """Profiles come in the order of their features, so each fifth one may have the same value."""
+    people = np.array([(a, b) for a in range(slow) for b in range(fast)], float)
+    folds = folds_of(people)
+    assert np.ptp(np.bincount(folds, minlength=FOLDS)) <= 1
+    for fold in range(FOLDS):
+        for column in people.T:
+            assert set(column[folds != fold]) == set(column)
 
 
 def share_in_order(scores: Floats) -> float:

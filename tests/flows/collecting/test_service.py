@@ -486,22 +486,34 @@ def test_nothing_in_a_commit_follows_the_order_of_arrival():
     assert max(len(group.tokens) for group in stored[0]) > 50  # of which no order is sorted by luck
 
 
+ALL_NIGHTS = {
+    "kind": "comparisons",
+    "paths": ["answers/**/*.parquet"],
+    "columns": {"left": "left", "right": "right", "outcome": "outcome", "epsilon": "eps"},
+}
+
+
 def test_it_shows_progress_to_the_target_and_stops_there(talk, tmp_path, capfd):
     """Three answers of epsilon 1.5 have 3 tanh(.75)^2 = 1.21 of the information; 2 are needed."""
     target = math.sqrt(15 / 6 * 4 / 2 * 5 / 6) * mean_largest_of_normals(
         6
     )  # error at information 2
     goal = {"folder": "answers", "target_error": target, "stop_at_target": True}
+    changes = {"collect": goal, "input": ALL_NIGHTS}
     first, second, late = (
         encoded(body([comparison(right=other) for other in ITEMS[1:4]])) for _ in range(3)
     )
 
     async def begin(client, collector):
-        return await client.post("/answers", content=first, headers=JSON)
+        kept = await client.post("/answers", content=first, headers=JSON)
+        # Each has its own epsilon, so a count that moved now would tell when this one came.
+        assert "\nhushrank_collect_information 0.0\n" in collector.meters.text().decode()
+        return kept
 
     async def reach(client, collector):
         loop = asyncio.get_running_loop()
         statuses = [await client.post("/answers", content=second, headers=JSON)]
+        assert "\nhushrank_collect_information 0.0\n" in collector.meters.text().decode()
         statuses += [await client.post("/answers", content=each, headers=JSON)
                      for each in (late, second, first)]  # fmt: skip
         await loop.run_in_executor(collector._writer, collector.spool.seal)
@@ -511,25 +523,61 @@ def test_it_shows_progress_to_the_target_and_stops_there(talk, tmp_path, capfd):
     async def again(client, collector):
         return await client.post("/answers", content=late, headers=JSON)
 
-    assert talk(begin, collect=goal).status_code == 200
-    statuses, metrics = talk(reach, collect=goal)  # another process: it counts the journal
+    assert talk(begin, **changes).status_code == 200
+    statuses, metrics = talk(reach, **changes)  # another process: it counts the journal
     assert [each.status_code for each in statuses] == [200, 410, 200, 200]
-    assert statuses[1].json()["error"].startswith("this survey has enough answers")
+    assert statuses[1].json()["error"] == (
+        "this survey has enough answers; what you sent was not kept now"
+    )
     information = 6 * math.tanh(0.75) ** 2
     assert f"hushrank_collect_information {information}"[:40] in metrics
     needed = float(metrics.partition("\nhushrank_collect_information_needed ")[2].split()[0])
     assert needed == pytest.approx(2, rel=0.01)
     assert len(parts(tmp_path / "answers")) == 6
-    assert talk(again, collect=goal).status_code == 410  # a third one: it counts the part
+    assert talk(again, **changes).status_code == 410  # a third one: it counts the part
     told = capfd.readouterr().out
     assert "carry 0 % of the information" in told
     assert "carry 60 % of the information" in told
     assert told.count("carry 121 % of the information") == 3  # reached, part, next start
     assert "New answers are refused; hushrank collect --seal writes those that wait." in told
+    assert told.count("whoever sends very many answers ends the survey for everybody") == 3
     with pytest.raises(ConfigError, match=r"needs collect\.target_error"):
         survey(tmp_path, collect={"folder": "answers", "stop_at_target": True})
     with pytest.raises(ConfigError, match="is for method: debiased-rr"):
-        survey(tmp_path, collect=goal, method="rr-counts")
+        survey(tmp_path, **changes, method="rr-counts")
+
+
+def test_a_target_is_refused_where_what_is_counted_is_not_what_a_night_ranks(talk, tmp_path):
+    goal = {"collect": {"folder": "answers", "target_error": 0.5}}
+    for paths, more in (
+        ("answers/{date}/*.parquet", {}),
+        ("answers/2026-11-20/*.parquet", {}),
+        ("answers", {"schedule": {"partition": "date"}}),
+    ):
+        with pytest.raises(ConfigError, match="needs one ranking of all that is collected"):
+            survey(tmp_path, **goal, **more, input=ALL_NIGHTS | {"paths": [paths]})
+    content = encoded(body([comparison()]))
+    whole = goal | {"input": ALL_NIGHTS}
+    fixed = goal | {
+        "input": ALL_NIGHTS | {"columns": dict(list(ALL_NIGHTS["columns"].items())[:3])},
+        "privacy": {"unit": "local", "already_private": True, "epsilon": 1.5},
+    }
+    for kept, later in ((whole, fixed), (fixed, whole)):
+        assert answered(talk, content, **kept).status_code == 200
+        with pytest.raises(ConfigError, match="spool/0: holds answers with other columns"):
+            talk(None, **later)
+        spool = Collector(survey(tmp_path, **kept), tmp_path / "spool", print).spool
+        spool.seal()
+        spool.write_parts()
+        spool.close()
+        (part,) = (tmp_path / "answers").rglob("*.parquet")
+        with pytest.raises(ConfigError, match=f"{part.name}: holds answers with other columns"):
+            talk(None, **later)
+        part.unlink()
+    answered(talk, content)
+    (tmp_path / "spool/0").rename(tmp_path / "spool/1")
+    with pytest.raises(ConfigError, match="spool/1: holds answers of a collector that ran beside"):
+        talk(None, **whole)
 
 
 def mean_largest_of_normals(n):

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.rankings import two_towers
 from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.personalized import fit_personalized
@@ -116,6 +117,15 @@ def test_a_ranking_for_a_new_person_follows_from_the_release(tmp_path, command, 
     assert {(row["low"], row["high"]) for row in towers.to_pylist()} == {(-np.inf, np.inf)}
     _, printed = command("rank-for", survey.output, "region=south", "age=60", "--two-towers")
     assert "Two towers state no interval. Of people whose features were left out" in printed
+    assert "so a small one may be chance" in " ".join(printed.split())
+
+    def fails(*_: object) -> None:
+        raise ConvergenceError("no minimum")
+
+    monkeypatch.setattr(two_towers, "fit_personalized", fails)
+    code, printed = command("rank-for", survey.output, "region=south", "age=60", "--two-towers")
+    assert code == 2
+    assert "too little to fit its own scores again" in " ".join(printed.split())
     assert "What features of people change" in (survey.output / "report.html").read_text()
     assert "nothing was spent now" in command("run", survey.config)[1]
 
