@@ -21,7 +21,7 @@ class Estimate:
     """Scores and ranks of n items; every array has shape (n,), in catalogue order.
 
     Attributes:
-        scores: higher is better; they sum to zero.
+        scores: higher is better; they sum to zero, but for items far off that nothing limits.
         low, high: 95 % interval of each score (of one score at a time, not of all at once).
         rank: 1 is best; equal items share the mean of their ranks.
         rank_low, rank_high: 95 % interval of each item's rank, one item at a time;

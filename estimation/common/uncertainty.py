@@ -31,6 +31,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.privacy.units import NoiseKind
 
+MOST = 0.75  # share of the items with two limits that an item lies beyond where it is far off
 LEVEL = 0.05  # intervals miss this often
 SPENT_ON_FAR = 0.002  # share of it that is spent to find pairs that need no test (`far_tail`)
 STEP = 1.25  # ratio of one number of doubtful opponents to the one tried before
@@ -461,6 +462,23 @@ def ends_together(ends_at: EndsAtAll, n_items: int) -> EndsAt:
         return low[0], high[0]
 
     return at
+
+
+def far_off(low: Floats, high: Floats) -> NDArray[np.bool_]:
+    """The items that may lie anywhere above, or below, most items that have two limits.
+
+    Their scores say little of how far off they are. A zero that is the mean of all scores would
+    move with them, and no interval of the others would hold.
+
+    Args:
+        low, high: ends of the intervals, shape (n,), which may be infinite.
+    """
+    below, above = np.isfinite(low), np.isfinite(high)
+    limited = below & above
+    if not limited.any():
+        return limited
+    over = below & ~above & (low > np.quantile(high[limited], MOST))
+    return np.asarray(over | (above & ~below & (high < np.quantile(low[limited], 1 - MOST))))
 
 
 @dataclass(frozen=True, slots=True)

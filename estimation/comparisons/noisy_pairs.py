@@ -80,11 +80,12 @@ from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.common.uncertainty import quantile
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.pairs_by_chance import ChanceEvidence, fit_pairs_by_chance
-from hushrank.estimation.comparisons.spectral_pairs import fit_spectral
+from hushrank.estimation.comparisons.spectral_pairs import fit_spectral, unconfirmed
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
     RIDGE,
     DebiasedFit,
+    OpenAt,
     ShrunkScores,
     estimate_from,
     require_fittable,
@@ -280,7 +281,7 @@ def rank_noisy_pairs(
 def _spectral(counts: PairCounts, law: NoiseLaw) -> RankedPairs:
     n, (fit, noise_share) = counts.n_items, fit_spectral(counts, law)
     return RankedPairs(
-        estimate=_estimate_of(fit, noise_share, law.kind, 2 * (n - 1)),
+        estimate=_estimate_of(fit, noise_share, law.kind, 2 * (n - 1), unconfirmed(counts, law)),
         by_chance=False,
         n_pairs=n * (n - 1) // 2,
         n_left_out=0,
@@ -326,13 +327,19 @@ def _ranked(
     )
 
 
-def _estimate_of(fit: ShrunkScores, noise_share: Floats, kind: NoiseKind, draws: int) -> Estimate:
+def _estimate_of(
+    fit: ShrunkScores,
+    noise_share: Floats,
+    kind: NoiseKind,
+    draws: int,
+    open_at: OpenAt | None = None,
+) -> Estimate:
     """The estimate by the law of an item's noise: a sum of two draws for each opponent."""
 
     def quantile_at(tail: float) -> float:
         return float(quantile(np.asarray(noise_share.max()), tail, kind, draws))
 
-    return replace(estimate_from(fit, quantile_at), noise_share=noise_share)
+    return replace(estimate_from(fit, quantile_at, open_at), noise_share=noise_share)
 
 
 def _shows_schedule(counts: PairCounts, law: NoiseLaw) -> bool:

@@ -28,6 +28,10 @@ I_i is the information about the score; the part of it that is due to chance, no
 of an item with the share of wins that x has. Of the other items' errors comes what their scores
 have in S_i, given the data: scores are shrunk together. So where an exposure does not stand clear
 of its noise no end is sure, and the interval is infinite.
+
+An item that nobody seems to beat may lie anywhere above, far from where the penalty holds it. Such
+a one (`far_off`) takes no part in the zero of the estimate, as it would take the zero with it.
+
 References:
     [F54] Fieller. Some problems in interval estimation. 1954.
     [M83] Morris. Parametric empirical Bayes inference. 1983.
@@ -48,7 +52,14 @@ from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.common.probabilities import ScoreErrors
-from hushrank.estimation.common.uncertainty import LEVEL, WinCurves, crossing, ends_together
+from hushrank.estimation.common.uncertainty import (
+    LEVEL,
+    EndsAt,
+    WinCurves,
+    crossing,
+    ends_together,
+    far_off,
+)
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
 from hushrank.estimation.fit.pair_fit import normal_quantile
@@ -321,16 +332,20 @@ def likeliest_spread(known: Floats, scores: Floats, spread: float) -> float:
 
 
 def _estimate(problem: Problem, at: Point) -> Estimate:
-    intervals = _Intervals.of(problem, at)
-    intervals_at = ends_together(intervals.at, len(at.scores))
-
-    def ends_at(tail: float) -> tuple[Floats, Floats]:
-        low, high = intervals_at(tail)
-        return np.minimum(low, at.scores), np.maximum(high, at.scores)
-
+    n = len(at.scores)
     known = known_of_scores(problem, at)
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     unshrunk = at.scores + covariance @ at.scores / problem.spread**2
+    intervals, intervals_at, zero = _intervals(problem, at)
+    shift = 0.0
+    if np.ptp(zero) > 0:
+        shift, to_zero = float(zero @ at.scores), np.eye(n) - zero
+        unshrunk, covariance = to_zero @ unshrunk, to_zero @ covariance @ to_zero.T
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        low, high = intervals_at(tail)
+        return np.minimum(low, at.scores) - shift, np.maximum(high, at.scores) - shift
+
     errors, centre = ScoreErrors(unshrunk, covariance), intervals.centre()
 
     def better_at(tail: float) -> NDArray[np.bool_]:
@@ -339,19 +354,47 @@ def _estimate(problem: Problem, at: Point) -> Estimate:
         return np.asarray(sure & (score_differences(at.scores) > 0))
 
     # Chance alone bounds one of many items: what counts is an interval that holds for all at once.
-    low, high = ends_at(LEVEL / 2 / len(at.scores))
+    low, high = ends_at(LEVEL / 2 / n)
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(at.scores)
     low, high = ends_at(LEVEL / 2)
-    separation = separate_pairs(at.scores, better_at, ends_at, covariance)
+    scores = at.scores - shift
+    separation = separate_pairs(scores, better_at, ends_at, covariance)
     return estimate_of(
-        at.scores,
+        scores,
         low,
         high,
         separation,
         errors=errors,
         noise_share=intervals.noise_share,
     )
+
+
+def _intervals(problem: Problem, at: Point) -> tuple[_Intervals, EndsAt, Floats]:
+    """The intervals, their ends, and weights of the items whose mean is the zero of the scale."""
+    n = len(at.scores)
+    everybody = np.full(n, 1 / n)
+    intervals = _Intervals.of(problem, at, everybody)
+    intervals_at = ends_together(intervals.at, n)
+    aside = far_off(*intervals_at(LEVEL / 2))
+    if not aside.any():
+        return intervals, intervals_at, everybody
+    zero = ~aside / np.sum(~aside)
+    intervals = _Intervals.of(problem, at, zero)
+    return intervals, _with_ends_of(intervals_at, ends_together(intervals.at, n)), zero
+
+
+def _with_ends_of(wider: EndsAt, ends_at: EndsAt) -> EndsAt:
+    """The ends of `ends_at`, but for those that are open in `wider`."""
+
+    def at(tail: float) -> tuple[Floats, Floats]:
+        (lowest, highest), (low, high) = wider(tail), ends_at(tail)
+        return (
+            np.where(np.isfinite(lowest), low, lowest),
+            np.where(np.isfinite(highest), high, highest),
+        )
+
+    return at
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +425,8 @@ class _Intervals:
     deviation: Floats
 
     @classmethod
-    def of(cls, problem: Problem, at: Point) -> _Intervals:
+    def of(cls, problem: Problem, at: Point, zero: Floats) -> _Intervals:
+        """Build it on the scale on which the mean score, by the weights `zero`, is known."""
         each = problem.information
         weights = (each + each.T) * np.square(at.meetings) * at.slope
         slopes = weights * at.slope
@@ -390,8 +434,8 @@ class _Intervals:
         posterior = np.linalg.inv(
             known_of_scores(problem, at) + np.eye(len(each)) / problem.spread**2
         )
-        posterior = posterior - posterior.mean(axis=0)
-        posterior = posterior - posterior.mean(axis=1, keepdims=True)
+        posterior = posterior - zero @ posterior
+        posterior = posterior - (posterior @ zero)[:, np.newaxis]
         others = np.einsum("ij,jk,ik->i", slopes, posterior, slopes, optimize=True)
         chance = (
             each

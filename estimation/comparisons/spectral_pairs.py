@@ -20,7 +20,9 @@ Intervals do not rest on rates raised to 0. In stationarity the balance
 is zero. It is the gradient of the likelihood with pairs weighted by pi_a + pi_b. At the true scores
 every term has mean zero, so these weights are as good as fixed. Intervals are around one Newton
 step from the published scores on the balance of the counts as they are, with a tenth of lambda
-left, and hold the published scores too; covariance: a sandwich, as in `fit.pair_fit`.
+left, and hold the published scores too; covariance: a sandwich, as in `fit.pair_fit`. One step
+does not reach an item that lost next to nothing: where all its losses may be noise its interval has
+no upper end, and where all its wins may be, no lower one.
 
 References:
     [NOS] Negahban, Oh, Shah. Rank centrality: ranking from pairwise comparisons. 2017.
@@ -29,15 +31,18 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.uncertainty import quantile
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.fit.pair_fit import KEPT, RIDGE, ShrunkScores, unknown_covariance
+from hushrank.estimation.fit.pair_fit import KEPT, RIDGE, OpenAt, ShrunkScores, unknown_covariance
 from hushrank.estimation.fit.pair_meetings import PairMeetings, pair_meetings
 from hushrank.estimation.fit.stationary import stationary_distribution
 from hushrank.privacy.noise import NoiseLaw
@@ -135,6 +140,19 @@ def fit_spectral(counts: PairCounts, law: NoiseLaw) -> tuple[ShrunkScores, Float
         ridge=ridge,
     )
     return fit, np.minimum(from_noise / np.maximum(np.diagonal(noise), from_noise), 1.0)
+
+
+def unconfirmed(counts: PairCounts, law: NoiseLaw) -> OpenAt:
+    """The items that may have no win but for noise, and no loss: nothing limits them there."""
+    wins, n = counts.dense() / counts.row_weight, counts.n_items
+    won, lost = wins.sum(axis=1), wins.sum(axis=0)
+    deviation = math.sqrt((n - 1) * law.variance) / counts.row_weight
+
+    def open_at(tail: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        reach = deviation * float(quantile(np.ones(()), tail, law.kind, n - 1))
+        return won <= reach, lost <= reach
+
+    return open_at
 
 
 def _scale(

@@ -197,6 +197,7 @@ def _signs(count: int, bits: RandomBits) -> Floats:
     return np.asarray(2.0 * coins.astype(np.float64) - 1.0)
 
 
+OpenAt = Callable[[float], tuple[NDArray[np.bool_], NDArray[np.bool_]]]  # see `estimate_from`
 QuantileAt = Callable[[float], float]  # tail chance to an error's quantile, in standard errors
 RIDGE = 1.0  # c
 KEPT = 0.1  # part of the ridge that stays in `unshrunk`
@@ -470,7 +471,11 @@ def normal_quantile(tail: float) -> float:
     return -float(ndtri(tail))
 
 
-def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) -> Estimate:
+def estimate_from(
+    fit: ShrunkScores,
+    quantile_at: QuantileAt = normal_quantile,
+    open_at: OpenAt | None = None,
+) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
     Intervals are around the unshrunk scores, and stretched where they would not hold the scores.
@@ -483,6 +488,7 @@ def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) 
         fit: the scores and their covariance.
         quantile_at: what an error exceeds with a chance, in standard errors; errors whose
             covariance was simulated go by the law that was simulated.
+        open_at: items whose interval has no lower end, and no upper end, at a tail chance.
     """
     known = fit.information > LEAST_KNOWN * 2 * fit.ridge
     bounded, covariance = known, fit.covariance
@@ -494,6 +500,9 @@ def estimate_from(fit: ShrunkScores, quantile_at: QuantileAt = normal_quantile) 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         half_width = np.where(bounded, _reach(covariance, tail, quantile_at), np.inf)
         low, high = fit.unshrunk - half_width, fit.unshrunk + half_width
+        if open_at is not None:
+            lowest, highest = open_at(tail)
+            low, high = np.where(lowest, -np.inf, low), np.where(highest, np.inf, high)
         return np.minimum(low, fit.scores), np.maximum(high, fit.scores)
 
     return estimate_of(

@@ -96,6 +96,11 @@ NOT_CONVEX = (
     " sets of scores fit almost equally well. Link logistic has one only."
 )
 
+LARGEST_MEAN = 1e-6  # mean of scores whose zero is the mean of all, but for rounding
+ZERO_OF_OTHERS = (
+    "Nothing limits how far some items lie apart from most others: their intervals have one end."
+    " The zero of the scores is the mean of the other items."
+)
 RANK_CENTRALITY = (
     "Scores are those of Rank Centrality (model.estimator: spectral). Where noise is large it draws"
     " scores together, because no rate of its chain may be negative. Intervals do not rest on that."
@@ -542,6 +547,8 @@ def _warnings(ranked: RankedPairs, informative: bool, private: bool) -> Iterator
         yield UNKNOWN_PAIRS
     elif not informative:
         yield _nothing_learned(private)
+    if abs(float(ranked.estimate.scores.mean())) > LARGEST_MEAN:
+        yield ZERO_OF_OTHERS
     if ranked.n_left_out > 0 and informative:
         why = (
             "their noisy totals do not stand clear of the noise, so they say next to nothing"
