@@ -62,6 +62,10 @@ class Changes:
     how: str = ""
 
 
+OF_A_LINK = (Scale.LOG_ODDS, Scale.ELO, Scale.LAPLACE, Scale.PROBIT)  # scores have a common mean
+MOST_APART = 1e-3  # means of the scores of two releases with the same zero: rounding
+
+
 def changes_between(before: Release, release: Release, *, continued: bool = False) -> Changes:
     """Compare `release` with an earlier one of the same population, from published numbers only.
 
@@ -206,6 +210,12 @@ def _why_not(before: Release, release: Release) -> str | None:
         return "It ranked other items, or has another kind of score, so the two are not compared."
     if not (before.informative and release.informative):
         return "One of the two shows nothing but noise, so there is nothing to compare."
+    zeros = [np.mean([line.score for line in each.ranking]) for each in (before, release)]
+    if release.scale in OF_A_LINK and abs(zeros[0] - zeros[1]) > MOST_APART:
+        return (
+            "Nothing limits how far some items lie from the others in one of the two, so the zero"
+            " of its scores is another one, and the two are not compared."
+        )
     return None
 
 

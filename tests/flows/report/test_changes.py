@@ -11,7 +11,15 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.report.changes import changes_between
 from hushrank.privacy.units import NoiseKind
-from tests.releases import ITEMS, PAIR_WINS, WINS, make_release, make_scores_release, user_params
+from tests.releases import (
+    ITEMS,
+    PAIR_WINS,
+    WINS,
+    make_pairs_release,
+    make_release,
+    make_scores_release,
+    user_params,
+)
 
 NOW = make_release(seed=11)
 
@@ -104,3 +112,11 @@ def test_normal_noise_is_reckoned_with_normal_tails(monkeypatch):
         with pytest.raises(RuntimeError):
             changes_between(earlier(params=params), make_release(params=params))
     assert seen == [False, True]
+
+
+def test_scores_with_another_zero_are_not_compared():
+    before = make_pairs_release(PAIR_WINS)
+    moved = tuple(line.moved(lambda score: score + 0.3) for line in before.ranking)
+    told = changes_between(before, before.model_copy(update={"ranking": moved}))
+    assert "the zero of its scores is another one" in told.sentence
+    assert told.rows == ()
