@@ -1537,15 +1537,17 @@ def precinct_blocks(told: Document) -> list[list[int]]:
     return [*blocks, rest] if rest else blocks
 
 
-def precinct_totals(release: Document) -> list[float]:
-    """Votes of each item in all precincts: means of what was released and of sums of what was
-    released of parts, by their variances."""
+Estimated = list[tuple[float, float]]  # numbers, and variances of their noise
+
+
+def precinct_totals(release: Document) -> tuple[list[float], list[Estimated]]:
+    """Votes of each item in all precincts, and in each block of these: means of what was released
+    and of sums of what was released of parts, by their variances."""
     released, told = release["released"], release["precincts"]
     weights, noise = released["weights"], release["privacy"]["noise_variance"] or 0.0
     cells, wide = (noise / weights[name] ** 2 for name in ("precincts", "totals"))
-    found = []
+    found, blocks = list[float](), [Estimated() for _ in released["totals"]]
     for item, total in enumerate(released["totals"]):
-        parts, spread = 0.0, 0.0
         for number, rows in enumerate(precinct_blocks(told)):
             part = sum(released["precincts"][row][item] for row in rows) / weights["precincts"]
             own = len(rows) * cells
@@ -1553,10 +1555,42 @@ def precinct_totals(release: Document) -> list[float]:
                 share = own / (own + wide) if noise else 1.0
                 given = released["districts"][number][item] / weights["districts"]
                 part, own = share * given + (1 - share) * part, share * wide
-            parts, spread = parts + part, spread + own
+            blocks[item].append((part, own))
+        parts, spread = map(sum, zip(*blocks[item], strict=True))
         share = spread / (spread + wide) if noise else 1.0
         found.append(share * total / weights["totals"] + (1 - share) * parts)
-    return found
+    return found, blocks
+
+
+def parts_of_whole(parts: Estimated, whole: float) -> list[float]:
+    """The nearest numbers of at least 0 with this sum, after what the parts lack is spread over
+    them by their variances."""
+    spread = sum(own for _, own in parts)
+    lacks = whole - sum(part for part, _ in parts)
+    near = [part + lacks * (own / spread if spread else 1 / len(parts)) for part, own in parts]
+    level, held = max(near) - whole, 0.0
+    for count, each in enumerate(sorted(near, reverse=True), 1):
+        held += each
+        if each > (held - whole) / count:
+            level = (held - whole) / count
+    return [max(each - level, 0.0) for each in near]
+
+
+def votes_follow(release: Document, blocks: list[Estimated]) -> bool:
+    """Whether each vote is a rounded part of the votes of its block, and these of the whole."""
+    told, released = release["precincts"], release["released"]
+    votes, weight = told["votes"], released["weights"]["precincts"]
+    rows_of = precinct_blocks(told)
+    for item, whole in enumerate(told["votes_of_all"]):
+        sums = [sum(votes[row][item] for row in rows) for rows in rows_of]
+        pairs = [*zip(sums, parts_of_whole(blocks[item], whole), strict=True)]
+        for rows, held in zip(rows_of, sums, strict=True):
+            cells = [(released["precincts"][row][item] / weight, 1.0) for row in rows]
+            own = [votes[row][item] for row in rows]
+            pairs += zip(own, parts_of_whole(cells, held), strict=True)
+        if any(abs(vote - exact) > 1 + 1e-6 for vote, exact in pairs):
+            return False
+    return True
 
 
 def check_precincts(certificate: Document, release: Document, say: Findings) -> None:
@@ -1591,7 +1625,7 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
     adds = [sum(each) for each in sums] == told["votes_of_all"]
     for number, own_votes in enumerate(told["votes_of_districts"] or ()):
         adds = adds and [each[number] for each in sums] == own_votes
-    totals = precinct_totals(release)
+    totals, estimated = precinct_totals(release)
     near = all(
         abs(whole - max(total, 0.0)) < 0.5 + 1e-6
         for whole, total in zip(told["votes_of_all"], totals, strict=True)
@@ -1600,6 +1634,10 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
         adds and near,
         "votes by precinct add up to what the noisy counts say of all together",
         "precincts: votes do not add up, or not to what the noisy counts say of all together",
+    )
+    say.check(
+        votes_follow(release, estimated),
+        wrong="precincts: votes of a precinct or district do not follow from the noisy counts",
     )
 
 
@@ -3455,7 +3493,7 @@ def check_scores(release: Document, say: Findings) -> None:
         total = sum(released["wins"].values()) or math.nan
         drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
     elif kind == "precinct-counts" and release.get("precincts"):
-        totals = (max(each, 0.0) for each in precinct_totals(release))
+        totals = (max(each, 0.0) for each in precinct_totals(release)[0])
         drawn = dict(zip(released["items"], totals, strict=True))
     text = "release.json: the items that are ranked are not those whose numbers were drawn"
     say.check(told is None or sorted(told) == sorted(line["item"] for line in ranking), wrong=text)
