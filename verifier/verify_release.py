@@ -1052,9 +1052,28 @@ def check_election(release: Document, say: Findings) -> None:
         check_chances(election, items, margin, say)
 
 
+def reach_of_round(n: int, left: int, leave: int, deviation: float, gaussian: bool) -> float:
+    """How much the noise may lift those who leave together, of so many left, above another one."""
+    share = 1.0 if left == 2 else 0.5 if leave == 1 else 0.5 / (left - 2)
+    ways = left - 1 if leave == 1 else math.comb(left, leave)
+    wide = far(0.05 * share / ((n - 1) * ways), leave + 1, gaussian)
+    return wide * math.sqrt(leave + 1) * deviation + (0.5 if deviation else 0.0)
+
+
+def order_of_rounds(items: list[str], tables: list[Document]) -> list[str]:
+    """Items by when they leave, the last one first; of equal counts the last of the catalogue."""
+    gone = list[str]()
+    for number, counts in enumerate(tables, 1):
+        left = [item for item in items if item not in gone]
+        if [item for item in items if counts[item] is not None] != left:
+            raise Wrong(f"election: round {number} counts others than those who are left")
+        gone.append(min(reversed(left), key=counts.__getitem__))
+    return [*({*items} - {*gone}), *reversed(gone)]
+
+
 def check_rounds(release: Document, say: Findings) -> None:
-    """That in each round the item with the fewest leaves, of equal ones the last of the catalogue,
-    and that no more is called sure than the noise allows: with Gaussian noise, just that.
+    """That in each round the item with the fewest leaves, and that just so much is called sure as
+    the noise allows.
 
     All who leave between two rounds surely do so first if their counts together are below each
     other one by more than the reach of the noise; see hushrank's estimation/rankings/
@@ -1065,46 +1084,28 @@ def check_rounds(release: Document, say: Findings) -> None:
     deviation, n = math.sqrt(release["privacy"]["noise_variance"] or 0.0), len(released["items"])
     if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
         raise Wrong("election: round-counts tell no margins")
-
-    def reach(left: int, leave: int) -> float:
-        share = 1.0 if left == 2 else 0.5 if leave == 1 else 0.5 / (left - 2)
-        ways = left - 1 if leave == 1 else math.comb(left, leave)
-        tail = 0.05 * share / ((n - 1) * ways)
-        wide = NormalDist().inv_cdf(1 - tail) * math.sqrt(leave + 1) * deviation
-        return wide + (0.5 if deviation else 0.0)
-
-    tables, gone = [dict(zip(items, row, strict=True)) for row in released["rounds"]], list[str]()
-    for number, counts in enumerate(tables, 1):
-        left = [item for item in items if item not in gone]
-        if [item for item in items if counts[item] is not None] != left:
-            raise Wrong(f"election: round {number} counts others than those who are left")
-        gone.append(min(reversed(left), key=counts.__getitem__))
-    order = [*({*items} - {*gone}), *reversed(gone)]
-    reached = [True, *[False] * (n - 1)]
+    tables = [dict(zip(items, row, strict=True)) for row in released["rounds"]]
+    order, reached = order_of_rounds(items, tables), [True, *[False] * (n - 1)]
     for first, counts in enumerate(tables):
         for end in range(first + 1, n):
             most = sum(counts[item] for item in order[n - end : n - first])
             lead = min(counts[item] for item in order[: n - end]) - most
-            reached[end] |= reached[first] and lead > reach(n - first, end - first)
-    exact = gaussian or not deviation  # else noise reaches further, so that less is sure
+            reach = reach_of_round(n, n - first, end - first, deviation, gaussian)
+            reached[end] |= reached[first] and lead > reach
     wrong = "election: rounds are not those of the noisy counts"
     for number, (counts, told) in enumerate(zip(tables, election["rounds"], strict=True)):
-        left, near = order[: n - number], reach(n - number, 1)
+        left, near = order[: n - number], reach_of_round(n, n - number, 1, deviation, gaussian)
         near_least = {item for item in left if counts[item] - counts[left[-1]] <= near}
-        possible = {*told["possible"]}
-        fits = told["out"] == left[-1] and near_least <= possible <= {*left}
-        fits = fits and told["reached"] <= reached[number]
-        same = possible == near_least and told["reached"] == reached[number]
-        say.check(fits and (same or not exact), wrong=wrong)
-    ranked = [line["item"] for line in release["ranking"]]
-    say.check(ranked == order, wrong=wrong)
+        fits = told["out"] == left[-1] and {*told["possible"]} == near_least
+        say.check(fits and told["reached"] == reached[number], wrong=wrong)
+    say.check([line["item"] for line in release["ranking"]] == order, wrong=wrong)
     last = {*order[: n - max(number for number, sure in enumerate(reached) if sure)]}
     for found in election["rules"]:
         if found["rule"] != "instant-runoff":
             raise Wrong(f"election: round-counts do not tell a rule {short(found['rule'])}")
         possible = {*found["possible"]}
         fits = found["winners"] == order[:1] and found["sure"] == (len(possible) == 1)
-        fits = fits and last <= possible and (possible == last or not exact)
+        fits = fits and last == possible
         say.check(fits, wrong="election: the winner of instant-runoff is not that of the rounds")
 
 
@@ -3640,16 +3641,22 @@ def gaps_of(released: Document, first: str) -> tuple[list[float], float]:
 
 
 def far(tail: float, draws: int, gaussian: bool) -> float:
-    """What noise of deviation 1 exceeds with this chance: one Gaussian or Laplace value, or the sum
-    of two Laplace values, by bisection."""
+    """What noise of deviation 1 exceeds with this chance: one Gaussian value, or the sum of so many
+    Laplace values, by bisection."""
     if gaussian:
         return NormalDist().inv_cdf(1 - tail)
-    scale = 1 / math.sqrt(2 * draws)
+    # The sum of k values is one sum of k waits less another. It exceeds t if, once the first has
+    # had j of its waits by then, the second ends before the others of the first do.
+    terms = [
+        sum(math.comb(draws - 1 + i, i) * 0.5 ** (draws + i) for i in range(draws - j))
+        / math.factorial(j)
+        for j in range(draws)
+    ]
     low, high = 0.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        t = middle / scale
-        over = math.exp(-t) / 2 if draws == 1 else (2 + t) * math.exp(-t) / 4
+        t = middle * math.sqrt(2 * draws)
+        over = math.exp(-t) * sum(term * t**j for j, term in enumerate(terms))
         low, high = (middle, high) if over > tail else (low, middle)
     return high
 
