@@ -1029,7 +1029,13 @@ def check_election(release: Document, say: Findings) -> None:
         )
     if of_places:
         check_first_places(release, say)
-        return
+    else:
+        check_margins(release, say)
+
+
+def check_margins(release: Document, say: Findings) -> None:
+    """The same of elections by counts of pairs."""
+    election, released = release["election"], release["released"]
     part = "margins" if released["kind"] == "margin-counts" else "above"
     above, weight, items = released[part], released["weights"][part], released["items"]
     n, everybody = len(items), range(len(items))
@@ -2327,15 +2333,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
-        heaviest = fraction(certificate["domain"]["bounds"]["max_weight"] or 1)
-        own = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
-        own["laplace"] = int(law["kind"] == "laplace") if law else 0
-        by_weights = certificate["domain"]["bounds"]["bounding"] == "weights"
-        if by_weights:
-            own |= {"sides": 1, "both": b.sides, "row_weight": 1, "weight": b.weight}
-        if not b.earlier:
-            own["add_up"] = int(norms_add_up(b, PLAIN[named], by_weights, bool(own["laplace"])))
-        return counted | own
+        return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
@@ -2365,6 +2363,18 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
         return {**of_unit, **own, "row_weight": b.weight}
     return counted
+
+
+def inputs_of_weights(law: Document | None, bounds: Document, b: Bundle, plain: str) -> Document:
+    """Those that weights of rows add to the counts of this plain sensitivity."""
+    heaviest, by_weights = fraction(bounds["max_weight"] or 1), bounds["bounding"] == "weights"
+    own: Document = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
+    own["laplace"] = int(law["kind"] == "laplace") if law else 0
+    if by_weights:
+        own |= {"sides": 1, "both": b.sides, "row_weight": 1, "weight": b.weight}
+    if not b.earlier:
+        own["add_up"] = int(norms_add_up(b, plain, by_weights, bool(own["laplace"])))
+    return own
 
 
 def inputs_of_sheets(known: Document) -> Document:
@@ -4038,8 +4048,14 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
     yield "fit.csv", "fit", fits, told
     named = ("level", "code", "district", "item", "noisy", "low", "high", "votes")
     yield "precincts.csv", "votes by precinct", lines_of_precincts(release), named
+    of_rounds = ("round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached")
+    yield "rounds.csv", "rounds", lines_of_rounds(release), of_rounds
+
+
+def lines_of_rounds(release: Document) -> list[Document]:
+    """A line for each round and each item that is left in it."""
     rounds = (release.get("election") or {}).get("rounds") or []
-    lines = [
+    return [
         {
             **{"round": number, "item": item, "ballots": count, "exhausted": exhausted},
             "leaves": "yes" if item == each["out"] else "no",
@@ -4053,8 +4069,6 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
         )
         if count is not None
     ]
-    of_rounds = ("round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached")
-    yield "rounds.csv", "rounds", lines, of_rounds
 
 
 def lines_of_precincts(release: Document) -> list[Document]:
