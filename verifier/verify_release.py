@@ -4595,8 +4595,8 @@ above-counts: count of pairs (in how many rankings one item is above another)
 net-sums: item's sum of items below it less items above it (sums of squares and the number of
     rankings included, from which intervals know how much rankings differ)
 place-counts: count of places (in how many rankings an item is at a place)
-precinct-counts: count of first places (in how many rankings an item is first, in each of
-    {named_groups:,} public precincts{elsewhere}{in_districts} and in all together)
+precinct-counts: count of first places (in how many rankings an item is the best that counts, in
+    each of {named_groups:,} public precincts{elsewhere}{in_districts} and in all together)
 round-counts: count of a round (how many rankings have an item as the best of those left, or none of
     them)
 right-wrong-counts complete: count of people who were right on one item and wrong on another, both

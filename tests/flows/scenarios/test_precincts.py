@@ -135,6 +135,19 @@ def test_counts_do_not_depend_on_order_files_or_names(survey, command):
     assert found[0] == found[1] == {**every, ("elsewhere", ""): 30, ("all", ""): 90}
 
 
+@pytest.mark.parametrize(("skipped", "votes"), [("close", 40), ("exhaust", 0)])
+def test_an_empty_first_place_counts_as_skipped_ranks_do(survey, command, skipped, votes):
+    write(survey.folder / "votes.csv", [[f"b{n}", "001", "", "Bo", "Ada"] for n in range(40)])
+    survey.set(input__skipped=skipped)
+    assert command("run", survey.config, "--direct")[0] == 0
+    told = {(row["code"], row["item"]): int(row["votes"]) for row in table(survey.output)}
+    assert (told["001", "Bo"], told["001", "Ada"]) == (votes, 0)
+    assert (
+        "in how many rankings an item is the best that counts"
+        in (survey.output / "release.json").read_text()
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
