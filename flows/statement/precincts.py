@@ -42,8 +42,8 @@ def precinct_record(mechanism: PrecinctMechanism) -> PrivacyRecord:
     words = CountWords(
         entry=(
             "count of first places (in how many rankings an item is the best that counts, in each"
-            f" of {len(mechanism.precincts.names):,} public precincts{elsewhere}{districts} and in all"
-            " together)"
+            f" of {len(mechanism.precincts.names):,} public precincts{elsewhere}{districts} and in"
+            " all together)"
         ),
         computed=(
             "the totals, the table that adds up and all intervals are computed from the noisy"
