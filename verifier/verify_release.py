@@ -2365,7 +2365,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     return counted
 
 
-def inputs_of_weights(law: Document | None, bounds: Document, b: Bundle, plain: str) -> Document:
+def inputs_of_weights(
+    law: Document | None, bounds: Document, b: Bundle, plain: Callable[[Bundle], Norms]
+) -> Document:
     """Those that weights of rows add to the counts of this plain sensitivity."""
     heaviest, by_weights = fraction(bounds["max_weight"] or 1), bounds["bounding"] == "weights"
     own: Document = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
