@@ -1050,7 +1050,13 @@ def check_election(release: Document, say: Findings) -> None:
         )
     if of_places:
         check_first_places(release, say)
-        return
+    else:
+        check_margins(release, say)
+
+
+def check_margins(release: Document, say: Findings) -> None:
+    """The same of elections by counts of pairs."""
+    election, released = release["election"], release["released"]
     part = "margins" if released["kind"] == "margin-counts" else "above"
     above, weight, items = released[part], released["weights"][part], released["items"]
     n, everybody = len(items), range(len(items))
@@ -1073,9 +1079,28 @@ def check_election(release: Document, say: Findings) -> None:
         check_chances(election, items, margin, say)
 
 
+def reach_of_round(n: int, left: int, leave: int, deviation: float, gaussian: bool) -> float:
+    """How much the noise may lift those who leave together, of so many left, above another one."""
+    share = 1.0 if left == 2 else 0.5 if leave == 1 else 0.5 / (left - 2)
+    ways = left - 1 if leave == 1 else math.comb(left, leave)
+    wide = far(0.05 * share / ((n - 1) * ways), leave + 1, gaussian)
+    return wide * math.sqrt(leave + 1) * deviation + (0.5 if deviation else 0.0)
+
+
+def order_of_rounds(items: list[str], tables: list[Document]) -> list[str]:
+    """Items by when they leave, the last one first; of equal counts the last of the catalogue."""
+    gone = list[str]()
+    for number, counts in enumerate(tables, 1):
+        left = [item for item in items if item not in gone]
+        if [item for item in items if counts[item] is not None] != left:
+            raise Wrong(f"election: round {number} counts others than those who are left")
+        gone.append(min(reversed(left), key=counts.__getitem__))
+    return [*({*items} - {*gone}), *reversed(gone)]
+
+
 def check_rounds(release: Document, say: Findings) -> None:
-    """That in each round the item with the fewest leaves, of equal ones the last of the catalogue,
-    and that no more is called sure than the noise allows: with Gaussian noise, just that.
+    """That in each round the item with the fewest leaves, and that just so much is called sure as
+    the noise allows.
 
     All who leave between two rounds surely do so first if their counts together are below each
     other one by more than the reach of the noise; see hushrank's estimation/rankings/
@@ -1086,46 +1111,28 @@ def check_rounds(release: Document, say: Findings) -> None:
     deviation, n = math.sqrt(release["privacy"]["noise_variance"] or 0.0), len(released["items"])
     if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
         raise Wrong("election: round-counts tell no margins")
-
-    def reach(left: int, leave: int) -> float:
-        share = 1.0 if left == 2 else 0.5 if leave == 1 else 0.5 / (left - 2)
-        ways = left - 1 if leave == 1 else math.comb(left, leave)
-        tail = 0.05 * share / ((n - 1) * ways)
-        wide = NormalDist().inv_cdf(1 - tail) * math.sqrt(leave + 1) * deviation
-        return wide + (0.5 if deviation else 0.0)
-
-    tables, gone = [dict(zip(items, row, strict=True)) for row in released["rounds"]], list[str]()
-    for number, counts in enumerate(tables, 1):
-        left = [item for item in items if item not in gone]
-        if [item for item in items if counts[item] is not None] != left:
-            raise Wrong(f"election: round {number} counts others than those who are left")
-        gone.append(min(reversed(left), key=counts.__getitem__))
-    order = [*({*items} - {*gone}), *reversed(gone)]
-    reached = [True, *[False] * (n - 1)]
+    tables = [dict(zip(items, row, strict=True)) for row in released["rounds"]]
+    order, reached = order_of_rounds(items, tables), [True, *[False] * (n - 1)]
     for first, counts in enumerate(tables):
         for end in range(first + 1, n):
             most = sum(counts[item] for item in order[n - end : n - first])
             lead = min(counts[item] for item in order[: n - end]) - most
-            reached[end] |= reached[first] and lead > reach(n - first, end - first)
-    exact = gaussian or not deviation  # else noise reaches further, so that less is sure
+            reach = reach_of_round(n, n - first, end - first, deviation, gaussian)
+            reached[end] |= reached[first] and lead > reach
     wrong = "election: rounds are not those of the noisy counts"
     for number, (counts, told) in enumerate(zip(tables, election["rounds"], strict=True)):
-        left, near = order[: n - number], reach(n - number, 1)
+        left, near = order[: n - number], reach_of_round(n, n - number, 1, deviation, gaussian)
         near_least = {item for item in left if counts[item] - counts[left[-1]] <= near}
-        possible = {*told["possible"]}
-        fits = told["out"] == left[-1] and near_least <= possible <= {*left}
-        fits = fits and told["reached"] <= reached[number]
-        same = possible == near_least and told["reached"] == reached[number]
-        say.check(fits and (same or not exact), wrong=wrong)
-    ranked = [line["item"] for line in release["ranking"]]
-    say.check(ranked == order, wrong=wrong)
+        fits = told["out"] == left[-1] and {*told["possible"]} == near_least
+        say.check(fits and told["reached"] == reached[number], wrong=wrong)
+    say.check([line["item"] for line in release["ranking"]] == order, wrong=wrong)
     last = {*order[: n - max(number for number, sure in enumerate(reached) if sure)]}
     for found in election["rules"]:
         if found["rule"] != "instant-runoff":
             raise Wrong(f"election: round-counts do not tell a rule {short(found['rule'])}")
         possible = {*found["possible"]}
         fits = found["winners"] == order[:1] and found["sure"] == (len(possible) == 1)
-        fits = fits and last <= possible and (possible == last or not exact)
+        fits = fits and last == possible
         say.check(fits, wrong="election: the winner of instant-runoff is not that of the rounds")
 
 
@@ -1558,15 +1565,17 @@ def precinct_blocks(told: Document) -> list[list[int]]:
     return [*blocks, rest] if rest else blocks
 
 
-def precinct_totals(release: Document) -> list[float]:
-    """Votes of each item in all precincts: means of what was released and of sums of what was
-    released of parts, by their variances."""
+Estimated = list[tuple[float, float]]  # numbers, and variances of their noise
+
+
+def precinct_totals(release: Document) -> tuple[list[float], list[Estimated]]:
+    """Votes of each item in all precincts, and in each block of these: means of what was released
+    and of sums of what was released of parts, by their variances."""
     released, told = release["released"], release["precincts"]
     weights, noise = released["weights"], release["privacy"]["noise_variance"] or 0.0
     cells, wide = (noise / weights[name] ** 2 for name in ("precincts", "totals"))
-    found = []
+    found, blocks = list[float](), [Estimated() for _ in released["totals"]]
     for item, total in enumerate(released["totals"]):
-        parts, spread = 0.0, 0.0
         for number, rows in enumerate(precinct_blocks(told)):
             part = sum(released["precincts"][row][item] for row in rows) / weights["precincts"]
             own = len(rows) * cells
@@ -1574,10 +1583,42 @@ def precinct_totals(release: Document) -> list[float]:
                 share = own / (own + wide) if noise else 1.0
                 given = released["districts"][number][item] / weights["districts"]
                 part, own = share * given + (1 - share) * part, share * wide
-            parts, spread = parts + part, spread + own
+            blocks[item].append((part, own))
+        parts, spread = map(sum, zip(*blocks[item], strict=True))
         share = spread / (spread + wide) if noise else 1.0
         found.append(share * total / weights["totals"] + (1 - share) * parts)
-    return found
+    return found, blocks
+
+
+def parts_of_whole(parts: Estimated, whole: float) -> list[float]:
+    """The nearest numbers of at least 0 with this sum, after what the parts lack is spread over
+    them by their variances."""
+    spread = sum(own for _, own in parts)
+    lacks = whole - sum(part for part, _ in parts)
+    near = [part + lacks * (own / spread if spread else 1 / len(parts)) for part, own in parts]
+    level, held = max(near) - whole, 0.0
+    for count, each in enumerate(sorted(near, reverse=True), 1):
+        held += each
+        if each > (held - whole) / count:
+            level = (held - whole) / count
+    return [max(each - level, 0.0) for each in near]
+
+
+def votes_follow(release: Document, blocks: list[Estimated]) -> bool:
+    """Whether each vote is a rounded part of the votes of its block, and these of the whole."""
+    told, released = release["precincts"], release["released"]
+    votes, weight = told["votes"], released["weights"]["precincts"]
+    rows_of = precinct_blocks(told)
+    for item, whole in enumerate(told["votes_of_all"]):
+        sums = [sum(votes[row][item] for row in rows) for rows in rows_of]
+        pairs = [*zip(sums, parts_of_whole(blocks[item], whole), strict=True)]
+        for rows, held in zip(rows_of, sums, strict=True):
+            cells = [(released["precincts"][row][item] / weight, 1.0) for row in rows]
+            own = [votes[row][item] for row in rows]
+            pairs += zip(own, parts_of_whole(cells, held), strict=True)
+        if any(abs(vote - exact) > 1 + 1e-6 for vote, exact in pairs):
+            return False
+    return True
 
 
 def check_precincts(certificate: Document, release: Document, say: Findings) -> None:
@@ -1612,7 +1653,7 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
     adds = [sum(each) for each in sums] == told["votes_of_all"]
     for number, own_votes in enumerate(told["votes_of_districts"] or ()):
         adds = adds and [each[number] for each in sums] == own_votes
-    totals = precinct_totals(release)
+    totals, estimated = precinct_totals(release)
     near = all(
         abs(whole - max(total, 0.0)) < 0.5 + 1e-6
         for whole, total in zip(told["votes_of_all"], totals, strict=True)
@@ -1621,6 +1662,10 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
         adds and near,
         "votes by precinct add up to what the noisy counts say of all together",
         "precincts: votes do not add up, or not to what the noisy counts say of all together",
+    )
+    say.check(
+        votes_follow(release, estimated),
+        wrong="precincts: votes of a precinct or district do not follow from the noisy counts",
     )
 
 
@@ -2309,15 +2354,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
-        heaviest = fraction(certificate["domain"]["bounds"]["max_weight"] or 1)
-        own = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
-        own["laplace"] = int(law["kind"] == "laplace") if law else 0
-        by_weights = certificate["domain"]["bounds"]["bounding"] == "weights"
-        if by_weights:
-            own |= {"sides": 1, "both": b.sides, "row_weight": 1, "weight": b.weight}
-        if not b.earlier:
-            own["add_up"] = int(norms_add_up(b, PLAIN[named], by_weights, bool(own["laplace"])))
-        return counted | own
+        return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
@@ -2347,6 +2384,20 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
         return {**of_unit, **own, "row_weight": b.weight}
     return counted
+
+
+def inputs_of_weights(
+    law: Document | None, bounds: Document, b: Bundle, plain: Callable[[Bundle], Norms]
+) -> Document:
+    """Those that weights of rows add to the counts of this plain sensitivity."""
+    heaviest, by_weights = fraction(bounds["max_weight"] or 1), bounds["bounding"] == "weights"
+    own: Document = {"groups": 1, "most_units": round(heaviest * UNIT), "share": SHARE}
+    own["laplace"] = int(law["kind"] == "laplace") if law else 0
+    if by_weights:
+        own |= {"sides": 1, "both": b.sides, "row_weight": 1, "weight": b.weight}
+    if not b.earlier:
+        own["add_up"] = int(norms_add_up(b, plain, by_weights, bool(own["laplace"])))
+    return own
 
 
 def inputs_of_sheets(known: Document) -> Document:
@@ -3476,7 +3527,7 @@ def check_scores(release: Document, say: Findings) -> None:
         total = sum(released["wins"].values()) or math.nan
         drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
     elif kind == "precinct-counts" and release.get("precincts"):
-        totals = (max(each, 0.0) for each in precinct_totals(release))
+        totals = (max(each, 0.0) for each in precinct_totals(release)[0])
         drawn = dict(zip(released["items"], totals, strict=True))
     text = "release.json: the items that are ranked are not those whose numbers were drawn"
     say.check(told is None or sorted(told) == sorted(line["item"] for line in ranking), wrong=text)
@@ -3614,16 +3665,22 @@ def gaps_of(released: Document, first: str) -> tuple[list[float], float]:
 
 
 def far(tail: float, draws: int, gaussian: bool) -> float:
-    """What noise of deviation 1 exceeds with this chance: one Gaussian or Laplace value, or the sum
-    of two Laplace values, by bisection."""
+    """What noise of deviation 1 exceeds with this chance: one Gaussian value, or the sum of so many
+    Laplace values, by bisection."""
     if gaussian:
         return NormalDist().inv_cdf(1 - tail)
-    scale = 1 / math.sqrt(2 * draws)
+    # The sum of k values is one sum of k waits less another. It exceeds t if, once the first has
+    # had j of its waits by then, the second ends before the others of the first do.
+    terms = [
+        sum(math.comb(draws - 1 + i, i) * 0.5 ** (draws + i) for i in range(draws - j))
+        / math.factorial(j)
+        for j in range(draws)
+    ]
     low, high = 0.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        t = middle / scale
-        over = math.exp(-t) / 2 if draws == 1 else (2 + t) * math.exp(-t) / 4
+        t = middle * math.sqrt(2 * draws)
+        over = math.exp(-t) * sum(term * t**j for j, term in enumerate(terms))
         low, high = (middle, high) if over > tail else (low, middle)
     return high
 
@@ -4005,8 +4062,14 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
     yield "fit.csv", "fit", fits, told
     named = ("level", "code", "district", "item", "noisy", "low", "high", "votes")
     yield "precincts.csv", "votes by precinct", lines_of_precincts(release), named
+    of_rounds = ("round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached")
+    yield "rounds.csv", "rounds", lines_of_rounds(release), of_rounds
+
+
+def lines_of_rounds(release: Document) -> list[Document]:
+    """A line for each round and each item that is left in it."""
     rounds = (release.get("election") or {}).get("rounds") or []
-    lines = [
+    return [
         {
             **{"round": number, "item": item, "ballots": count, "exhausted": exhausted},
             "leaves": "yes" if item == each["out"] else "no",
@@ -4020,8 +4083,6 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
         )
         if count is not None
     ]
-    of_rounds = ("round", "item", "ballots", "exhausted", "leaves", "may_leave", "reached")
-    yield "rounds.csv", "rounds", lines, of_rounds
 
 
 def lines_of_precincts(release: Document) -> list[Document]:
@@ -4548,8 +4609,8 @@ above-counts: count of pairs (in how many rankings one item is above another)
 net-sums: item's sum of items below it less items above it (sums of squares and the number of
     rankings included, from which intervals know how much rankings differ)
 place-counts: count of places (in how many rankings an item is at a place)
-precinct-counts: count of first places (in how many rankings an item is first, in each of
-    {named_groups:,} public precincts{elsewhere}{in_districts} and in all together)
+precinct-counts: count of first places (in how many rankings an item is the best that counts, in
+    each of {named_groups:,} public precincts{elsewhere}{in_districts} and in all together)
 round-counts: count of a round (how many rankings have an item as the best of those left, or none of
     them)
 right-wrong-counts complete: count of people who were right on one item and wrong on another, both

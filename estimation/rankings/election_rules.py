@@ -99,6 +99,12 @@ class Margins:
         """What the noise of no margin exceeds, with nine tenths of the 5 %."""
         return self._reach(1 - FOR_BORDA, self.deviation)
 
+    @property
+    def called_from(self) -> float:
+        """A margin that without the noise is so large is called sure with a chance of 95 %."""
+        usual = noise_reach(LEVEL, self.deviation, self.kind, self.draws, self.step)
+        return self.sure_from + usual
+
     def _reach(self, share: float, deviation: float) -> float:
         n = len(self.margins)
         tail = LEVEL * share / (n * (n - 1))

@@ -13,6 +13,7 @@ from pydantic import (
     PrivateAttr,
     StringConstraints,
     ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -413,7 +414,7 @@ class GroupsConfig(Section):
         others: rule for a row whose group is missing or not listed. `set-aside`: it breaks a
             rule, like a row with an unknown item; `whole`: it counts in the whole only.
         districts: for method `precinct-table`: a third level between the groups and the whole. Each
-            district lists its groups, and each group is in one district.
+            district lists its groups, and each group is in one district. Sorted by name.
     """
 
     column: Text = Field(examples=["language"])
@@ -424,6 +425,12 @@ class GroupsConfig(Section):
     districts: dict[GroupName, Members] | None = Field(
         default=None, examples=["{North: [P-1, P-2], South: [P-3]}"]
     )
+
+    @field_validator("districts")
+    @classmethod
+    def _sort(cls, districts: dict[str, Any] | None) -> dict[str, Any] | None:
+        # Released numbers have no names, and the identity of a job does not know this order.
+        return districts and dict(sorted(districts.items()))
 
     @model_validator(mode="after")
     def _make(self) -> Self:

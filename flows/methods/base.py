@@ -262,12 +262,14 @@ class SureVotes:
     """Reach of the noise in ballots, whatever they say.
 
     Attributes:
-        margin: a larger margin of a pair is surely one, all pairs and rules at once with 95 %.
+        margin: a larger noisy margin of a pair is sure, all pairs and rules at once with 95 %.
+        true_margin: a pair that is so far apart without the noise is called sure with 95 %.
         precinct, total: by method `precinct-table` in two levels at the same budget: a released
             number of a precinct, and of all, is within this of the true one with 95 %, alone.
     """
 
     margin: float
+    true_margin: float
     precinct: float
     total: float
 

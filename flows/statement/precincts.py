@@ -41,9 +41,9 @@ def precinct_record(mechanism: PrecinctMechanism) -> PrivacyRecord:
     districts = f", in each of {number:,} districts" if number else ""
     words = CountWords(
         entry=(
-            "count of first places (in how many rankings an item is first, in each of"
-            f" {len(mechanism.precincts.names):,} public precincts{elsewhere}{districts} and in all"
-            " together)"
+            "count of first places (in how many rankings an item is the best that counts, in each"
+            f" of {len(mechanism.precincts.names):,} public precincts{elsewhere}{districts} and in"
+            " all together)"
         ),
         computed=(
             "the totals, the table that adds up and all intervals are computed from the noisy"

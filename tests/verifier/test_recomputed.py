@@ -19,7 +19,7 @@ from hushrank.privacy.filters import Rule, adaptive_total
 from hushrank.privacy.gaussian_profile import composed_gaussians, shift_of
 from hushrank.privacy.mallows import insertion_weights
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
-from hushrank.privacy.noise import gaussian_law
+from hushrank.privacy.noise import NoiseLaw, gaussian_law
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.randomized_response import split_response
 from hushrank.privacy.ranking_sensitivity import (
@@ -395,3 +395,20 @@ def test_differences_between_groups_claim_no_more_than_their_errors_allow(kind, 
     assert not passes(0.4, "A", True)  # sure alone, at 2 errors; Bonferroni needs 3.1
     if kind is NoiseKind.GAUSSIAN or share == 0:
         assert not passes(of_all - 1e-4, "A", True)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 3, 8, 21])
+def test_reach_of_sums_of_laplace_noise(draws):
+    for tail in (0.05, 1e-3, 1e-7):
+        (wide,) = quantile(np.ones(1), tail, NoiseKind.LAPLACE, draws)
+        assert verifier.far(tail, draws, False) == pytest.approx(wide, rel=1e-9)
+
+
+def test_heavy_tails_let_rounds_claim_less_than_normal_ones():
+    """Of 3 candidates with Laplace noise of scale 20, a lead of 110 in round 1 is not sure."""
+    law = NoiseLaw(NoiseKind.LAPLACE, 20.0)
+    heavy, light = (
+        verifier.reach_of_round(3, 3, 1, math.sqrt(law.variance), gaussian)
+        for gaussian in (False, True)
+    )
+    assert light < 110 < heavy == pytest.approx(115.2, abs=0.1)

@@ -89,8 +89,9 @@ class SureMargins(Record):
     Attributes:
         epsilon: of the release.
         ballots: how many there are.
-        margin: a larger margin of any pair is sure, all pairs and rules at once with 95 %.
-        share: the margin as a share of the ballots.
+        margin: a larger noisy margin of any pair is sure, all pairs and rules at once with 95 %.
+        true_margin: a pair that is so far apart without the noise is called sure with 95 %.
+        share: the noisy margin as a share of the ballots.
         precinct: with method `precinct-table` at this epsilon, a noisy number of first preferences
             of a precinct is within so many of the true one with 95 %, one number at a time.
         precincts_total: the same of a released number of all precincts.
@@ -99,6 +100,7 @@ class SureMargins(Record):
     epsilon: float
     ballots: int
     margin: float
+    true_margin: float
     share: float
     precinct: float
     precincts_total: float
@@ -357,6 +359,7 @@ def _sure_margins(plan: SurveyPlan) -> Iterator[SureMargins]:
             epsilon=each.epsilon,
             ballots=each.ballots,
             margin=each.votes.margin,
+            true_margin=each.votes.true_margin,
             share=each.share,
             precinct=each.votes.precinct,
             precincts_total=each.votes.total,

@@ -85,16 +85,20 @@ def rule_record(found: Result, items: Sequence[str]) -> RuleResult:
     return RuleResult(rule=found.rule, winners=winners, possible=possible, sure=found.sure)
 
 
-def sure_votes(mechanism: RankingCountMechanism) -> SureVotes:
-    """What a release of pairs, or of first places by precinct, will state of its noise."""
+def sure_votes(mechanism: RankingCountMechanism) -> SureVotes | None:
+    """What a release of pairs, or of first places by precinct, will state; None: of many items."""
     n, params, longest = mechanism.n_items, mechanism.params, mechanism.longest
+    if n > MOST_CANDIDATES:
+        return None
     sizes = {Part.MARGINS: (n * (n - 1) // 2,), Part.ABOVE: (n, n)}
     parts = {str(part): np.zeros(sizes.get(part, (n,)), np.int64) for part in mechanism.weights}
     counts = NoisyRankings(parts, mechanism.weights, mechanism.law, longest, mechanism.below)
     weights = level_weights(params, districts=False)
     table = NoisyPrecincts({}, weights, calibrate_rankings(params, longest, weights).law)
+    margins = Margins.of(counts)
     return SureVotes(
-        margin=Margins.of(counts).sure_from,
+        margin=margins.sure_from,
+        true_margin=margins.called_from,
         precinct=table.reach(Part.PRECINCTS),
         total=table.reach(Part.TOTALS),
     )

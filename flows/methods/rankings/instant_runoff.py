@@ -32,6 +32,7 @@ from hushrank.flows.statement.rankings import ROUND_COUNTS, RankingCountMechanis
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.ranking_sensitivity import Part
+from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 FEWER = (
     "name fewer candidates, and one in place of all whom hardly anybody expects to win (with"
@@ -100,7 +101,8 @@ def _problems(config: Sections) -> Problems:
         yield (
             "input.overvotes",
             "missing; .toc and .toi files may put candidates at one rank, and a count in rounds has"
-            f" to know what that means: {ends}; set-aside counts no such ballot",
+            f" to know what that means: {ends}; set-aside counts no such ballot. If input.paths"
+            " find files of another kind, write input.format instead",
         )
     if config.rankings.unlisted is not Unlisted.BELOW:
         yield (
@@ -111,7 +113,13 @@ def _problems(config: Sections) -> Problems:
 
 
 def _may_tie(rows: RankingsConfig) -> bool:
-    return any(path.lower().endswith((".toc", ".toi")) for path in map(str, rows.paths))
+    """Whether `paths` may find PrefLib files with candidates at one rank; it lists no file."""
+    if rows.layout != "long" or rows.source is not None:
+        return False
+    if rows.format is FileFormat.PREFLIB:
+        return any(ending_of(path) not in (".soc", ".soi") for path in rows.paths)
+    never = ENDINGS.keys() - {".toc", ".toi"}
+    return rows.format is None and any(ending_of(path) not in never for path in rows.paths)
 
 
 METHODS = (

@@ -62,7 +62,7 @@ RESTATED = Restated(
 
 
 class ReleasedPrecincts(ReleasedRecord):
-    """In how many rankings an item is first, by precinct, with noise.
+    """In how many rankings an item is the best that counts, by precinct, with noise.
 
     Attributes:
         items: in catalogue order; rows have their numbers in this order.

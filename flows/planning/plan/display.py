@@ -43,7 +43,8 @@ LEGEND = (
     " rank width: how many ranks an item's 95 % interval spans"
 )
 OF_MARGINS = (
-    "margin: a larger one of any pair is sure, all pairs and rules at once with 95 %; precinct, all"
+    "noisy margin: a larger one of any pair is sure, all pairs and rules at once with 95 %; true"
+    " margin: a pair that is so far apart without the noise is called sure with 95 %; precinct, all"
     " precincts: with method precinct-table at this epsilon, a noisy number of first preferences is"
     " within so many of the true one with 95 %, one number at a time, however many precincts there"
     " are"
@@ -204,13 +205,14 @@ def _apart_table(plan: SurveyPlan) -> Table:
 def _margins_table(plan: SurveyPlan) -> Table:
     """Build the table of the margins that a release will call sure."""
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for heading in ("epsilon", "ballots", "margin", "of ballots", "precinct", "all precincts"):
+    margins = ("noisy margin", "of ballots", "true margin")
+    for heading in ("epsilon", "ballots", *margins, "precinct", "all precincts"):
         table.add_column(heading, justify="right", no_wrap=True)
     for each in plan.sure_margins:
         reaches = (f"{reach:,.1f}" for reach in (each.votes.precinct, each.votes.total))
         share = two_digits(100 * each.share)
-        told = (f"{each.ballots:,}", f"{each.votes.margin:,.1f}", f"{share} %")
-        table.add_row(f"{each.epsilon:g}", *told, *reaches)
+        margins = (f"{each.votes.margin:,.1f}", f"{share} %", f"{each.votes.true_margin:,.1f}")
+        table.add_row(f"{each.epsilon:g}", f"{each.ballots:,}", *margins, *reaches)
     return table
 
 

@@ -19,7 +19,7 @@ class SureMargin:
     """Margin that is sure at one epsilon and number of ballots.
 
     Attributes:
-        epsilon, ballots: of the setting; each person has one ballot.
+        epsilon, ballots: of the setting; all ballots of all people.
         votes: how far the noise reaches.
     """
 
@@ -29,7 +29,7 @@ class SureMargin:
 
     @property
     def share(self) -> float:
-        """Sure margin as a share of the ballots."""
+        """Sure noisy margin as a share of the ballots."""
         return self.votes.margin / self.ballots
 
 
@@ -47,5 +47,5 @@ def sure_margins(config: SurveyConfig, settings: Sequence[Setting]) -> list[Sure
             votes = method.sure_votes(calibrated.mechanism)
         if votes is None:
             return []
-        found.append(SureMargin(setting.epsilon, setting.people, votes))
+        found.append(SureMargin(setting.epsilon, setting.people * setting.answers, votes))
     return found

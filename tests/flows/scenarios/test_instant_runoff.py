@@ -143,6 +143,8 @@ def test_a_run_that_dies_around_the_rounds_pays_once(ballots, command, monkeypat
         ({"input__unlisted": "unknown"}, "input.unlisted: must be below with method: instant"),
         ({"input__ties": "random"}, "input.ties: must be refuse with method: instant-runoff"),
         ({"input__paths": ["city.toi"]}, "input.overvotes: missing; .toc and .toi files may put"),
+        ({"input__paths": ["elections"]}, "input.overvotes: missing; .toc and .toi files may put"),
+        ({"input__paths": ["el*/x*"]}, "write input.format instead"),
         ({"items": {"count": 22}}, "items: method: instant-runoff takes at most 21 items"),
         ({"items": {"count": 19}}, "input.max_length: ballots with up to 19 of 19 items"),
         ({"rules": ["condorcet"]}, "rules: condorcet needs method: kemeny or bradley-terry"),

@@ -90,6 +90,20 @@ def test_the_file_has_a_row_for_each_precinct_and_candidate(survey, command):
     assert command("run", survey.config, "--direct")[0] == 0  # spends nothing: the ledger is full
 
 
+def test_names_of_districts_stay_with_their_numbers(survey, command):
+    """Their order is no part of the job, so one draw serves both orders."""
+    found = []
+    for names in (("South", "North"), ("North", "South")):
+        districts = {name: DISTRICTS[name] for name in names}
+        survey.set(groups__districts=districts, output=f"out{len(found)}")
+        assert command("run", survey.config, "--direct")[0] == 0
+        found.append(table(survey.folder / f"out{len(found)}"))
+    assert found[0] == found[1]
+    noisy = {row["code"]: float(row["noisy"]) for row in found[0] if row["item"] == "Ada"}
+    assert noisy["North"] == noisy["001"] + noisy["002"]
+    assert noisy["South"] == noisy["X-3"]
+
+
 def test_counts_do_not_depend_on_order_files_or_names(survey, command):
     """Ballots of nobody, equal ones in two precincts among them, with ties broken by coins."""
     rows = [["", code, "1", "1", "2"] for code in CODES for _ in range(30)]
@@ -119,6 +133,19 @@ def test_counts_do_not_depend_on_order_files_or_names(survey, command):
             found[-1][where] = found[-1].get(where, 0) + int(row["votes"])
     every = {("precinct", code): 30 for code in CODES[:2]}
     assert found[0] == found[1] == {**every, ("elsewhere", ""): 30, ("all", ""): 90}
+
+
+@pytest.mark.parametrize(("skipped", "votes"), [("close", 40), ("exhaust", 0)])
+def test_an_empty_first_place_counts_as_skipped_ranks_do(survey, command, skipped, votes):
+    write(survey.folder / "votes.csv", [[f"b{n}", "001", "", "Bo", "Ada"] for n in range(40)])
+    survey.set(input__skipped=skipped)
+    assert command("run", survey.config, "--direct")[0] == 0
+    told = {(row["code"], row["item"]): int(row["votes"]) for row in table(survey.output)}
+    assert (told["001", "Bo"], told["001", "Ada"]) == (votes, 0)
+    assert (
+        "in how many rankings an item is the best that counts"
+        in (survey.output / "release.json").read_text()
+    )
 
 
 @pytest.mark.parametrize(

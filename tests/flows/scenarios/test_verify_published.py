@@ -554,6 +554,12 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         "precincts: votes do not add up",
     ),
     (
+        "votes of a precinct in another one",
+        "precincts, laplace, of nobody",
+        lambda f: f.tell("precincts.votes", lambda told: told[::-1]),
+        "precincts: votes of a precinct or district do not follow",
+    ),
+    (
         "a reach below that of the noise",
         "precincts, laplace, of nobody",
         lambda f: f.tell("precincts.reach", lambda told: told / 2),
