@@ -59,10 +59,10 @@ def population(difficulty, mean, bands, step=None):
     return SheetTotals(whole, shape, confidential=False)
 
 
-def of_booklets(difficulty, booklets):
-    """Totals of `MANY` people of mean ability 0 with each booklet, in expectation."""
+def of_booklets(difficulty, booklets, mean=0.0):
+    """Totals of `MANY` people of mean ability `mean` with each booklet, in expectation."""
     shape, n = SheetShape.of(len(difficulty), booklets), len(difficulty)
-    parts = [population(difficulty[list(codes)], 0.0, 1, shape.step) for codes in shape.booklets]
+    parts = [population(difficulty[list(codes)], mean, 1, shape.step) for codes in shape.booklets]
     less_wrong, sheets = np.zeros(n), []
     for codes, part in zip(shape.booklets, parts, strict=True):
         less_wrong[list(codes)] += part.right_minus_wrong / part.shape.answer_weight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS, calibrate, load_config
 from hushrank.flows.release.release import load_release
 from hushrank.privacy.randomness import seeded_bits
+from hushrank.verifier.verify_release import are_slopes
 from tests.flows.conftest import ITEMS
 from tests.flows.every_method import survey_of
 from tests.flows.forgeries import Forger, run
@@ -501,6 +503,17 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
         other = hushrank.Release(release.record.model_copy(update=changes), survey.output)
         with pytest.raises(hushrank.HushrankError, match=message):
             release.drift_from(other)
+
+
+def test_the_verifier_takes_slopes_of_three_bands_of_one_booklet_alone():
+    slopes = [[math.exp(middle + side) for side in (0, -0.1, 0.1)] for middle in (-1, 0, 1)]
+    bands, knots = [{}, {}, {}], [[0, 1]]
+    assert are_slopes(slopes, {"by_band": bands, "knots": knots})
+    assert not are_slopes(slopes, {"by_band": bands[1:], "knots": knots})
+    assert not are_slopes(slopes, {"by_band": bands, "knots": knots * 2})
+    assert not are_slopes(slopes * 101, {"by_band": bands, "knots": knots})
+    slopes[0][1] = slopes[1][1]
+    assert not are_slopes(slopes, {"by_band": bands, "knots": knots})
 
 
 @pytest.mark.parametrize(
