@@ -16,6 +16,7 @@ import hushrank
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS, calibrate, load_config
 from hushrank.flows.release.release import load_release
+from hushrank.flows.release.scale import Scale
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.verifier.verify_release import are_slopes
 from tests.flows.conftest import ITEMS
@@ -491,6 +492,8 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
         replace(line, item=line.item if line.item in EIGHT[:2] else f"{line.item}b")
         for line in release.record.ranking
     )
+    centre = tuple(release.record.errors.centre)
+    swapped = release.record.errors.model_copy(update={"centre": centre[::-1]})
     table = release.drift_from(release)
     assert sorted(table["item"].to_pylist()) == EIGHT
     assert np.abs(np.array(table["difference"])).max() < 1e-9
@@ -499,6 +502,8 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
     for changes, message in (
         ({"ranking": others}, "2 items in common"),
         ({"errors": None}, "no difficulties with errors"),
+        ({"errors": swapped}, "more than a fifth of the 8 items"),
+        ({"scale": Scale.POINT_DIFFICULTY}, "one has items that give points"),
     ):
         other = hushrank.Release(release.record.model_copy(update=changes), survey.output)
         with pytest.raises(hushrank.HushrankError, match=message):
