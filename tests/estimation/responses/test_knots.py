@@ -103,6 +103,17 @@ def test_a_booklet_of_two_items_beside_a_long_one_has_chances_at_each_score():
     assert np.isfinite(fit.unbiased).all()
 
 
+@pytest.mark.parametrize(("short", "least", "most"), [(18, 0.93, 0.96), (12, 0.0, 0.9)])
+def test_intervals_hold_for_a_booklet_of_six_steps_beside_a_long_one(short, least, most):
+    """60 and 18 items, mean ability 1.5, 5,000 people each; with four steps they do not hold."""
+    difficulty = np.random.default_rng(1).normal(0, 1, 60)
+    difficulty -= difficulty.mean()
+    booklets = (tuple(range(60)), tuple(range(0, 60, 60 // short))[:short])
+    fit = fit_totals(of_booklets(difficulty, booklets, 1.5), 0.0)
+    held = coverage(fit.unbiased - difficulty, np.diagonal(fit.covariance), 5000)
+    assert least < held.min() < most
+
+
 def test_lines_at_knots_alone_would_be_seen():
     """The power of the test above: with the curves cut at knots."""
     difficulty = np.random.default_rng(5).normal(0, 1.5, 100)

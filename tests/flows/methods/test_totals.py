@@ -291,6 +291,22 @@ def test_booklets_have_abilities_of_their_own(tmp_path):
     assert not Forger.of(survey).wrong()
 
 
+@pytest.mark.parametrize("short", [2, 11, 12])
+def test_a_booklet_with_too_few_knots_is_refused_before_anything_is_spent(tmp_path, short):
+    """Beside 48 items every second score is a knot."""
+    items = [f"q{number}" for number in range(47 + short)]
+    survey = survey_of("totals", tmp_path / "job").set(
+        items={"names": items},
+        input__booklets={"A": items[:48], "B": items[-short:]},
+        privacy__max_contributions=48,
+    )
+    if short == 12:
+        calibrate(load_config(survey.config))
+        return
+    with pytest.raises(ConfigError, match=f"B has {short} items .* give it 12 items or more"):
+        load_config(survey.config)
+
+
 SCHOOLS = {"column": "school", "values": ["North", "South"]}
 
 
