@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -22,26 +23,7 @@ def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
             of them moved, or one test is of points and the other is not.
     """
     before, now = (_difficulties(release) for release in (earlier, later))
-    if earlier.scale is not later.scale:
-        raise ConfigError(
-            f"of {earlier.name} and {later.name} one has items that give points and the other has"
-            " not, so their difficulties are of two models and cannot be compared; name two"
-            " releases of tests with points, or two without"
-        )
-    old_points, points = (getattr(each.released, "points", {}) for each in (earlier, later))
-    common = [
-        item
-        for item in now[0]
-        if item in before[0] and len(old_points.get(item, ())) == len(points.get(item, ()))
-    ]
-    if len(common) < FEWEST:
-        raise ConfigError(
-            f"{earlier.name} and {later.name} have {len(common)} items in common"
-            f"{' with the same most points' if points else ''}, so their"
-            " difficulties cannot be put on one scale: different items asked of different people"
-            f" say nothing of each other. Ask at least {FEWEST} items of the earlier test again"
-            " (anchors)"
-        )
+    common = _common_items(earlier, later, before[0], now[0])
     places = [[names[item] for item in common] for names, _, _ in (before, now)]
     (was, of_old), (found, of_new) = (
         (centre[own], covariance[np.ix_(own, own)])
@@ -69,6 +51,33 @@ def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
             strict=True,
         )
     ]
+
+
+def _common_items(
+    earlier: Release, later: Release, before: Collection[str], now: Collection[str]
+) -> list[str]:
+    """Items of both whose difficulties can be compared, in the order of `now`."""
+    if earlier.scale is not later.scale:
+        raise ConfigError(
+            f"of {earlier.name} and {later.name} one has items that give points and the other has"
+            " not, so their difficulties are of two models and cannot be compared; name two"
+            " releases of tests with points, or two without"
+        )
+    old_points, points = (getattr(each.released, "points", {}) for each in (earlier, later))
+    common = [
+        item
+        for item in now
+        if item in before and len(old_points.get(item, ())) == len(points.get(item, ()))
+    ]
+    if len(common) < FEWEST:
+        raise ConfigError(
+            f"{earlier.name} and {later.name} have {len(common)} items in common"
+            f"{' with the same most points' if points else ''}, so their"
+            " difficulties cannot be put on one scale: different items asked of different people"
+            f" say nothing of each other. Ask at least {FEWEST} items of the earlier test again"
+            " (anchors)"
+        )
+    return common
 
 
 def _difficulties(release: Release) -> tuple[dict[str, int], Floats, Floats]:

@@ -173,9 +173,10 @@ def problems_of_totals(config: Sections) -> Problems:
         yield from problems_of_points(config)
         return
     catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
-    for key, rule in rows.problems_of_booklets(catalogue, most) if rows.booklets else ():
-        yield f"input.{key}", rule
-    yield from _short_booklets(rows.booklets or {})
+    if rows.booklets:
+        for key, rule in rows.problems_of_booklets(catalogue, most):
+            yield f"input.{key}", rule
+        yield from _short_booklets(rows.booklets)
     if (rows.missing or Missing.UNSEEN) is Missing.UNSEEN:
         yield (
             "input.missing",
@@ -190,15 +191,19 @@ def problems_of_totals(config: Sections) -> Problems:
             f"must be {largest} for method: totals, which counts whole sheets, got {most}; write"
             f" {largest}, or set method: spectral",
         )
-    if (bands := config.model.bands) is None:
-        return
-    if config.privacy.noise is NoiseKind.LAPLACE:
+    if config.model.bands is not None:
+        smallest = min(map(len, rows.booklets.values())) if rows.booklets else len(catalogue)
+        yield from _problems_of_bands(config.model.bands, smallest, config.privacy.noise)
+
+
+def _problems_of_bands(bands: int, smallest: int, noise: NoiseKind) -> Problems:
+    """Rules of bands of raw scores, of which the shortest sheet has `smallest` items."""
+    if noise is NoiseKind.LAPLACE:
         yield (
             "model.bands",
             "needs noise: gaussian; with Laplace noise items would seem to misfit by chance more"
             " often than a release may say. Set that, or remove it",
         )
-    smallest = min(map(len, rows.booklets.values())) if rows.booklets else len(catalogue)
     if smallest < ITEMS_OF_A_BAND * bands:
         yield (
             "model.bands",
