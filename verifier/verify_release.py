@@ -3854,25 +3854,28 @@ def check_fit(release: Document, say: Findings) -> None:
     slopes = [[each.get(name) for name in DISCRIMINATION] for each in fits]
     if any(each is not None for slope in slopes for each in slope):
         say.check(
-            are_slopes(slopes),
+            are_slopes(slopes, release["released"]),
             "slopes are relative to their geometric mean, lie inside their intervals, and differ by"
             " more than their errors",
             "release.json: fit: slopes are not relative to their mean, lie outside their intervals,"
-            " or do not differ by more than their errors",
+            " do not differ by more than their errors, or are of two bands, of booklets or of over"
+            " 300 items",
         )
 
 
 DISCRIMINATION = ("discrimination", "discrimination_low", "discrimination_high")
 
 
-def are_slopes(slopes: Sequence[Sequence[float | None]]) -> bool:
+def are_slopes(slopes: Sequence[Sequence[float | None]], released: Document) -> bool:
     """Whether slopes with intervals, item by item, may be told: see `estimation.responses`."""
+    if bands_in(released) < 3 or len(released["knots"]) > 1 or len(slopes) > 300:
+        return False
     logs = [[math.log(n) for n in slope if n is not None and n > 0] for slope in slopes]
     if any(len(slope) != 3 for slope in logs):
         return False
     middles = [middle for middle, _, _ in logs]
     squares = [((high - low) / 2 / NormalDist().inv_cdf(0.975)) ** 2 for _, low, high in logs]
-    errors = sum(squares) / len(squares)
+    errors = sum(squares) / max(len(squares) - 1, 1)  # the error of the mean is in intervals
     return (
         abs(sum(middles)) < 1e-6 * len(logs)
         and all(math.isclose(m - low, high - m, abs_tol=1e-6) for m, low, high in logs)

@@ -18,9 +18,9 @@ from the histogram of raw scores by weighted least squares, in the first turns. 
 density for abilities that are skew, intervals of slopes would hold in half of all cases.
 
 What all slopes have in common depends on the density's shape, so slopes are told relative to their
-geometric mean, with the errors of each item by itself. They are told where they say more than the
-Rasch model, in which all are alike: where the variance of the true log slopes, that of the fitted
-ones less their squared errors, exceeds these errors.
+geometric mean, with the errors of each item by itself and, in intervals, of that mean. They are
+told where they say more than the Rasch model, in which all are alike: where the variance of the
+true log slopes, that of the fitted ones less their squared errors, exceeds these errors.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def item_slopes(totals: SheetTotals, variance: float) -> ItemSlopes | None:
     log_slope = log_slope - log_slope.mean()
     if log_slope.var(ddof=1) <= 2 * np.square(error).mean():
         return None
-    reach = -ndtri(LEVEL / 2) * error
+    centre = np.eye(len(error)) - 1 / len(error)  # the mean that is taken off errs too
+    reach = -ndtri(LEVEL / 2) * np.sqrt(np.square(centre) @ np.square(error))
     low, slope, high = (np.exp(log_slope + side * reach) for side in (-1, 0, 1))
     return ItemSlopes(slope=slope, low=low, high=high)
 

@@ -4,7 +4,8 @@ Each test fixes its own zero. With difficulties b of the earlier and b' of the l
 sum of both covariances, the shift c is the weighted mean of b' - b over anchors, common items that
 did not move, with weights 1 / S_ii. An item moved (drifted) where b' - b - c leaves out zero at the
 level of Bonferroni for all common items. The item that moved most leaves the anchors and c is
-computed again, until none of the anchors moved, or a fifth of the common items has left.
+computed again, until none of the anchors moved. Where an anchor still moved after a fifth of the
+common items has left, no shift is known to be that of items that did not move, and none is told.
 
 People of the two tests are others, or the same: errors of the same people are alike, which makes
 differences smaller than S says. All of it is computed from releases, so it is post-processing.
@@ -21,7 +22,7 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.privacy.units import NoiseKind
 
-FEWEST = 3  # items in common by which two tests are compared
+FEWEST = 5  # items in common: a fifth of fewer is none
 MOST_DROPPED = 0.2  # of the common items
 OF_BOTH = 2  # draws of noise in a difference, one of each test
 
@@ -48,6 +49,10 @@ class Drift:
     anchor: NDArray[np.bool_]
 
 
+class ManyMovedError(ValueError):
+    """More items moved than may leave the anchors."""
+
+
 def drift(earlier: Floats, later: Floats, covariance: Floats, kind: NoiseKind) -> Drift:
     """Compare the difficulties of items that two tests have in common.
 
@@ -57,6 +62,7 @@ def drift(earlier: Floats, later: Floats, covariance: Floats, kind: NoiseKind) -
         kind: law of the noise; Laplace if one of the two is.
 
     Raises:
+        ManyMovedError: anchors moved after a fifth of the items has left them.
         ValueError: there are fewer than `FEWEST` items.
     """
     n = len(earlier)
@@ -73,8 +79,10 @@ def drift(earlier: Floats, later: Floats, covariance: Floats, kind: NoiseKind) -
         error = np.sqrt(np.einsum("ij,jk,ik->i", centre, covariance, centre))
         moved = np.abs(difference) > at_all * error
         worst = int(np.argmax(np.where(anchor, np.abs(difference) / error, 0.0)))
-        if not moved[worst] or dropped == int(MOST_DROPPED * n):
+        if not moved[worst]:
             break
+        if dropped == int(MOST_DROPPED * n):
+            raise ManyMovedError("more than a fifth of the common items moved")
         anchor[worst] = False
     return Drift(
         shift=float((later - earlier - difference)[0]),

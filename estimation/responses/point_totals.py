@@ -20,10 +20,9 @@ from hushrank.estimation.common.central_noise import Calibration, calibrate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.responses.knots import ScoreHistogram
 from hushrank.estimation.responses.sheet_totals import (
-    MOST_SCORES,
-    STEPS,
     Integers,
     sheets_at_knots,
+    step_of_scores,
 )
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.point_sensitivity import point_totals_sensitivity
@@ -60,7 +59,7 @@ class PointShape:
         centred = gaussian and params.adjacency is Adjacency.ADD_REMOVE
         share = math.lcm(*(most + 1 for most in points)) if centred else 1
         top = sum(points)
-        step = 1 if top <= MOST_SCORES else -(-top // STEPS)
+        step = step_of_scores(top)
         lengths = sum(most / (most + 1) if centred else 1.0 for most in points)
         wanted = math.sqrt(SQUARED * lengths) if gaussian else PART / (1 - PART) * lengths
         times, weight = max(round(wanted * share / step), 1), max(round(step / (wanted * share)), 1)

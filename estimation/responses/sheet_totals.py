@@ -41,6 +41,11 @@ _OF_SCORES, _OF_KNOTS = (0.12, 0.15), (0.08, 0.08)  # w^2 / K (Gaussian), part o
 Integers = NDArray[np.int64]
 
 
+def step_of_scores(most: int) -> int:
+    """Scores between two knots where the longest sheet has `most` items; 1: every score is one."""
+    return 1 if most <= MOST_SCORES else -(-most // STEPS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetShape:
     """What is counted of sheets: a public number of each kind.
@@ -80,7 +85,7 @@ class SheetShape:
         """
         sets = tuple(dict.fromkeys(booklets)) or (tuple(range(n_items)),)
         most = max(map(len, sets))
-        step = 1 if most <= MOST_SCORES else -(-most // STEPS)
+        step = step_of_scores(most)
         squared, share = _OF_SCORES if step == 1 else _OF_KNOTS
         wanted = 2 * math.sqrt(squared * most)
         if kind is NoiseKind.LAPLACE:

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.responses.linking import FEWEST, drift
+from hushrank.estimation.responses.linking import FEWEST, ManyMovedError, drift
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.scale import DIFFICULTIES
 from hushrank.privacy.units import NoiseKind
-
-OF_TESTS = (Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)
 
 
 def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
     """A line for each item that both releases have, in the order of the later ranking.
 
     Raises:
-        ConfigError: a release has no difficulties with errors, or too few items are common.
+        ConfigError: a release has no difficulties with errors, too few items are common, too many
+            of them moved, or one test is of points and the other is not.
     """
     before, now = (_difficulties(release) for release in (earlier, later))
-    common = [item for item in now[0] if item in before[0]]
-    if len(common) < FEWEST:
-        raise ConfigError(
-            f"{earlier.name} and {later.name} have {len(common)} items in common, so their"
-            " difficulties cannot be put on one scale: different items asked of different people"
-            f" say nothing of each other. Ask at least {FEWEST} items of the earlier test again"
-            " (anchors)"
-        )
+    common = _common_items(earlier, later, before[0], now[0])
     places = [[names[item] for item in common] for names, _, _ in (before, now)]
     (was, of_old), (found, of_new) = (
         (centre[own], covariance[np.ix_(own, own)])
@@ -38,7 +31,14 @@ def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
     )
     gaussian = all(each.privacy.rho is not None for each in (earlier, later))
     kind = NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE
-    told = drift(was, found, of_old + of_new, kind)
+    try:
+        told = drift(was, found, of_old + of_new, kind)
+    except ManyMovedError:
+        raise ConfigError(
+            f"more than a fifth of the {len(common)} items that {earlier.name} and {later.name}"
+            " have in common moved against each other, so nothing says which of them stayed and the"
+            " two scales cannot be joined. Ask more items of the earlier test again (anchors)"
+        ) from None
     columns = (told.difference, told.error, told.low, told.high, told.moved, told.anchor)
     names = ("difference", "standard_error", "low", "high", "moved", "anchor")
     return [
@@ -53,9 +53,36 @@ def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
     ]
 
 
+def _common_items(
+    earlier: Release, later: Release, before: Collection[str], now: Collection[str]
+) -> list[str]:
+    """Items of both whose difficulties can be compared, in the order of `now`."""
+    if earlier.scale is not later.scale:
+        raise ConfigError(
+            f"of {earlier.name} and {later.name} one has items that give points and the other has"
+            " not, so their difficulties are of two models and cannot be compared; name two"
+            " releases of tests with points, or two without"
+        )
+    old_points, points = (getattr(each.released, "points", {}) for each in (earlier, later))
+    common = [
+        item
+        for item in now
+        if item in before and len(old_points.get(item, ())) == len(points.get(item, ()))
+    ]
+    if len(common) < FEWEST:
+        raise ConfigError(
+            f"{earlier.name} and {later.name} have {len(common)} items in common"
+            f"{' with the same most points' if points else ''}, so their"
+            " difficulties cannot be put on one scale: different items asked of different people"
+            f" say nothing of each other. Ask at least {FEWEST} items of the earlier test again"
+            " (anchors)"
+        )
+    return common
+
+
 def _difficulties(release: Release) -> tuple[dict[str, int], Floats, Floats]:
     """Place of each item, difficulties and their covariance."""
-    if release.scale not in OF_TESTS or release.errors is None:
+    if release.scale not in DIFFICULTIES or release.errors is None:
         raise ConfigError(
             f"{release.name} has no difficulties with errors for all items, which drift needs;"
             " name a release of a test in which each item has an interval with both ends"

@@ -5,7 +5,7 @@ The record of noisy totals of answer sheets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -15,7 +15,13 @@ from pydantic import Field
 from hushrank.estimation.responses.booklet_report import booklet_estimates
 from hushrank.estimation.responses.item_differences import ItemDifferences, item_differences
 from hushrank.estimation.responses.item_fit import ItemFit, item_fit
-from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals, release_sheet_totals
+from hushrank.estimation.responses.sheet_totals import (
+    MOST_SCORES,
+    SheetShape,
+    SheetTotals,
+    release_sheet_totals,
+    step_of_scores,
+)
 from hushrank.estimation.responses.totals_estimate import (
     TotalsEstimate,
     estimate_from_totals,
@@ -131,6 +137,7 @@ class ReleasedSheetTotals(ReleasedRecord):
 
 MOST_ENTRIES = 2_000_000  # of all groups
 ITEMS_OF_A_BAND = 2  # at least, of the shortest sheet
+FEWEST_STEPS = 6  # of a booklet beside a longer one: with 4, intervals of easy ones hold .87
 FEWEST_ITEMS, MOST_ITEMS = 3, 2000  # a matrix of items is solved in each pass of the fit
 RESTATED = Restated(
     proof="privacy.sensitivity.sheet_totals_sensitivity",
@@ -166,8 +173,10 @@ def problems_of_totals(config: Sections) -> Problems:
         yield from problems_of_points(config)
         return
     catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
-    for key, rule in rows.problems_of_booklets(catalogue, most) if rows.booklets else ():
-        yield f"input.{key}", rule
+    if rows.booklets:
+        for key, rule in rows.problems_of_booklets(catalogue, most):
+            yield f"input.{key}", rule
+        yield from _short_booklets(rows.booklets)
     if (rows.missing or Missing.UNSEEN) is Missing.UNSEEN:
         yield (
             "input.missing",
@@ -182,21 +191,41 @@ def problems_of_totals(config: Sections) -> Problems:
             f"must be {largest} for method: totals, which counts whole sheets, got {most}; write"
             f" {largest}, or set method: spectral",
         )
-    if (bands := config.model.bands) is None:
-        return
-    if config.privacy.noise is NoiseKind.LAPLACE:
+    if config.model.bands is not None:
+        smallest = min(map(len, rows.booklets.values())) if rows.booklets else len(catalogue)
+        yield from _problems_of_bands(config.model.bands, smallest, config.privacy.noise)
+
+
+def _problems_of_bands(bands: int, smallest: int, noise: NoiseKind) -> Problems:
+    """Rules of bands of raw scores, of which the shortest sheet has `smallest` items."""
+    if noise is NoiseKind.LAPLACE:
         yield (
             "model.bands",
             "needs noise: gaussian; with Laplace noise items would seem to misfit by chance more"
             " often than a release may say. Set that, or remove it",
         )
-    smallest = min(map(len, rows.booklets.values())) if rows.booklets else len(catalogue)
     if smallest < ITEMS_OF_A_BAND * bands:
         yield (
             "model.bands",
             f"must be at most {smallest // ITEMS_OF_A_BAND} for sheets of {smallest} items, got"
             f" {bands}; write fewer, or remove it",
         )
+
+
+def _short_booklets(booklets: Mapping[str, Sequence[str]]) -> Problems:
+    """The first booklet that has too few knots, as their distance follows the longest one."""
+    longest = max(map(len, booklets.values()), default=0)
+    step = step_of_scores(longest)
+    for name, items in booklets.items():
+        if step > 1 < len(items) < FEWEST_STEPS * step:
+            yield (
+                "input.booklets",
+                f"{name} has {len(items)} items beside a booklet of {longest}, so its sheets would"
+                f" be counted only at raw scores {step} apart, and no interval would hold; give it"
+                f" {FEWEST_STEPS * step} items or more, divide booklets of over {MOST_SCORES}"
+                " items, or set method: spectral",
+            )
+            return
 
 
 class Totals(PlannedMethod[TotalsMechanism]):

@@ -6,6 +6,8 @@ a number of people it says how often an interval holds.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
@@ -38,10 +40,12 @@ def abilities(mean):
     return node + mean, weight / weight.sum()
 
 
-def population(difficulty, mean, bands):
+def population(difficulty, mean, bands, step=None):
     """Totals of `MANY` people of mean ability `mean`, in expectation."""
     node, weight = abilities(mean)
     shape, n = SheetShape.of(len(difficulty), (), bands=bands), len(difficulty)
+    if step is not None:
+        shape = replace(shape, step=step, sheet_weight=840 * step)
     scores = np.arange(n + 1)
     sheets = MANY * (weight @ score_law(expit(node[:, np.newaxis] - difficulty)))
     right = sheets[:, np.newaxis] * probabilities_at_scores(difficulty, scores)
@@ -53,6 +57,18 @@ def population(difficulty, mean, bands):
     ]
     whole = np.rint(np.concatenate(entries)).astype(np.int64)
     return SheetTotals(whole, shape, confidential=False)
+
+
+def of_booklets(difficulty, booklets, mean=0.0):
+    """Totals of `MANY` people of mean ability `mean` with each booklet, in expectation."""
+    shape, n = SheetShape.of(len(difficulty), booklets), len(difficulty)
+    parts = [population(difficulty[list(codes)], mean, 1, shape.step) for codes in shape.booklets]
+    less_wrong, sheets = np.zeros(n), []
+    for codes, part in zip(shape.booklets, parts, strict=True):
+        less_wrong[list(codes)] += part.right_minus_wrong / part.shape.answer_weight
+        sheets.append(part.histograms[0] / part.shape.sheet_weight * shape.sheet_weight)
+    entries = np.concatenate([shape.answer_weight * less_wrong, *sheets])
+    return SheetTotals(np.rint(entries).astype(np.int64), shape, confidential=False)
 
 
 def coverage(bias, variance, people):
@@ -75,6 +91,27 @@ def test_intervals_of_a_long_easy_test_hold_for_each_item(bands):
         seen = found.statistic * 20_000 / MANY  # of a law with this much off centre
         rejected = ncx2.sf(chi2.isf(0.05, found.degrees), found.degrees, seen + 1e-9)
         assert rejected.max() < 0.07
+
+
+def test_a_booklet_of_two_items_beside_a_long_one_has_chances_at_each_score():
+    """Its knots are 0 and 2: no score between 1 and 1 is left to draw a line from."""
+    difficulty = np.linspace(-1, 1, 49)
+    totals = of_booklets(difficulty, (tuple(range(48)), (47, 48)))
+    assert totals.shape.knots(1).tolist() == [0, 2]
+    fit = fit_totals(totals, 0.0)
+    assert np.abs(fit.unbiased - difficulty)[:47].max() < 0.01
+    assert np.isfinite(fit.unbiased).all()
+
+
+@pytest.mark.parametrize(("short", "least", "most"), [(18, 0.93, 0.96), (12, 0.0, 0.9)])
+def test_intervals_hold_for_a_booklet_of_six_steps_beside_a_long_one(short, least, most):
+    """60 and 18 items, mean ability 1.5, 5,000 people each; with four steps they do not hold."""
+    difficulty = np.random.default_rng(1).normal(0, 1, 60)
+    difficulty -= difficulty.mean()
+    booklets = (tuple(range(60)), tuple(range(0, 60, 60 // short))[:short])
+    fit = fit_totals(of_booklets(difficulty, booklets, 1.5), 0.0)
+    held = coverage(fit.unbiased - difficulty, np.diagonal(fit.covariance), 5000)
+    assert least < held.min() < most
 
 
 def test_lines_at_knots_alone_would_be_seen():

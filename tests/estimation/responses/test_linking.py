@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hushrank.estimation.responses.linking import drift
+from hushrank.estimation.responses.linking import ManyMovedError, drift
 from hushrank.estimation.responses.totals_estimate import estimate_from_totals
 from hushrank.privacy.units import NoiseKind
 from tests.estimation.responses.test_conditional_fit import GAUSSIAN, REPLACED, noisy, totals_of
@@ -43,10 +43,13 @@ def test_an_item_that_moved_is_found_and_the_others_stay():
     assert 0.9 < np.mean(inside) < 0.98
 
 
-def test_at_most_a_fifth_of_the_items_leaves_the_anchors():
+def test_two_tests_of_which_more_than_a_fifth_of_the_items_moved_are_not_joined():
     rng = np.random.default_rng(1)
-    later = np.r_[np.full(6, 5.0), np.zeros(4)] + rng.normal(0, 0.01, 10)
+    later = np.r_[np.full(2, 5.0), np.zeros(8)] + rng.normal(0, 0.01, 10)
     found = drift(np.zeros(10), later, 0.01 * np.eye(10), NoiseKind.LAPLACE)
-    assert (~found.anchor).sum() == 2
-    with pytest.raises(ValueError, match="3 items in common"):
-        drift(np.zeros(2), np.zeros(2), np.eye(2), GAUSSIAN)
+    assert np.flatnonzero(~found.anchor).tolist() == np.flatnonzero(found.moved).tolist() == [0, 1]
+    later[2:6] = 5.0
+    with pytest.raises(ManyMovedError):
+        drift(np.zeros(10), later, 0.01 * np.eye(10), NoiseKind.LAPLACE)
+    with pytest.raises(ValueError, match="5 items in common"):
+        drift(np.zeros(4), np.zeros(4), np.eye(4), GAUSSIAN)

@@ -252,3 +252,14 @@ def test_the_lines_for_r_read_what_is_there(released):
     assert 2 * 1.96 * np.sqrt(np.diag(covariance)) == pytest.approx(widths, rel=0.02)
     assert np.linalg.eigvalsh(covariance).min() > -1e-9
     assert covariance.sum(axis=1) == pytest.approx(0, abs=1e-6)
+
+
+def test_items_whose_most_points_changed_are_not_compared(released):
+    survey, _ = released
+    release = hushrank.read_release(survey.output)
+    told = release.record.released
+    other_points = {**told.points, ITEMS[0]: (*told.points[ITEMS[0]], 0)}
+    changed = told.model_copy(update={"points": other_points})
+    other = hushrank.Release(release.record.model_copy(update={"released": changed}), survey.output)
+    with pytest.raises(hushrank.HushrankError, match="3 items in common with the same most points"):
+        release.drift_from(other)

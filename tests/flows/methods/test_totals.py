@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,9 @@ import hushrank
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS, calibrate, load_config
 from hushrank.flows.release.release import load_release
+from hushrank.flows.release.scale import Scale
 from hushrank.privacy.randomness import seeded_bits
+from hushrank.verifier.verify_release import are_slopes
 from tests.flows.conftest import ITEMS
 from tests.flows.every_method import survey_of
 from tests.flows.forgeries import Forger, run
@@ -288,6 +291,22 @@ def test_booklets_have_abilities_of_their_own(tmp_path):
     assert not Forger.of(survey).wrong()
 
 
+@pytest.mark.parametrize("short", [2, 11, 12])
+def test_a_booklet_with_too_few_knots_is_refused_before_anything_is_spent(tmp_path, short):
+    """Beside 48 items every second score is a knot."""
+    items = [f"q{number}" for number in range(47 + short)]
+    survey = survey_of("totals", tmp_path / "job").set(
+        items={"names": items},
+        input__booklets={"A": items[:48], "B": items[-short:]},
+        privacy__max_contributions=48,
+    )
+    if short == 12:
+        calibrate(load_config(survey.config))
+        return
+    with pytest.raises(ConfigError, match=f"B has {short} items .* give it 12 items or more"):
+        load_config(survey.config)
+
+
 SCHOOLS = {"column": "school", "values": ["North", "South"]}
 
 
@@ -489,6 +508,8 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
         replace(line, item=line.item if line.item in EIGHT[:2] else f"{line.item}b")
         for line in release.record.ranking
     )
+    centre = tuple(release.record.errors.centre)
+    swapped = release.record.errors.model_copy(update={"centre": centre[::-1]})
     table = release.drift_from(release)
     assert sorted(table["item"].to_pylist()) == EIGHT
     assert np.abs(np.array(table["difference"])).max() < 1e-9
@@ -497,10 +518,23 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
     for changes, message in (
         ({"ranking": others}, "2 items in common"),
         ({"errors": None}, "no difficulties with errors"),
+        ({"errors": swapped}, "more than a fifth of the 8 items"),
+        ({"scale": Scale.POINT_DIFFICULTY}, "one has items that give points"),
     ):
         other = hushrank.Release(release.record.model_copy(update=changes), survey.output)
         with pytest.raises(hushrank.HushrankError, match=message):
             release.drift_from(other)
+
+
+def test_the_verifier_takes_slopes_of_three_bands_of_one_booklet_alone():
+    slopes = [[math.exp(middle + side) for side in (0, -0.1, 0.1)] for middle in (-1, 0, 1)]
+    bands, knots = [{}, {}, {}], [[0, 1]]
+    assert are_slopes(slopes, {"by_band": bands, "knots": knots})
+    assert not are_slopes(slopes, {"by_band": bands[1:], "knots": knots})
+    assert not are_slopes(slopes, {"by_band": bands, "knots": knots * 2})
+    assert not are_slopes(slopes * 101, {"by_band": bands, "knots": knots})
+    slopes[0][1] = slopes[1][1]
+    assert not are_slopes(slopes, {"by_band": bands, "knots": knots})
 
 
 @pytest.mark.parametrize(
