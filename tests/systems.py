@@ -35,6 +35,7 @@ LINUX_ALONE = {
     "tests/test_grants.py": _CLOUD,
     "tests/test_infra.py": _CLOUD,
     "tests/test_opened_files.py": _MEASURED,
+    "tests/test_worker_pool.py": _ENGINES,
 }
 NOT_ON_WINDOWS = {
     "tests/flows/backup": _MODES,

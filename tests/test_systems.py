@@ -68,7 +68,7 @@ def test_the_table_for_users_is_what_the_modules_of_systems_do(checkout: Path) -
     assert f"{longest} characters, unless" in table
     assert f"needs {ROOM_IN_A_FOLDER} of them" in table
     (on_macos,) = re.findall(r'"linux" else (\d+)  # PATH_MAX', posix)
-    assert f"{int(on_macos):,} characters" in table
+    assert f"{int(on_macos):,} bytes" in table
 
 
 def test_no_date_is_written_in_a_form_that_windows_refuses(checkout: Path) -> None:

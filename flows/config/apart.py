@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -82,12 +82,14 @@ def contains(outer: Place, inner: Place) -> bool:
     return isinstance(inner, Path) and is_in_folder(real_path(inner), real_path(outer))
 
 
-def folded(path: Path) -> str:
+def folded(path: Path | str) -> str:
     """Return the text by which macOS and Windows tell files apart: without case, with slashes.
 
     Folders may be shared with those systems, so two places whose texts are equal are one place.
+    As on macOS, ß is SS, ς is σ, and ﬁ is fi; Windows takes fewer for equal.
     """
-    return unicodedata.normalize("NFC", path.as_posix()).lower()
+    text = path.as_posix() if isinstance(path, Path) else path
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
 def is_in_folder(inner: Path, outer: Path) -> bool:
@@ -254,13 +256,18 @@ def _without_table(path: str) -> str:
     return path.removeprefix(DELTA).partition("?version=")[0] if path.startswith(DELTA) else path
 
 
-def _pattern_of(path: str) -> str:
-    """Build the regular expression of the names that an input path matches on any night."""
+def _pattern_of(path: str, form: Callable[[str], str] = str) -> str:
+    """Build the regular expression of the names that an input path matches on any night.
+
+    Args:
+        path: the input path.
+        form: form in which names are matched; each text of the path is brought into it.
+    """
     text, *others = _DATE.split(path)
-    parts = [as_regex(text)]
+    parts = [as_regex(form(text))]
     for code, text in zip(others[::2], others[1::2], strict=True):
-        example = re.escape(ANY_NIGHT.strftime(code or "%Y-%m-%d"))
-        parts += [re.sub(r"\d+", r"\\d+", example), as_regex(text)]
+        example = re.escape(form(ANY_NIGHT.strftime(code or "%Y-%m-%d")))
+        parts += [re.sub(r"\d+", r"\\d+", example), as_regex(form(text))]
     return "".join(parts)
 
 
@@ -276,15 +283,17 @@ def _is_read(written: NamedPlace, rows: NamedPlace) -> bool:
         if isinstance(base, Path) and base.is_file():
             return False
         pattern = glob.escape(base.as_posix() if isinstance(base, Path) else str(base))
-    ignoring_case = re.IGNORECASE if isinstance(base, Path) else re.NOFLAG
-    try:
-        wanted = re.compile(_pattern_of(pattern), ignoring_case)
-    except re.error:  # listing the files reports this error
-        return False
+    is_local = isinstance(base, Path)
     names = _LEFT_BEHIND.get(written.key, ("",))
-    files = (each / name if name else each for each in {place, real} for name in names)
-    texts = (each.as_posix() if isinstance(each, Path) else str(each) for each in files)
-    return any(_stands_for(wanted, text) for text in texts)
+    files = [each / name if name else each for each in {place, real} for name in names]
+    texts = [each.as_posix() if isinstance(each, Path) else str(each) for each in files]
+    # As they are written too: folding may empty a range, as that of [Z-a].
+    for form in (str, folded) if is_local else (str,):
+        with suppress(re.error):  # listing the files reports this error
+            wanted = re.compile(_pattern_of(pattern, form), re.IGNORECASE if is_local else 0)
+            if any(_stands_for(wanted, form(text)) for text in texts):
+                return True
+    return False
 
 
 def _stands_for(wanted: re.Pattern[str], file: str) -> bool:

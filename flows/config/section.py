@@ -5,6 +5,7 @@ Relative paths start at the folder of the YAML file.
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import os
@@ -111,25 +112,6 @@ def anchor_place(anchor: str) -> Place:
     return CloudPath.parse(anchor) if is_cloud(anchor) else Path(anchor.removeprefix(GIT_PREFIX))
 
 
-def place_argument(text: str, name: str) -> Place:
-    """Return the place that a command line names; a relative path starts at the working directory.
-
-    Raises:
-        ConfigError: the text is neither a local path nor a gs:// folder; `name` is that of the
-            argument.
-    """
-    try:
-        if is_cloud(text) and (place := CloudPath.parse(text)).key:
-            return place
-    except ValueError as error:
-        raise ConfigError(f"{name}: {error}") from None
-    if "://" in text or not text:
-        raise ConfigError(
-            f"{name}: must be a local folder or {CLOUD_PREFIX}bucket/folder, got {text!r}"
-        )
-    return Path(os.path.abspath(Path(text).expanduser()))
-
-
 def _input_path(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str) or not value or is_cloud(value) or is_source(value):
         return value
@@ -158,7 +140,8 @@ def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
 
     A path counts relative to the folder of the YAML file if it is written so, or lies in there, be
     it through links. Without a YAML file a folder `BASE` takes its place; a path that is written
-    relative to somewhere else then counts as it is written.
+    relative to somewhere else then counts as it is written. In the root of a disk lies everything,
+    so there an absolute path counts as it is.
 
     Args:
         named: the path as the configuration has it.
@@ -173,7 +156,7 @@ def _count(named: str, written: str, path: str, info: ValidationInfo) -> None:
     start, path = os.path.abspath(_folder(info) if base is None else base), os.path.normpath(path)
     relative = not os.path.isabs(os.path.expanduser(written))
     for inner, outer in ((path, start), (_with_links_followed(path), os.path.realpath(start))):
-        if Path(outer) in Path(inner).parents:
+        if outer != os.path.dirname(outer) and Path(outer) in Path(inner).parents:
             context[COUNTED][named] = slashed(os.path.relpath(inner, outer))
             return
     if relative:
@@ -208,8 +191,12 @@ def _elsewhere(value: str, info: ValidationInfo) -> str:
 
 def _check_text(path: str) -> None:
     """Refuse a path that no file can have here, or that is unreadable in a message."""
-    if unfit := system.unfit_name(path):
-        refuse(("", f"{path}: {unfit}; rename it"))
+    if "://" not in path:  # a local one, in which a date may have a colon
+        file = re.sub(r"\{date:[^{}]*\}", "{date}", path.removeprefix(DELTA)).partition(
+            "?version="
+        )[0]
+        if unfit := system.unfit_name(file):
+            refuse(("", f"{path}: {unfit}; rename it"))
     if hidden := hidden_character(path):
         refuse(("", f"holds the character {hidden}, which nobody sees; rename it"))
     try:
@@ -239,15 +226,14 @@ def _check_length(path: str, written: str) -> None:
 
 
 def _too_long(path: str, room: int) -> str | None:
-    """Rule that an absolute path breaks, if files inside need `room` characters; None: it is short
-    enough."""
-    most = system.longest_path()
-    if len(path) + room <= most:
+    """Rule that an absolute path breaks, if files inside need `room`; None: it is short enough."""
+    length, most = system.length_of_path(path), system.longest_path()
+    if length + room <= most:
         return None
     inside = f", {room} of them for files inside" if room else ""
     return (
-        f"its path has {len(path)} characters, and this system opens at most {most}{inside}; move"
-        f" it to a folder with a shorter path{system.TO_OPEN_LONGER}"
+        f"its path has {length} {system.UNIT_OF_PATHS}, and this system opens at most"
+        f" {most}{inside}; move it to a folder with a shorter path{system.TO_OPEN_LONGER}"
     )
 
 
@@ -265,6 +251,8 @@ def check_can_be_made(key: str, place: Path) -> None:
         ConfigError: the folder cannot be made.
     """
     try:
+        if unfit := system.unfit_name(str(place)):
+            raise OSError(errno.EINVAL, unfit)
         if too_long := _too_long(str(place), ROOM_IN_A_FOLDER):
             raise ConfigError(f"{key}: {str(place)[:80]}: {too_long}. Nothing was spent.")
         if place.is_dir():

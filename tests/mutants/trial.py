@@ -113,12 +113,13 @@ class Copy:
         self.root, self.path = folder / "tree", folder / "path"
         self.output = folder / "output"
         ignored = shutil.ignore_patterns("node_modules", ".*")
-        for name in (*CODE, "tests"):
+        for name in (*CODE, "verifier", "tests"):
             shutil.copytree(root / name, self.root / name, ignore=ignored)
         shutil.copy(root / "pyproject.toml", self.root)
         package = self.path / "hushrank"
         package.mkdir(parents=True)
-        for room in [*(self.root / "entry").iterdir(), *(self.root / name for name in CODE[:-1])]:
+        rooms = (self.root / name for name in (*CODE[:-1], "verifier"))  # some tests verify
+        for room in [*(self.root / "entry").iterdir(), *rooms]:
             (package / room.name).symlink_to(room)
 
     @contextmanager

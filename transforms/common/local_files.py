@@ -143,10 +143,13 @@ def require_regular(path: LocalName, *, follow_links: bool = True) -> None:
     """Refuse what is no regular file, before anything opens or replaces it; nothing there passes.
 
     Raises:
-        UnfitFile: the file is a FIFO, a device or a socket, or its links go round in a circle.
+        UnfitFile: the file is a FIFO, a device or a socket, its links go round in a circle, or its
+            system gives no file this name.
         IsADirectoryError: the path is a folder.
         OSError: nobody can tell.
     """
+    if unfit := system.unfit_name(os.fspath(path)):
+        raise UnfitFile(errno.EINVAL, unfit, os.fspath(path))
     try:
         found = os.stat(path, follow_symlinks=follow_links)
     except FileNotFoundError:

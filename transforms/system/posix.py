@@ -28,7 +28,8 @@ _READ_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _OWNER_ONLY_FOLDER, _READ_ONLY, _NOT_FOR_OTHERS = 0o700, 0o444, 0o077
 _MEMORY_KINDS = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
-_LONGEST_PATH = 4096 if sys.platform == "linux" else 1024  # PATH_MAX
+_LONGEST_PATH = 4095 if sys.platform == "linux" else 1023  # PATH_MAX without the zero at its end
+UNIT_OF_PATHS = "bytes"
 TO_OPEN_LONGER = ""  # what an administrator can do about it
 # What people are told once, because the system cannot keep it; empty: it keeps everything.
 NOT_KEPT = (
@@ -102,8 +103,13 @@ def longest_name(folder: LocalName) -> int:
     return os.pathconf(folder, "PC_NAME_MAX")
 
 
+def length_of_path(path: str) -> int:
+    """Return the number of bytes of a path, as the system counts."""
+    return len(os.fsencode(path))
+
+
 def longest_path() -> int:
-    """Most characters of a path that can be opened."""
+    """Most bytes of a path that can be opened."""
     return _LONGEST_PATH
 
 

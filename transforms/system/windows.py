@@ -44,6 +44,7 @@ _PATIENCE = 5.0  # seconds for which a file may be open elsewhere, as virus scan
 _PAUSE = 0.02  # seconds
 _LONGEST_NAME = 255  # NTFS counts UTF-16 units, of which UTF-8 needs at least as many bytes
 _LONGEST_PATH, _USUAL_LONGEST_PATH = 32_760, 259  # UTF-16 units
+UNIT_OF_PATHS = "characters"
 _FILE_SYSTEM, _LONG_PATHS = r"SYSTEM\CurrentControlSet\Control\FileSystem", "LongPathsEnabled"
 TO_OPEN_LONGER = ", or have the administrator set LongPathsEnabled"
 # What people are told once, because the system cannot keep it.
@@ -148,6 +149,11 @@ def longest_name(_: LocalName) -> int:
     return _LONGEST_NAME
 
 
+def length_of_path(path: str) -> int:
+    """Return the number of UTF-16 units of a path, as the system counts."""
+    return len(path.encode("utf-16-le", "surrogatepass")) // 2
+
+
 @cache
 def longest_path() -> int:
     """Most characters of a path that can be opened; the administrator can allow longer ones."""
@@ -158,12 +164,15 @@ def longest_path() -> int:
 
 
 def unfit_name(path: str) -> str | None:
-    """Why no file can have a path: Windows keeps a name for a device, or would change it."""
-    for part in PureWindowsPath(path).parts:
+    """Why no file can have a path: Windows keeps a name for a device, or takes it for another."""
+    named = PureWindowsPath(path)
+    for part in named.parts[bool(named.anchor) :]:
         if _DEVICE.fullmatch(part):
             return f"Windows keeps the name {part} for a device"
         if part.endswith((".", " ")) and part not in (".", ".."):
             return f"Windows leaves out the dot or blank at the end of {part!r}"
+        if ":" in part:  # NTFS would hide the content in a stream of another file
+            return f"Windows takes what is behind the colon of {part} for no part of a file's name"
     return None
 
 

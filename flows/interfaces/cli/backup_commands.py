@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import ConfigPath
 from hushrank.flows.terminal import Console
+from hushrank.transforms import system
+
+if TYPE_CHECKING:
+    from hushrank.transforms.storage.cloud_storage import Place
 
 BackupPlace = Annotated[
     str, typer.Argument(metavar="PLACE", help="A folder for backups, local or gs://.")
@@ -32,12 +39,11 @@ def backup(config: ConfigPath, place: BackupPlace, wait: Wait = 0.0) -> None:
     confidential.
     """
     from hushrank.flows.backup.backup import back_up
-    from hushrank.flows.config.section import place_argument
     from hushrank.flows.methods.registry import load_config
     from hushrank.transforms.storage.cloud_storage import CloudPath
 
     checked = load_config(config)
-    made = back_up(config, checked, place_argument(place, "PLACE"), datetime.now(UTC), wait)
+    made = back_up(config, checked, _place_argument(place), datetime.now(UTC), wait)
     _say(
         f"Backed up {checked.name} to {made.folder}: ledger to line {made.manifest.line}, releases:"
         f" {made.releases}, active streams: {made.streams}."
@@ -59,11 +65,10 @@ def restore(place: RestorePlace, config: ConfigPath) -> None:
     Everything is checked first. What is newer there is never replaced. To repeat it does no harm.
     """
     from hushrank.flows.backup.restore import restore as put_back
-    from hushrank.flows.config.section import place_argument
     from hushrank.flows.methods.registry import load_config
 
     checked = load_config(config)
-    made = put_back(place_argument(place, "PLACE"), checked)
+    made = put_back(_place_argument(place), checked)
     _say(
         f"Restored {checked.name} from {made.folder}, of {made.manifest.made:%Y-%m-%d %H:%M:%S}"
         f" UTC: ledger to line {made.manifest.line} in {checked.ledger.path}."
@@ -72,6 +77,28 @@ def restore(place: RestorePlace, config: ConfigPath) -> None:
         "It lacks what was spent after that moment. From now on only one copy may continue: stop"
         " the nightly runs of every other copy."
     )
+
+
+def _place_argument(text: str) -> Place:
+    """Return the place that is named; a relative path starts at the working directory.
+
+    Raises:
+        ConfigError: the text is neither a local path nor a gs:// folder.
+    """
+    from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, is_cloud
+
+    try:
+        if is_cloud(text) and (place := CloudPath.parse(text)).key:
+            return place
+    except ValueError as error:
+        raise ConfigError(f"PLACE: {error}") from None
+    if "://" in text or not text:
+        raise ConfigError(
+            f"PLACE: must be a local folder or {CLOUD_PREFIX}bucket/folder, got {text!r}"
+        )
+    if unfit := system.unfit_name(text):
+        raise ConfigError(f"PLACE: {text}: {unfit}; name another place.")
+    return Path(os.path.abspath(Path(text).expanduser()))
 
 
 def _say(text: str) -> None:

@@ -7,6 +7,7 @@ import os
 import typing
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -248,6 +249,9 @@ def test_a_survey_names_both_settings_and_touches_nothing(folder):
         ({"observability": {"log": "SURVEY.yaml"}}, "observability.log"),
         ({"observability": {"log": "Ledger.JSONL"}}, "observability.log"),
         ({"input.paths": ["OUT/*.csv"]}, "input.paths"),
+        ({"observability": {"log": "σας.jsonl", "metrics": "ΣΑΣ.jsonl"}}, "metrics"),
+        ({"observability": {"log": "straße.jsonl", "metrics": "STRASSE.jsonl"}}, "metrics"),
+        ({"output": "oﬃce", "confidential": "OFFICE"}, "confidential"),
     ],
 )
 def test_places_that_differ_in_case_alone_are_one_on_every_system(folder, changes, key):
@@ -261,6 +265,36 @@ def test_places_that_differ_in_case_alone_are_one_on_every_system(folder, change
     assert is_the_same_here or "case do not tell files apart" in str(refused.value)
     write(folder / "survey.yaml", yaml_text(changed(BASE, {"output": "Outer"})).encode())
     load_config(folder / "survey.yaml")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "log"),
+    [
+        ("Ärzte*.csv", "a\u0308rzte.csv"),
+        ("ß{date}.csv", "SS2026-11-20.csv"),
+        ("x[Z-a].csv", "X_.csv"),
+    ],
+)
+def test_a_pattern_finds_what_another_system_takes_for_the_same_name(folder, pattern, log):
+    settings = changed(BASE, {"input.paths": [pattern], "observability": {"log": log}})
+    write(folder / "survey.yaml", yaml_text(settings).encode())
+    with pytest.raises(ConfigError, match=r"observability\.log: would be read as a file"):
+        load_config(folder / "survey.yaml")
+
+
+@pytest.mark.parametrize(
+    ("folder", "written", "counts"),
+    [
+        ("/", "/data/x.csv", None),
+        ("/", "data/x.csv", "data/x.csv"),
+        ("/data", "/data/x.csv", "x.csv"),
+    ],
+)
+def test_beside_a_survey_in_the_root_an_absolute_path_counts_as_it_is(folder, written, counts):
+    counted: dict[str, str] = {}
+    info = SimpleNamespace(context={section.FOLDER: Path(folder), section.COUNTED: counted})
+    path = section.local_path(written, info)
+    assert counted.get(str(path)) == counts
 
 
 @pytest.mark.parametrize("place", ["survey.yaml", "answers.csv"])

@@ -14,8 +14,8 @@ import hushrank as hr
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.row_source import row_source_of
+from hushrank.verifier import verify_release
 from tests.flows.conftest import InProcessReducer, Survey, answers
-from verifier import verify_release
 
 SECRET = "SECRET-4711"
 TABLE = answers(120)

@@ -54,6 +54,9 @@ UNFIT = [
     ({"confidential": "COM¹ .work"}, "Windows keeps the name COM¹ .work for a device"),
     ({"output": "out."}, "Windows leaves out the dot or blank at the end of 'out.'"),
     ({"ledger__path": "led /ledger.jsonl"}, "the dot or blank at the end of 'led '"),
+    ({"ledger__path": "campus:ledger.jsonl"}, "behind the colon of campus:ledger.jsonl for no"),
+    ({"observability": {"log": "NUL"}}, "Windows keeps the name NUL for a device"),
+    ({"input__paths": ["C:/answers {date:%Y:%m:%d}.csv"]}, "taken"),
     ({"output": "o" * 90 + "/" + "p" * 90}, "this system opens at most 259, 120 of them for files"),
     ({"input__paths": ["a" * 150 + "/" + "b" * 120]}, "shorter path, or have the administrator"),
     ({"output": "console", "confidential": "com0"}, "taken"),
@@ -133,6 +136,33 @@ def test_names_that_windows_cannot_have_are_refused_there(survey):
     for line, (_, said) in zip(done.stdout.splitlines(), UNFIT, strict=True):
         assert said in line
         assert line == "taken" or not survey.ledger.exists()
+
+
+def test_places_of_the_command_line_are_refused_there_too(survey):
+    code = """
+import sys
+from pathlib import Path
+from hushrank.flows.config.section import check_can_be_made, check_can_be_written
+from hushrank.flows.interfaces.cli.backup_commands import _place_argument
+
+for check in (_place_argument, lambda name: check_can_be_made("--out", Path(name).absolute()),
+              lambda name: check_can_be_written("--out", Path(name))):
+    for name in ("nul", "con.csv", "out/a:b.csv", "right.csv"):
+        try:
+            check(name)
+            print("taken")
+        except Exception as error:
+            print(type(error).__name__, error)
+"""
+    done = python(survey, "windows", "-c", code)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    for first in (0, 4, 8):
+        refused = said[first : first + 3]
+        assert all(line.startswith("ConfigError ") for line in refused)
+        words = zip(refused, ("name nul for", "name con.csv for", "of a:b.csv"), strict=True)
+        assert all(word in line for line, word in words)
+        assert said[first + 3] == "taken"
 
 
 def test_a_folder_that_others_can_open_is_refused_with_the_command_of_windows(survey):
