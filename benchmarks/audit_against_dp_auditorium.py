@@ -105,8 +105,7 @@ def compare(name: str, runs: int, python: Path, source: Path, testers: str) -> s
     """A row of the table for one job."""
     import numpy as np
 
-    from hushrank.flows.trust.audit.audit import hardest, parts_of
-    from hushrank.flows.trust.audit.drawing import Workers
+    from hushrank.flows.trust.audit.audit import Workers, hardest, parts_of
     from hushrank.privacy.audit import audit_epsilon
     from tests.flows.trust.audit.planted import survey_of
 

@@ -24,8 +24,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the faults are those of the tests
 
+from hushrank.flows.trust.audit import audit
 from hushrank.flows.trust.audit import audit as whole
-from hushrank.flows.trust.audit import drawing
 from hushrank.flows.trust.audit.result import AuditFound
 from hushrank.transforms.engine import in_process
 from tests.flows.trust.audit.planted import BUGS, JOBS, Bug, survey_of
@@ -52,7 +52,7 @@ class Seen:
         """Of a job, with a fault in it or none."""
         started = time.process_time()
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(drawing, "time", BY_PROCESSOR)
+            patch.setattr(audit, "time", BY_PROCESSOR)
             patch.setattr(whole, "time", BY_PROCESSOR)
             if bug is not None:
                 bug.plant(patch)

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hushrank.flows.collecting.limits import make_quiet
+from hushrank.flows.collecting.protocol import make_quiet
 from hushrank.flows.collecting.server import Collector, Options, allow_connections, serve
 from hushrank.flows.methods.registry import load_config
-from hushrank.pipelines.simulate.respondents import Population, Sent, send
+from hushrank.pipelines.simulate.simulate_responses import Population, Sent, send
 
 ITEMS = [f"item {number}" for number in range(50)]
 A_NIGHT = 10_000_000

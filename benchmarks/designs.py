@@ -28,11 +28,11 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
-from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_uncertainty import (
     rank_by_scores,
     rank_by_scores_and_exposures,
 )
+from hushrank.estimation.comparisons.net_wins import rank_by_win_loss
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import (
@@ -40,7 +40,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits, seeded_bits

@@ -11,14 +11,14 @@ import sys
 
 import numpy as np
 
-from hushrank.estimation.rankings.election_rules import OF_MARGINS, Margins
-from hushrank.estimation.rankings.instant_runoff import (
+from hushrank.estimation.rankings.election_rules import (
+    OF_MARGINS,
+    Margins,
     Rounds,
     first_choices,
     release_rounds,
 )
-from hushrank.estimation.rankings.noisy_rankings import calibrate_rankings
-from hushrank.estimation.rankings.ranking_counts import pair_counts
+from hushrank.estimation.rankings.ranking_counts import calibrate_rankings, pair_counts
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.ranking_sensitivity import Part, Weights, margin_weights

@@ -36,14 +36,14 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
-from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import AnswerVariance, estimate_from, fit_sums
 from hushrank.estimation.fit.solve import minimise
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS as CONFIGURED
-from hushrank.flows.planning.plan.naive import clipped_fit
+from hushrank.flows.planning.plan.choice import clipped_fit
 from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit

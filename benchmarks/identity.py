@@ -48,7 +48,7 @@ def measure(folder: Path) -> None:
     """Digest and reduce one log."""
     import scaling
 
-    from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
+    from hushrank.flows.ledger.keys import KEY_BYTES, LedgerKey
     from hushrank.flows.release.identity import Contents, meant_by
     from hushrank.transforms.storage.files import list_files
 

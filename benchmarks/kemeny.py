@@ -13,9 +13,8 @@ import time
 import numpy as np
 from measuring import taken_by
 
-from hushrank.estimation.rankings.consensus import kemeny
 from hushrank.estimation.rankings.ranking_counts import pair_counts
-from hushrank.estimation.rankings.subset_orders import cheapest_order
+from hushrank.estimation.rankings.ranking_estimates import cheapest_order, kemeny
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 

@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon
-from hushrank.estimation.rankings.pair_answer_counts import count_answers
-from hushrank.estimation.rankings.pair_answer_evidence import AnswerSums, answered_pairs
+from hushrank.estimation.rankings.pair_answer_evidence import (
+    AnswerSums,
+    answered_pairs,
+    count_answers,
+)
 from hushrank.estimation.rankings.ranking_counts import pair_counts
 from hushrank.estimation.rankings.ranking_evidence import debiased_pair_counts
 from hushrank.privacy.mallows import synthetic_rankings

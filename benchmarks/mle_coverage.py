@@ -26,7 +26,7 @@ from hushrank.estimation.comparisons.mle_uncertainty import (
     rank_by_scores,
 )
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.experiments.ccw.processes import one_process_per_processor
+from hushrank.experiments.ccw.ccw import one_process_per_processor
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 

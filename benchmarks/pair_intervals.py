@@ -33,15 +33,15 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinLossCounts
-from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_uncertainty import (
     rank_by_scores,
     rank_by_scores_and_exposures,
 )
+from hushrank.estimation.comparisons.net_wins import rank_by_win_loss
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
-from hushrank.experiments.ccw.processes import one_process_per_processor
+from hushrank.estimation.comparisons.planning import Exposures
+from hushrank.experiments.ccw.ccw import one_process_per_processor
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 

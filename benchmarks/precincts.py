@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushrank.estimation.rankings.noisy_rankings import calibrate_rankings
 from hushrank.estimation.rankings.precinct_tables import (
     NoisyPrecincts,
     adjusted_votes,
     release_precincts,
 )
+from hushrank.estimation.rankings.ranking_counts import calibrate_rankings
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.ranking_sensitivity import Part, level_weights
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

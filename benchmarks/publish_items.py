@@ -26,7 +26,7 @@ from measuring import peak_bytes
 
 from hushrank.flows.assembly import run_job
 from hushrank.flows.interfaces.cli.main import NEW_OBJECTS
-from hushrank.flows.run import steps
+from hushrank.flows.run import run
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.reader_process import Reducer
@@ -66,8 +66,8 @@ def write_survey(folder: Path, options: argparse.Namespace) -> Path:
 
 def publish(job: Job, profile: str | None) -> None:
     """Run the job, and print what each step takes."""
-    fit = steps._concluded  # the part of `estimate` that another method does in another way
-    steps._concluded = lambda *of: timed("  of it the fit", lambda: fit(*of))
+    fit = run._concluded  # the part of `estimate` that another method does in another way
+    run._concluded = lambda *of: timed("  of it the fit", lambda: fit(*of))
 
     def perform(step: Step, action: Callable[[], T]) -> T:
         return timed(step.name, action, profile if step is PUBLISH else None)

@@ -25,8 +25,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.estimate import mean_ranks
-from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.probabilities import ScoreErrors, simulated_scores
+from hushrank.estimation.common.pair_separation import (
+    ScoreErrors,
+    difference_variance,
+    separate_pairs,
+    simulated_scores,
+)
 from hushrank.estimation.common.uncertainty import LEVEL
 
 Floats = NDArray[np.float64]

@@ -29,10 +29,10 @@ from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.mechanism_choice import laplace_places, mallows_places
 from hushrank.estimation.rankings.net_evidence import NetEvidence, plain_nets, undone_nets
-from hushrank.estimation.rankings.pair_answer_counts import count_answers
 from hushrank.estimation.rankings.pair_answer_evidence import (
     AnswerSums,
     answered_nets,
+    count_answers,
     fitted_nets,
 )
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings

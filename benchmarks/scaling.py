@@ -145,8 +145,7 @@ def choose_engine(
     """Load the engine that a run on the files of `folder` has, and return the files."""
     import pyarrow as pa
 
-    from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-    from hushrank.pipelines.engine.runner import HERE, does_without_beam
+    from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, HERE, does_without_beam
     from hushrank.transforms.engine import in_process
     from hushrank.transforms.storage.files import list_files
 

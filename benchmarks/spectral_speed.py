@@ -29,7 +29,7 @@ from hushrank.estimation.responses.measurements import (
     measurements_of_answers,
     measurements_of_block,
 )
-from hushrank.estimation.responses.spectral_chain import chain_difficulties, jump_rates
+from hushrank.estimation.responses.spectral_estimate import chain_difficulties, jump_rates
 
 REPEATS = 5
 N_ITEMS = 100

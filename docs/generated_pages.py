@@ -20,7 +20,7 @@ from hushrank.flows.interfaces.documents import histories, plans, runs
 from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.flows.release.release import schema as release_schema
 from hushrank.flows.trust.certificate.model import schema as certificate_schema
-from hushrank.flows.watching.open_lineage import facet_schema
+from hushrank.flows.watching.destinations import facet_schema
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"
 DOCUMENTS: dict[str, type[BaseModel]] = {

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hushrank.flows.errors import HushrankError as HushrankError
     from hushrank.flows.errors import LedgerError as LedgerError
     from hushrank.flows.errors import RunInProgress as RunInProgress
-    from hushrank.flows.interfaces.python.estimate import estimate as estimate
     from hushrank.flows.interfaces.python.ledger import Ledger as Ledger
     from hushrank.flows.interfaces.python.planning import Inspection as Inspection
     from hushrank.flows.interfaces.python.planning import Plan as Plan
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.release import Report as Report
     from hushrank.flows.interfaces.python.release import history as history
     from hushrank.flows.interfaces.python.release import read_release as read_release
+    from hushrank.flows.interfaces.python.run import estimate as estimate
     from hushrank.flows.interfaces.python.run import rank as rank
     from hushrank.flows.interfaces.python.run import run as run
     from hushrank.flows.interfaces.python.table import Table as Table
@@ -49,12 +49,20 @@ if TYPE_CHECKING:
 
 _HOMES = {  # the module of each name; a test compares them with the imports above
     "hushrank.flows.errors": (
-        *("ArchiveError", "BudgetRefused", "ConfigError", "HushrankError", "LedgerError"),
+        "ArchiveError",
+        "BudgetRefused",
+        "ConfigError",
+        "HushrankError",
+        "LedgerError",
         "RunInProgress",
     ),
-    "hushrank.flows.interfaces.python.estimate": ("estimate",),
     "hushrank.flows.interfaces.python.ledger": ("Ledger",),
-    "hushrank.flows.interfaces.python.planning": ("Inspection", "Plan", "inspect", "plan"),
+    "hushrank.flows.interfaces.python.planning": (
+        "Inspection",
+        "Plan",
+        "inspect",
+        "plan",
+    ),
     "hushrank.flows.interfaces.python.pool": ("pool",),
     "hushrank.flows.interfaces.python.private_answers": ("privatize",),
     "hushrank.flows.interfaces.python.release": (
@@ -64,7 +72,11 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "history",
         "read_release",
     ),
-    "hushrank.flows.interfaces.python.run": ("rank", "run"),
+    "hushrank.flows.interfaces.python.run": (
+        "estimate",
+        "rank",
+        "run",
+    ),
     "hushrank.flows.interfaces.python.table": ("Table",),
     "hushrank.flows.refit.fitted": ("Fitted",),
     "hushrank.flows.refit.pooled": ("Pooled",),

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce.elements import BatchElements
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings as _CountRankings
@@ -40,6 +39,7 @@ from hushrank.pipelines.reduce.reduce import (
 )
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.reduce.source import BatchElements
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.catalogue import Catalogue

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from hushrank.estimation.common.central_noise import release_win_counts as release_win_counts
     from hushrank.estimation.common.central_noise import release_win_loss as release_win_loss
     from hushrank.estimation.common.estimate import Estimate as Estimate
+    from hushrank.estimation.common.estimate import kendall_distance as kendall_distance
+    from hushrank.estimation.common.estimate import linf_error as linf_error
+    from hushrank.estimation.common.estimate import rms_error as rms_error
     from hushrank.estimation.common.estimate import top_k as top_k
     from hushrank.estimation.common.links import Link as Link
     from hushrank.estimation.common.links import link_named as link_named
     from hushrank.estimation.common.matrices import PairCounts as PairCounts
     from hushrank.estimation.common.matrices import WinCounts as WinCounts
     from hushrank.estimation.common.matrices import WinLossCounts as WinLossCounts
-    from hushrank.estimation.common.metrics import kendall_distance as kendall_distance
-    from hushrank.estimation.common.metrics import linf_error as linf_error
-    from hushrank.estimation.common.metrics import rms_error as rms_error
     from hushrank.estimation.comparisons.mixed_effects import MixedFit as MixedFit
     from hushrank.estimation.comparisons.mixed_effects import PersonAnswers as PersonAnswers
     from hushrank.estimation.comparisons.mixed_effects import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hushrank.estimation.comparisons.mixed_effects import (
         presentation_effect as presentation_effect,
     )
+    from hushrank.estimation.comparisons.net_wins import rank_by_win_loss as rank_by_win_loss
     from hushrank.estimation.comparisons.noisy_counts import (
         rank_by_win_counts as rank_by_win_counts,
     )
@@ -46,10 +47,9 @@ if TYPE_CHECKING:
     from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs as rank_noisy_pairs
     from hushrank.estimation.comparisons.planning import information_needed as information_needed
     from hushrank.estimation.comparisons.planning import people_needed as people_needed
-    from hushrank.estimation.comparisons.win_loss import rank_by_win_loss as rank_by_win_loss
-    from hushrank.estimation.rankings.consensus import borda_scores as borda_scores
-    from hushrank.estimation.rankings.consensus import disagreements as disagreements
-    from hushrank.estimation.rankings.consensus import kemeny as kemeny
+    from hushrank.estimation.rankings.ranking_estimates import borda_scores as borda_scores
+    from hushrank.estimation.rankings.ranking_estimates import disagreements as disagreements
+    from hushrank.estimation.rankings.ranking_estimates import kemeny as kemeny
     from hushrank.estimation.responses.item_graph import ItemGraph as ItemGraph
     from hushrank.estimation.responses.item_graph import complete_graph as complete_graph
 
@@ -65,6 +65,9 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
     ),
     "common.estimate": (
         "Estimate",
+        "kendall_distance",
+        "linf_error",
+        "rms_error",
         "top_k",
     ),
     "common.links": (
@@ -76,11 +79,6 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "WinCounts",
         "WinLossCounts",
     ),
-    "common.metrics": (
-        "kendall_distance",
-        "linf_error",
-        "rms_error",
-    ),
     "comparisons.mixed_effects": (
         "MixedFit",
         "PersonAnswers",
@@ -88,6 +86,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "fit_mixed",
         "presentation_effect",
     ),
+    "comparisons.net_wins": ("rank_by_win_loss",),
     "comparisons.noisy_counts": ("rank_by_win_counts",),
     "comparisons.noisy_pairs": (
         "RankedPairs",
@@ -97,8 +96,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "information_needed",
         "people_needed",
     ),
-    "comparisons.win_loss": ("rank_by_win_loss",),
-    "rankings.consensus": (
+    "rankings.ranking_estimates": (
         "borda_scores",
         "disagreements",
         "kemeny",

@@ -7,8 +7,8 @@ ledgers nor whoever watches. Each is handed to them here, as a part of `Services
 from __future__ import annotations
 
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.ledger.key import InputNames
+from hushrank.flows.ledger.entries import Balance
+from hushrank.flows.ledger.keys import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import (
     REPORT,
@@ -17,18 +17,18 @@ from hushrank.flows.release.archive import (
     nights_before,
     release_before,
 )
+from hushrank.flows.release.provenance import Software
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.software import Software
 from hushrank.flows.run.confidential_folder import check_confidential
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.input_files import heads_of
-from hushrank.flows.run.notes import advise, log_note
+from hushrank.flows.run.job import advise, log_note
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import publish_drawn, run_release
 from hushrank.flows.run.stages import Memory, Outcome, Perform, Services, Tell, directly
 from hushrank.flows.trust.certificate.build import certified, ledger_part
-from hushrank.flows.trust.recovery.checkpoint import keep_checkpoint, require_remembered
+from hushrank.flows.trust.recovery import keep_checkpoint, require_remembered
 from hushrank.flows.watching.observer import observer_of
 from hushrank.privacy.accounting import Spend
 

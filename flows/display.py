@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import (
     alert_sentence,
@@ -21,13 +21,12 @@ from hushrank.flows.ledger.texts import (
     since_first_text,
     spend_text,
 )
-from hushrank.flows.planning.plan.worth import worth_note, worth_of
+from hushrank.flows.planning.plan.survey import worth_note, worth_of
 from hushrank.flows.release.archive import PRECINCTS, RANKING, REPORT, SCORES, STEP_FILE
 from hushrank.flows.release.boards import RankedItem
-from hushrank.flows.release.effects import effect_sentences
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.robustness import robustness_sentences
+from hushrank.flows.release.released import effect_sentences, tie_sentence
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
@@ -37,18 +36,17 @@ from hushrank.flows.release.sheet_report import (
     slopes_sentence,
     step_rows,
 )
-from hushrank.flows.release.ties import tie_sentence
 from hushrank.flows.release.wording import (
     certainty,
     chance_text,
     groups_note,
     rank_interval,
+    robustness_sentences,
     verdict,
 )
-from hushrank.flows.run.budget import ledger_terms
-from hushrank.flows.run.context import Job
+from hushrank.flows.run.context import Job, ledger_terms
 from hushrank.flows.run.input_files import column_notes
-from hushrank.flows.run.notes import engine_notes, input_notes, look_notes, readings
+from hushrank.flows.run.job import engine_notes, input_notes, look_notes, readings
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.statement.sentences import delta_sentence
 from hushrank.flows.terminal import Console

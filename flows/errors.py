@@ -119,7 +119,7 @@ def text_of(error: HushrankError) -> str:
 
 
 class Interrupted(HushrankError):  # noqa: N818 - somebody wants it to end
-    """Ctrl-C, or a signal that means the same (`flows.signals`)."""
+    """Ctrl-C, or a signal that means the same (`flows.terminal`)."""
 
     exit_code = 130  # by convention 128 and the number of SIGINT
 

@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from hushrank.flows.errors import ConfigError, HushrankError, is_of_memory
-from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY, hard_limit
+from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, hard_limit
 from hushrank.transforms import system
 
 T = TypeVar("T")

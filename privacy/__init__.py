@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hushrank.privacy.amplification import shuffled_epsilon as shuffled_epsilon
     from hushrank.privacy.audit import AuditResult as AuditResult
     from hushrank.privacy.audit import audit_epsilon as audit_epsilon
-    from hushrank.privacy.budget_split import releases_left as releases_left
     from hushrank.privacy.filters import adaptive_total as adaptive_total
+    from hushrank.privacy.filters import releases_left as releases_left
     from hushrank.privacy.filters import remaining_epsilon as remaining_epsilon
     from hushrank.privacy.mallows import concordance_probability as concordance_probability
     from hushrank.privacy.mallows import synthetic_rankings as synthetic_rankings
@@ -60,9 +60,9 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "AuditResult",
         "audit_epsilon",
     ),
-    "budget_split": ("releases_left",),
     "filters": (
         "adaptive_total",
+        "releases_left",
         "remaining_epsilon",
     ),
     "mallows": (

@@ -19,6 +19,14 @@ long as what each may *spend* is fixed beforehand: the draws of one release, or 
 cannot know that, so it adds up by `filters`, whose totals hold although costs are chosen in view of
 results.
 
+Floats read as the decimal numbers that people typed.
+
+A budget is written in decimals: ten releases at epsilon 0.1 use up a total of 1.0, although the ten
+floats add up to a little more than 1. So budgets are summed exactly, as the rational numbers that
+the shortest decimals of the floats state (0.1 is one tenth). To calibrate noise, the smaller of the
+two readings of a float is used (`smaller_reading`), so a release never costs more than its decimal
+says. Floats compare as their decimals do, because both readings are increasing.
+
 References:
     [BS16] Bun, Steinke. Concentrated differential privacy. 2016.
     [KOV15] Kairouz, Oh, Viswanath. The composition theorem for differential privacy. 2015.
@@ -34,12 +42,43 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
-if TYPE_CHECKING:  # dp-accounting takes a second to load, and plain sums of epsilons need none
+if TYPE_CHECKING:
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
+
+
+def decimal_value(number: float) -> Fraction:
+    """The rational number that the shortest decimal of `number` states.
+
+    Raises:
+        ValueError: `number` is not finite.
+    """
+    if not math.isfinite(number):
+        raise ValueError(f"only a finite number has a decimal value, got {number!r}")
+    return Fraction(repr(float(number)))
+
+
+def smaller_reading(number: float) -> Fraction:
+    """The smaller of the float's binary value and the value of its shortest decimal.
+
+    Raises:
+        ValueError: `number` is not finite.
+    """
+    return min(decimal_value(number), Fraction(number))
+
+
+def float_at_least(value: Fraction) -> float:
+    """The smallest float whose decimal value is at least `value`."""
+    nearest = float(value)
+    return nearest if decimal_value(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_at_most(value: Fraction) -> float:
+    """The largest float whose decimal value is at most `value`."""
+    return 0.0 - float_at_least(-value)  # gives 0.0 for zero, not -0.0
+
 
 PLD_GRID = 1e-4  # between two losses; doubled while the epsilons add up to more than ...
 PLD_FINE_EPSILON = 15.0  # ... this, which keeps convolutions below half a million cells

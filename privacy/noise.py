@@ -25,7 +25,7 @@ from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 from scipy.special import ndtri
 
-from hushrank.privacy.decimals import smaller_reading
+from hushrank.privacy.accounting import smaller_reading
 from hushrank.privacy.randomness import BitSource, RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import NoiseKind

@@ -30,8 +30,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
+from hushrank.privacy.accounting import Spend, decimal_value, float_at_least, float_at_most
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, PrivacyParams
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.entries import BudgetTerms
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit

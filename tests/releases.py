@@ -18,7 +18,7 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
-from hushrank.estimation.common.shared_nights import window_totals
+from hushrank.estimation.common.score_change import window_totals
 from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
@@ -36,13 +36,11 @@ from hushrank.flows.release.release import (
 )
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.statement.counts import PAIR_COUNTS, WIN_COUNTS
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import PAIR_COUNTS, WIN_COUNTS, CountMechanism
 from hushrank.flows.statement.perturbed_mle import ScoreMechanism, mle_record
 from hushrank.flows.statement.record import count_record
 from hushrank.privacy.accounting import spend_of
-from hushrank.privacy.bits_used import BitsUsed, Purpose
-from hushrank.privacy.randomness import BitSource, seeded_bits
+from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose, seeded_bits
 from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.stream import released_night, shown_night, stream_of
 from hushrank.privacy.stream_encoder import Terms, Workload

@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 from hushrank.flows.run.stream_night import STREAM_FOLDER
-from hushrank.flows.trust.recovery.checkpoint import CHECKPOINT_FILE
+from hushrank.flows.trust.recovery import CHECKPOINT_FILE
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "pipelines": (("engine",), ("reduce", "simulate"), ("inspect", "privatize")),
     "flows": (
-        ("errors", "signals", "terminal"),
+        ("errors", "terminal"),
         ("reading",),
         ("config",),
         ("collecting", "ledger", "statement"),
@@ -62,14 +62,14 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 KERNEL = {
     f"hushrank.flows.run.{name}"
     for name in (
-        *("budget", "confidential_folder", "context", "drawn", "input_files", "occasion"),
-        *("reader_process", "run", "stages", "steps"),
+        *("confidential_folder", "context", "drawn", "input_files", "reader_process"),
+        *("run", "stages"),
     )
 }
 BELOW_KERNEL = {
     f"hushrank.flows.{room}"
     for room in (
-        *("errors", "signals", "terminal", "reading", "config", "ledger", "statement", "release"),
+        *("errors", "terminal", "reading", "config", "ledger", "statement", "release"),
         "methods",
     )
 }
@@ -308,11 +308,11 @@ def test_a_public_layer_loads_nothing_itself(layer):
         ("flows.config.survey", "from hushrank.flows.ledger.ledger import Ledger", "ledger"),
         ("flows.release.release", "from hushrank.flows.report.page import page", "report"),
         ("flows.attic", "", "in no room"),
-        ("flows.run.steps", "def f():\n    import hushrank.flows.report.page", "report.page"),
+        ("flows.run.run", "def f():\n    import hushrank.flows.report.page", "report.page"),
         (
             "flows.run.run",
-            "from hushrank.flows.trust.recovery.checkpoint import keep",
-            "checkpoint.keep",
+            "from hushrank.flows.trust.recovery import keep",
+            "recovery.keep",
         ),
         ("flows.run.context", "from hushrank.flows.run import stream_night", "stream_night"),
         ("privacy.noise", "import apache_beam as beam", "apache_beam"),
@@ -351,7 +351,7 @@ def test_a_planted_fault_is_found(module, source, finding):
             "import typer\nfrom hushrank.pipelines.simulate.simulate import simulate",
         ),
         (
-            "estimation.common.metrics",
+            "estimation.common.estimate",
             "import numpy as np\nfrom scipy.special import expit\nnp.sort([1])",
         ),
     ],

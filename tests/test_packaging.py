@@ -278,7 +278,7 @@ def test_what_the_package_imports_is_declared():
         for line in (*PROJECT["project"]["dependencies"], *of_extras(*EXTRA_REQUIREMENTS))
     }
     found = imported_distributions()
-    assert {"requests"} in found["hushrank.transforms.storage.cloud_storage"]
+    assert {"requests"} in found["hushrank.transforms.storage.places"]
     undeclared = [
         (module, names)
         for module, each in found.items()

@@ -2069,7 +2069,7 @@ def is_searched(b: Bundle) -> bool:
 def searched(items: int, rows: int) -> Norms:
     """Largest squares of wins and losses on distinct pairs: of a bundle, and between two.
 
-    `privacy/staircases.py` proves that both are attained where item i beats the r_i last items,
+    `privacy/sensitivity.py` proves that both are attained where item i beats the r_i last items,
     r_1 >= r_2 >= ..., and that v, turned round, is such a bundle, too."""
 
     def shapes(n: int, left: int, widest: int) -> Iterable[tuple[int, ...]]:
@@ -4544,7 +4544,7 @@ stream: hushrank's privacy/stream.py, after Choquette-Choo et al., (Amplified) b
     {of_noise}.
 counts -stream: {algorithm}; {of_noise}.
 top-list: Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure
-    differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot.
+    differential privacy with the scale derived in hushrank.estimation.comparisons.noisy_counts.
 scores: {likelihood}{gaussian_likelihood}, {constants}.
 scores-and-effects: {likelihood}, for comparisons with bounded covariates and with the constants
     that the proof in hushrank's privacy/covariate_perturbation.py needs.
@@ -4778,7 +4778,7 @@ right-wrong-counts: {NZ}, Algorithm 2 and Lemma 4.1 (noisy pairwise differential
 sheet-totals: {DMNS}, on right less wrong answers of each item and on sheets by raw score, with the
     sensitivity that hushrank's privacy/sensitivity.py proves
 point-totals: {DMNS}, on sheets by the points of each item and on sheets by raw score, with the
-    sensitivity that hushrank's privacy/point_sensitivity.py proves
+    sensitivity that hushrank's privacy/response_sensitivity.py proves
 trusted lists: {DMNS}, on counts of rankings, with the sensitivity that hushrank's
     privacy/ranking_sensitivity.py proves
 [likelihood]

@@ -26,8 +26,11 @@ from scipy.special import chdtrc
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import (
+    ScoreErrors,
+    difference_variance,
+    separate_pairs,
+)
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.privacy.units import NoiseKind
 

@@ -33,7 +33,7 @@ import numpy as np
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
 from hushrank.estimation.comparisons.net_wins import (

@@ -50,8 +50,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     PRECISION,
 )
 from hushrank.estimation.fit.covariate_fit import BLOCK, fit_covariates, likelihood_of
-from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF
-from hushrank.estimation.fit.many_fits import covered_fits
+from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, covered_fits
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.covariate_perturbation import (
     CovariateNoise,

@@ -59,8 +59,11 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
-from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import (
+    ScoreErrors,
+    difference_variance,
+    separate_pairs,
+)
 from hushrank.estimation.common.uncertainty import (
     FARTHEST,
     LEVEL,
@@ -71,9 +74,9 @@ from hushrank.estimation.common.uncertainty import (
     scores_of_net_wins,
     separate_ranks,
 )
-from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.net_wins import NetWins, rank_by_net_wins
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
+from hushrank.estimation.comparisons.planning import Exposures
 
 HOPELESS = 1.0  # standard deviations of w, in units of what one unit of score pulls
 GROUPS = 200  # groups of items with nearly equal scores

@@ -32,6 +32,18 @@ of its noise no end is sure, and the interval is infinite.
 An item that nobody seems to beat may lie anywhere above, far from where the penalty holds it. Such
 a one (`far_off`) takes no part in the zero of the estimate, as it would take the zero with it.
 
+Scores from noisy outcomes on a public graph: post-processing of counts that anybody may see.
+
+Of each pair the total W is exact and the wins S of one item carry noise of variance v. So no pair
+need be left out, as it must where totals are noisy too (`noisy_pairs`): the fit is that of
+`debiased` to k S and k W, where
+
+    k = W / (W + 4 v)
+
+gives each pair about the weight that its variance, W / 4 + v near equal scores, deserves. k is a
+function of public numbers, so E[k (S - W F)] = 0 at the true scores whatever it is, and with the
+logistic link the objective is convex.
+
 References:
     [F54] Fieller. Some problems in interval estimation. 1954.
     [M83] Morris. Parametric empirical Bayes inference. 1983.
@@ -43,15 +55,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
-from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, OutcomeCounts, PairCounts
+from hushrank.estimation.common.pair_separation import ScoreErrors, apart, separate_pairs
 from hushrank.estimation.common.pooling import Evidence
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     EndsAt,
@@ -60,9 +72,15 @@ from hushrank.estimation.common.uncertainty import (
     ends_together,
     far_off,
 )
-from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.fit.noisy_cells import CellLaw
-from hushrank.estimation.fit.pair_fit import normal_quantile
+from hushrank.estimation.comparisons.planning import Exposures
+from hushrank.estimation.fit.pair_fit import (
+    RIDGE,
+    DebiasedFit,
+    fit_sums,
+    normal_quantile,
+    require_fittable,
+)
+from hushrank.estimation.fit.pair_meetings import CellLaw
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.privacy.noise import NoiseLaw
 
@@ -488,3 +506,54 @@ class _Intervals:
     def centre(self) -> Floats:
         """The scores that give what was seen."""
         return self._crossing(np.zeros(1))
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeVariance:
+    """Variance of k S: k^2 (W F (1 - F) + v).
+
+    Attributes:
+        share: k, in the layout of the weights.
+        noise: v, in comparisons squared.
+    """
+
+    share: Floats
+    noise: float
+
+    def of_sums(self, weights: Floats, win_chance: Floats) -> Floats:
+        """Variance of each k S; `weights` are k W."""
+        chance = weights * win_chance * (1 - win_chance)
+        return np.asarray(self.share * (chance + self.share * self.noise))
+
+
+def fit_public_pairs(
+    counts: OutcomeCounts, law: NoiseLaw, link: Link, ridge: float = RIDGE
+) -> DebiasedFit:
+    """Fit scores to noisy outcomes; dense up to `MOST_DENSE_ITEMS`, sparse above.
+
+    Args:
+        counts: noisy, of at least 2 items.
+        law: law of the noise in one entry, in the counts' own integer units.
+        link: F.
+        ridge: c, finite and > 0: it also carries items that nobody compared.
+
+    Raises:
+        ValueError: the counts are confidential, of fewer than 2 items, or the ridge is bad.
+        ConvergenceError: no stationary point was reached.
+    """
+    if counts.confidential:
+        raise ValueError("counts are confidential: only released counts may be fitted here")
+    require_fittable(counts.n_items, ridge)
+    noise = law.variance / counts.row_weight**2
+    totals = counts.totals.data / counts.row_weight
+    share = totals / (totals + 4 * noise)
+    s, w, k = (
+        scipy.sparse.csr_array(
+            (values, counts.totals.indices, counts.totals.indptr), shape=counts.totals.shape
+        )
+        for values in (share * counts.wins.data / counts.row_weight, share * totals, share)
+    )
+    if counts.n_items <= MOST_DENSE_ITEMS:
+        variance = OutcomeVariance(k.toarray(), noise)
+        return fit_sums(s.toarray(), w.toarray(), link, variance, ridge)
+    return fit_sums(s, w, link, OutcomeVariance(share, noise), ridge)

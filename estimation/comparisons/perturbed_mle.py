@@ -26,8 +26,13 @@ import numpy as np
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.fit.exact_fit import CountedObjective, FixedPoint, exact_fit
-from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, Objective, summation_depth
-from hushrank.estimation.fit.many_fits import Likelihood, covered_fits
+from hushrank.estimation.fit.likelihood import (
+    UNIT_ROUNDOFF,
+    Likelihood,
+    Objective,
+    covered_fits,
+    summation_depth,
+)
 from hushrank.estimation.fit.solve import ConvergenceError, minimise
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.exact_minimiser import (
@@ -37,9 +42,9 @@ from hushrank.privacy.exact_minimiser import (
     gridded,
     output_cover,
 )
-from hushrank.privacy.gradient_sensitivity import LossBounds
 from hushrank.privacy.objective_perturbation import (
     Constants,
+    LossBounds,
     ObjectiveNoise,
     calibrate_noise,
     cheap_ridge,

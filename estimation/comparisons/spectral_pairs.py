@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.uncertainty import quantile
-from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.pair_fit import KEPT, RIDGE, OpenAt, ShrunkScores, unknown_covariance
 from hushrank.estimation.fit.pair_meetings import PairMeetings, pair_meetings
 from hushrank.estimation.fit.stationary import stationary_distribution

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.covariates import STEPS, CovariateCounts
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian
 from hushrank.estimation.fit.exact_fit import FixedPoint, Integers, exact_fit, integers, slopes
-from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, norm
-from hushrank.estimation.fit.many_fits import Likelihood
+from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, Likelihood, norm
 
 BLOCK = 1 << 10  # cells added one after the other; their sums are added pairwise
 EXACT_BLOCK = 1 << 13  # cells worked on at a time, as integers of any size

@@ -54,11 +54,11 @@ from scipy.special import ndtri, stdtrit
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.pair_separation import (
+    ScoreErrors,
     difference_variance,
     separate_intervals,
     separate_pairs,
 )
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
 from hushrank.estimation.fit.solve import (

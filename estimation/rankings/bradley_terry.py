@@ -35,8 +35,11 @@ from scipy.special import expit
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
-from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import (
+    ScoreErrors,
+    difference_variance,
+    separate_pairs,
+)
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import LEAST_KNOWN, RIDGE, require_fittable

@@ -21,9 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, expit
 
-from hushrank.estimation.rankings.consensus import disagreements, kemeny
 from hushrank.estimation.rankings.ranking_counts import pair_counts
-from hushrank.estimation.rankings.subset_orders import MOST_ITEMS, log_sum_over_orders
+from hushrank.estimation.rankings.ranking_estimates import (
+    MOST_ITEMS,
+    disagreements,
+    kemeny,
+    log_sum_over_orders,
+)
 from hushrank.privacy.mallows import insertion_weights, sample_positions
 from hushrank.privacy.randomness import RandomBits
 

@@ -41,7 +41,7 @@ from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.rankings.net_evidence import NetEvidence
-from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
+from hushrank.estimation.rankings.ranking_counts import NoisyRankings
 from hushrank.estimation.rankings.ranking_estimates import order_estimate
 from hushrank.estimation.rankings.ranking_evidence import RankingEvidence
 from hushrank.privacy.ranking_sensitivity import Part

@@ -42,13 +42,16 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
-from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import (
+    ScoreErrors,
+    difference_variance,
+    separate_pairs,
+)
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.pair_answer_evidence import (
     AnswerSums,
+    PairAnswerCounts,
     products_of_answers,
     products_of_rankings,
 )

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import CLEAR_TOTAL, Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.pair_separation import separate_pairs
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import ScoreErrors, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import RandomBits

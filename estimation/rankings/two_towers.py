@@ -32,8 +32,7 @@ import scipy
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, score_differences
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
-from hushrank.estimation.rankings.pair_answer_evidence import AnswerSums
+from hushrank.estimation.rankings.pair_answer_evidence import AnswerSums, PairAnswerCounts
 from hushrank.estimation.rankings.personalized import design_for, fit_personalized
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import seeded_bits

@@ -16,6 +16,27 @@ V^+ (V + s^2 I + t^2 F F') V^+, where s and t are the noise in Z / 2 and in H, F
 p_i(r) comes from any ability at which the score is r on average. The law of the score there is a
 Poisson binomial; an item is taken out of it by the recursion, upwards or downwards, in which
 rounding dies out.
+
+How well items fit the Rasch model, from right less wrong answers by bands of raw scores.
+
+Given a raw score, the model says how often each item is right. Of item i and the sheets of band b,
+
+    R_b = Z_ib / 2 - sum over scores r in b of H_r (p_i(r) - 1/2)
+
+is what they were right more often than that, noise included. Its variance is
+
+    V_b = sum of H_r p_i(r) (1 - p_i(r)) + s^2 + t^2 sum of (p_i(r) - 1/2)^2,
+
+where s and t are the noise in Z / 2 and in H. The difficulty is fitted to the sum over bands, so
+
+    Q_i = sum of R_b^2 / V_b - (sum of R_b)^2 / sum of V_b
+
+has about a chi-squared law with bands - 1 degrees of freedom where the model holds ([M85] for exact
+counts). An item misfits where Q_i is beyond the limit of Bonferroni for all items. It is steeper
+than the model says where those with more points are right more often than expected.
+
+References:
+    [M85] Molenaar. Some improved diagnostics for failure of the Rasch model. 1983.
 """
 
 from __future__ import annotations
@@ -25,9 +46,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import chdtrc, expit
 
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.responses.knots import ScoreHistogram, chances_at_all_scores
 from hushrank.estimation.responses.sheet_totals import Integers, SheetTotals
@@ -345,3 +367,71 @@ def _exists(counts: RealCounts) -> bool:
     right = np.sort(counts.half + sheets.sum() / 2)[::-1].cumsum()[:-1]
     most = [float(sheets @ np.minimum(knots, k)) for k in range(1, len(counts.half))]
     return bool((right < np.array(most) - 0.5).all())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFit:
+    """Fit of each item, in catalogue order; shape (n,) each.
+
+    Attributes:
+        statistic: Q.
+        degrees: of freedom.
+        chance: to see so large a Q or a larger one where the model holds.
+        misfits: whether it does not hold, with 95 % confidence for all items together.
+        steeper: whether people with more points are right more often than the model says.
+    """
+
+    statistic: Floats
+    degrees: NDArray[np.int64]
+    chance: Floats
+    misfits: NDArray[np.bool_]
+    steeper: NDArray[np.bool_]
+
+
+def item_fit(totals: SheetTotals, fit: ConditionalFit, variance: float) -> ItemFit:
+    """Compare each item with the model.
+
+    Args:
+        totals: released, with two bands or more.
+        fit: to these totals.
+        variance: of the noise in one entry.
+
+    Raises:
+        ValueError: there are no bands.
+    """
+    shape, counts = totals.shape, real_counts(totals)
+    if shape.bands < 2:
+        raise ValueError("the fit of items needs two bands of raw scores or more")
+    more = totals.by_band / (2 * shape.answer_weight)
+    of_half = variance / (2 * shape.answer_weight) ** 2
+    spread = np.full(more.shape, of_half)
+    parts = zip(counts.booklets, counts.histograms, strict=True)
+    for booklet, (items, histogram) in enumerate(parts):
+        chance = right_at_scores(fit.unbiased[items], histogram)
+        expected, starts = histogram.at_knots(chance) - 0.5, shape.band_starts(booklet)
+        of_knot, of_score = (
+            np.searchsorted(starts, scores, side="right") - 1
+            for scores in (histogram.knots, histogram.scores)
+        )
+        for number in range(shape.bands):
+            own, sheets = of_score == number, of_knot == number
+            off = expected[sheets]
+            more[number, items] -= histogram.sheets[sheets] @ off
+            sampled = histogram.weights[own] @ (chance[own] * (1 - chance[own]))
+            noise = variance / shape.sheet_weight**2 * np.square(off).sum(axis=0)
+            spread[number, items] += sampled + noise
+    told = spread > 0
+    share = np.divide(1, spread, out=np.zeros_like(spread), where=told)
+    statistic = (np.square(more) * share).sum(axis=0)
+    statistic -= np.square(more.sum(axis=0)) / np.maximum(spread.sum(axis=0), 1e-300)
+    degrees = np.maximum(told.sum(axis=0) - 1, 0)
+    chances = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), np.maximum(statistic, 0)), 1.0)
+    places = np.arange(shape.bands)[:, np.newaxis] * told
+    mean = (places * spread).sum(axis=0) / np.maximum(spread.sum(axis=0), 1e-300)
+    return ItemFit(
+        statistic=np.maximum(statistic, 0),
+        degrees=degrees,
+        chance=chances,
+        misfits=chances < LEVEL / totals.n_items,
+        steeper=((places - mean) * more).sum(axis=0) > 0,
+    )

@@ -12,7 +12,7 @@ of one count, its slope is as |E|, and a difficulty's noise has a variance in pr
     s^2 / |E|,    s as the l1 sensitivity D for Laplace noise, as the root of D for Gaussian.
 
 All pairs: |E| = m^2 / 2 and D = K^2 / 4, nearly. A graph of degree d: |E| = m d / 2 and D = K d / 2
-(`privacy.measurement_sensitivity`). The variance with all pairs over that with the graph is
+(`privacy.response_sensitivity`). The variance with all pairs over that with the graph is
 
     Laplace    K^2 / (4 m d)      above 1 for d < K^2 / (4 m)
     Gaussian   K / (2 m)          never above 1/2: all pairs, always
@@ -37,8 +37,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.response_sensitivity import measurement_sensitivity
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
 LEAST_DEGREE = 6

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.responses.partial_credit_fit import PartialCreditFit, fit_partial_credit
-from hushrank.estimation.responses.point_score_table import point_score_table
 from hushrank.estimation.responses.point_totals import PointTotals
 from hushrank.estimation.responses.reliability import (
     PointsByScore,
@@ -24,7 +23,7 @@ from hushrank.estimation.responses.reliability import (
     alpha,
     person_separation,
 )
-from hushrank.estimation.responses.score_table import ScoreTable
+from hushrank.estimation.responses.score_table import ScoreTable, point_score_table
 from hushrank.estimation.responses.totals_estimate import (
     CLEAR_SHEETS,
     CONFIRMED,

@@ -3,7 +3,7 @@
 An item that gives 0 to m points has m + 1 cells. A sheet adds `answer_weight` to the cell of its
 points in each item, and `sheet_weight` to the histogram of raw scores, as in `sheet_totals`. For
 Gaussian noise under `add-remove` each sheet also takes an equal share off all cells of an item
-(`privacy.point_sensitivity`); such cells are in units of 1 / `share`.
+(`privacy.response_sensitivity`); such cells are in units of 1 / `share`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from hushrank.estimation.responses.sheet_totals import (
     step_of_scores,
 )
 from hushrank.privacy.noise import add_noise
-from hushrank.privacy.point_sensitivity import point_totals_sensitivity
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.response_sensitivity import point_totals_sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
 
 SQUARED, PART = 0.25, 0.15  # of the cells of a sheet: S^2 / l2^2 (Gaussian), part of l1 (Laplace)

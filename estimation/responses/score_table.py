@@ -9,6 +9,14 @@ finite for every score, no point and all points included. Its squared standard e
 g' C g, where C is the covariance of the errors of difficulties and g the derivative of w in b. All
 of it is computed from released difficulties, so it is post-processing.
 
+Abilities by raw score of a test with points: Warm's estimates in the partial credit model.
+
+`score_table` for points. With E, I and J the sums over items of the mean, the variance and the
+third central moment of points at ability w, Warm's ability of raw score r solves r = E - J / 2I; J
+is the derivative of I. A step difficulty enters each sum by its covariance with having reached the
+step. Steps that all grow by c make abilities grow by c, so the derivative in w is minus the sum of
+those in steps.
+
 References:
     Warm. Weighted likelihood estimation of ability in item response theory. 1989.
 """
@@ -24,6 +32,7 @@ from scipy.special import expit
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.estimation.responses.partial_credit_fit import Steps
 
 BEYOND = 15.0  # abilities of all scores lie within this of the easiest and of the hardest item
 NODES = 401  # of the curve by which abilities are found first
@@ -160,3 +169,56 @@ def solve(
             return ability, curve
         ability = ability + np.clip(step, -LONGEST_STEP, LONGEST_STEP)
     raise ConvergenceError(f"abilities still move by {np.abs(step).max():.3g}")
+
+
+def point_score_table(steps: Steps, covariance: Floats) -> ScoreTable:
+    """Compute the table of a test with points; `by_difficulty` is by step.
+
+    Args:
+        steps: of its items.
+        covariance: of the errors of these, shape (steps, steps).
+
+    Raises:
+        ConvergenceError: no ability was found for a score.
+    """
+    nodes = np.linspace(steps.values.min() - BEYOND, steps.values.max() + BEYOND, NODES)
+    reached = np.concatenate([PointCurve.at(part, steps).score for part in in_parts(nodes)])
+    scores = np.arange(steps.top + 1.0)
+    start = np.interp(scores, reached, nodes)
+
+    def at(ability: Floats) -> PointCurve:
+        return PointCurve.at(ability, steps)
+
+    return ScoreTable.of(
+        [solve(*each, at) for each in zip(in_parts(scores), in_parts(start), strict=True)],
+        covariance,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PointCurve:
+    """Warm's equation at some abilities; attributes as of `score_table.Curve`, slope by step."""
+
+    score: Floats
+    information: Floats
+    slope: Floats
+
+    @classmethod
+    def at(cls, ability: Floats, steps: Steps) -> PointCurve:
+        """The equation at abilities, shape (abilities,)."""
+        chance = steps.chances(ability)
+        points = np.arange(steps.most + 1)
+        off = points - (chance @ points)[..., np.newaxis]
+        spread = (chance * off**2).sum(axis=2)
+        known = spread.sum(axis=1)[:, np.newaxis]
+        bend = (chance * off**3).sum(axis=(1, 2))[:, np.newaxis]
+        with_mean = steps.of_steps(chance * off)  # covariance of points and having reached a step
+        with_square = steps.of_steps(chance * (off**2 - spread[..., np.newaxis]))
+        third = (chance * off**3).sum(axis=2, keepdims=True)
+        with_cube = steps.of_steps(chance * (off**3 - third))
+        bent = with_cube - 3 * spread[:, steps.owner] * with_mean
+        return cls(
+            score=(chance @ points).sum(axis=1) - (bend / (2 * known))[:, 0],
+            information=known[:, 0],
+            slope=with_mean - (bent - bend / known * with_square) / (2 * known),
+        )

@@ -4,6 +4,30 @@ An interval covers one true difficulty with 95 %, whatever the abilities are. It
 parts, privacy noise and the sampling of people; what the ridge draws to zero is undone, so it is
 not in the interval's centre (`conditional_fit`). All of it is computed from what was released, so
 it is post-processing.
+
+Differences of an item's difficulty between two groups of people (DIF), from released totals.
+
+Each group is fitted by itself, so groups may differ in ability as they like. With b_i in the one
+and b_i' in the other group, d_i = b_i' - b_i less its mean over the items: each scale has its own
+zero, so only relative differences mean something. The two errors are independent, as nobody is in
+two groups and each number has noise of its own; so the covariance of d is the sum of both, centred.
+
+An item clearly differs where its interval at the level of Bonferroni, for all items and all pairs
+of groups that are compared, leaves out zero. Its size follows the rule of ETS [ZH93] for
+D = 2.35 d: C if |D| is 1.5 or more and clearly above 1, B if it is 1 or more and clearly not 0
+(both at 5 % for one item), else A.
+
+Noise in the difficulties of a typical test, by two methods, from public facts alone.
+
+Abilities and difficulties are taken to be standard normal, the latter at the quantiles of that law.
+What an answer tells does not depend on how many people there are, and both methods learn about as
+much from answers, so the one with less noise here is the better one for any number of people.
+Simulated errors of both methods differ as these do: by 0 to 10 % for 5 to 28 items with Gaussian
+noise, by 15 to 30 % for 100 to 600, and 4 to 20 times with Laplace noise.
+
+References:
+    [ZH93] Zieky. Practical questions in the use of DIF statistics in test development. 1993.
+    [HT88] Holland, Thayer. Differential item performance and the Mantel-Haenszel procedure. 1988.
 """
 
 from __future__ import annotations
@@ -12,16 +36,22 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
+from scipy.special import expit, ndtri
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import (
+    ScoreErrors,
+    difference_variance,
+    separate_pairs,
+)
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.conditional_fit import ConditionalFit, fit_totals
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.units import NoiseKind
 
 CLEAR_SHEETS = 4.0  # standard deviations of noise by which the number of sheets must exceed zero
 CONFIRMED = 3.0  # by which noise must leave room for a wrong answer, and for a right one
@@ -159,3 +189,122 @@ def predicted_error(
     sampling = 1 / known / math.sqrt(1 - uneven)
     private = noise / known**2 / math.sqrt(1 - 2 * uneven)
     return math.sqrt((1 - 1 / sheet_items) * (sampling + private))
+
+
+DELTA = 2.35  # D of ETS in a unit of log odds
+MODERATE, LARGE = 1.0, 1.5  # |D| from which a difference is of size B, and of size C
+FEWEST = 3  # items that can be compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemDifferences:
+    """How much harder items are in one group than in another; shape (k,) each.
+
+    Attributes:
+        item: codes of the items whose difficulty is bounded on both sides in both groups.
+        difference: d, above zero where the item is harder in the second group.
+        error: its standard error.
+        low, high: 95 % interval of each difference alone.
+        differs: whether it is not zero, with 95 % confidence for all that are compared.
+        size: 0, 1 or 2 for A, B or C.
+    """
+
+    item: NDArray[np.int64]
+    difference: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+    differs: NDArray[np.bool_]
+    size: NDArray[np.int64]
+
+
+def item_differences(
+    first: TotalsEstimate, second: TotalsEstimate, kind: NoiseKind, comparisons: int
+) -> ItemDifferences | None:
+    """Compare the difficulties of two groups; None: nothing can be told.
+
+    Args:
+        first: of the group that is compared with.
+        second: of the other group, with the same items.
+        kind: law of the noise.
+        comparisons: pairs of groups that are compared in all.
+    """
+    if first.fit is None or second.fit is None:
+        return None
+    both = (first, second)
+    open_ended = np.any([each.no_lower_limit | each.no_upper_limit for each in both], axis=0)
+    item = np.flatnonzero(~open_ended)
+    if len(item) < FEWEST:
+        return None
+    own = np.ix_(item, item)
+    centre = np.eye(len(item)) - 1 / len(item)
+    difference = centre @ (second.fit.unbiased - first.fit.unbiased)[item]
+    whole, noise = (
+        np.maximum(np.einsum("ij,jk,ik->i", centre, covariance[own], centre), 0)
+        for covariance in (
+            first.fit.covariance + second.fit.covariance,
+            first.fit.noise + second.fit.noise,
+        )
+    )
+    error = np.sqrt(whole)
+    share = np.clip(np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0), 0, 1)
+
+    def reach(tail: float) -> Floats:
+        return np.asarray(quantile(share, tail, kind, 2) * error)  # two totals: one a group
+
+    far, alone = np.abs(difference), reach(LEVEL / 2)
+    large = (far >= LARGE / DELTA) & (far - reach(LEVEL) > MODERATE / DELTA)
+    moderate = (far >= MODERATE / DELTA) & (far > alone)
+    return ItemDifferences(
+        item=item,
+        difference=difference,
+        error=error,
+        low=difference - alone,
+        high=difference + alone,
+        differs=far > reach(LEVEL / (2 * len(item) * comparisons)),
+        size=np.where(large, 2, moderate.astype(np.int64)),
+    )
+
+
+ABILITIES = 21  # nodes of the normal law
+MOST_QUANTILES = 200  # difficulties of longer tests lie as these
+
+
+def noise_from_totals(items: int, asked: float, variance: float) -> float:
+    """Standard deviation of the noise in a difficulty, times the number of people.
+
+    Args:
+        items: of the catalogue.
+        asked: share of people who are asked an item.
+        variance: of the noise in half of right less wrong (`totals_estimate.predicted_noise`).
+    """
+    right, _, chance = _typical(items)
+    slope = chance @ (right * (1 - right))
+    return math.sqrt(variance * float(np.mean(1 / np.square(asked * slope))))
+
+
+def noise_from_pairs(items: int, degree: float, asked: float, variance: float) -> float:
+    """The same of measurements of pairs: right on one item and wrong on the other, both ways.
+
+    Args:
+        items: of the catalogue.
+        degree: pairs of an item that are measured.
+        asked: share of people who are asked both items of such a pair.
+        variance: of the noise in a count.
+    """
+    right, difficulty, chance = _typical(items)
+    one = (chance[:, np.newaxis] * right).T @ (1 - right)
+    wrong = expit(difficulty[:, np.newaxis] - difficulty)
+    slope = asked * (one + one.T) * wrong * wrong.T
+    told = np.square(slope) / (variance * (np.square(wrong) + np.square(wrong.T)))
+    np.fill_diagonal(told, 0.0)
+    of_item = told.sum(axis=1) * degree / (len(difficulty) - 1)
+    return math.sqrt(float(np.mean(1 / of_item)))
+
+
+def _typical(items: int) -> tuple[Floats, Floats, Floats]:
+    """Chance of a right answer by ability and item, difficulties, and chance of each ability."""
+    n = min(items, MOST_QUANTILES)
+    difficulty = ndtri((np.arange(n) + 0.5) / n)
+    ability, weight = hermegauss(ABILITIES)
+    return expit(ability[:, np.newaxis] - difficulty), difficulty, weight / weight.sum()

@@ -21,7 +21,7 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinLossCounts
 from hushrank.estimation.common.pooling import pool
-from hushrank.estimation.comparisons.win_loss import evidence_of_win_loss, rank_by_win_loss
+from hushrank.estimation.comparisons.net_wins import evidence_of_win_loss, rank_by_win_loss
 from hushrank.experiments.beyond.figure import Figure, Point
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit

@@ -17,9 +17,9 @@ from hushrank.estimation.common.central_noise import (
     release_pair_counts,
     release_squares,
 )
-from hushrank.estimation.common.design_effect import effective_units
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pooling import effective_units
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.privacy.randomness import seeded_bits

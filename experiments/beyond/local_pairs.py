@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, mallows_places
 from hushrank.estimation.rankings.net_evidence import undone_nets
-from hushrank.estimation.rankings.pair_answer_counts import count_answers
 from hushrank.estimation.rankings.pair_answer_evidence import (
     AnswerSums,
     answered_nets,
     answered_pairs,
+    count_answers,
 )
 from hushrank.estimation.rankings.ranking_counts import count_rankings
 from hushrank.estimation.rankings.ranking_evidence import (

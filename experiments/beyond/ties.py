@@ -16,12 +16,12 @@ from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.ties.noisy_ties import rank_noisy_ties
-from hushrank.estimation.ties.tie_counts import (
+from hushrank.estimation.ties.tie_models import (
     TieCounts,
+    TieModel,
     calibrate_tie_counts,
     release_tie_counts,
 )
-from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.experiments.beyond.groups import votes
 from hushrank.pipelines.simulate.planned_survey import Counts, counts_of, tied

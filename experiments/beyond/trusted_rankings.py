@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.rankings.consensus import kemeny
-from hushrank.estimation.rankings.noisy_rankings import (
+from hushrank.estimation.rankings.ranking_counts import (
     NoisyRankings,
+    RankingCounts,
     calibrate_rankings,
+    count_rankings,
     release_rankings,
 )
-from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
+from hushrank.estimation.rankings.ranking_estimates import kemeny
 from hushrank.estimation.rankings.ranking_evidence import (
     LARGEST_ENTRY,
     debiased_evidence,

@@ -3,6 +3,8 @@
 Every replicate has a seed of its own, made from its setting and its number, so a part of the
 experiments gives the same numbers as the whole, on any number of processors.
 
+Processes that share the processors fairly.
+
 References:
     [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
         2025. §4.
@@ -12,22 +14,50 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
-from hushrank.experiments.ccw.ccw_answers import Answers, read_answers
 from hushrank.experiments.ccw.ccw_figures import Summary, draw_figures
 from hushrank.experiments.ccw.ccw_trials import (
     CEMS_EPSILONS,
+    Answers,
     Setting,
     Values,
+    read_answers,
     simulated,
     simulated_settings,
     with_real_answers,
 )
-from hushrank.experiments.ccw.processes import one_process_per_processor
+
+THREAD_LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@contextmanager
+def one_process_per_processor() -> Iterator[ProcessPoolExecutor]:
+    """A pool whose processes compute on one thread each.
+
+    Otherwise each starts as many threads for linear algebra as there are processors, and they wait
+    for each other: eight times as slow, measured on two. A library reads the limit when it is
+    loaded, so the processes are started afresh, under the limit, and not forked.
+    """
+    before = {name: os.environ.get(name) for name in THREAD_LIMITS}
+    os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
+    try:
+        with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+            yield pool
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
 
 REPLICATES, QUICK_REPLICATES = 200, 10
 AT_ONCE = 5  # replicates that a process takes at a time

@@ -7,8 +7,13 @@ user's file; of the ten sushi it keeps the paper's five.
 Every setting and every part of its replicates has a seed of its own, made from its names, so a part
 of the experiments gives the same numbers as the whole, on any number of processors.
 
+Full rankings of a file, for Figure 8 of [RDP]. Figures of the experiments of [RDP], as PNG and
+SVG.
+
 References:
     [RDP] Xu, Sun, Cheng. Ranking differential privacy. Sections 3.2 and 6.
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Section 6.4.
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Figures 2 and 4 to 8.
 """
 
 from __future__ import annotations
@@ -22,10 +27,12 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 
+import matplotlib
 import numpy as np
+import pyarrow.parquet as pa_parquet
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from hushrank.experiments.rdp.rdp_data import read_rankings
-from hushrank.experiments.rdp.rdp_figures import draw_figures
 from hushrank.experiments.rdp.rdp_trial import (
     Codes,
     Setting,
@@ -37,6 +44,137 @@ from hushrank.experiments.rdp.rdp_trial import (
     personalized,
     real_rankings,
 )
+
+SUSHI = (2, 5, 6, 7, 9)  # tuna, salmon roe, tamago, fatty tuna, cucumber roll: the paper's five
+N_SUSHI = 10
+
+
+def read_rankings(path: Path) -> Codes:
+    """Read everybody's full ranking of the same items.
+
+    Two forms: Parquet with columns user, item and rank; or the order file of the sushi survey
+    (`sushi3a.5000.10.order`): a heading of two numbers, then on every line two numbers and the
+    items, best first. Of ten items in an order file the paper's five are kept.
+
+    Returns:
+        shape (n, m), item codes 0..m-1, best first.
+
+    Raises:
+        ValueError: the file has another form, or a ranking is not one of all items.
+    """
+    rows = _from_long_form(path) if path.suffix == ".parquet" else _from_order_file(path)
+    items = np.unique(rows)
+    if rows.shape[1] < 2 or len(items) != rows.shape[1]:
+        raise ValueError(f"{path}: every ranking must hold the same items, two or more")
+    if (np.sort(rows, axis=1) != items).any():
+        raise ValueError(f"{path}: every ranking must hold every item once")
+    codes: Codes = np.searchsorted(items, rows).astype(np.int64)
+    return codes
+
+
+def _from_order_file(path: Path) -> Codes:
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[1:]
+        rows = np.array([line.split()[2:] for line in lines if line.strip()], np.int64)
+    except ValueError:
+        raise ValueError(f"{path}: every line after the heading must be numbers alike") from None
+    if rows.ndim != 2:
+        raise ValueError(f"{path}: no rankings found after the heading")
+    if rows.shape[1] != N_SUSHI:
+        return rows
+    kept = np.isin(rows, SUSHI)
+    if (kept.sum(axis=1) != len(SUSHI)).any():
+        raise ValueError(f"{path}: every ranking must hold every item once")
+    return rows[kept].reshape(len(rows), len(SUSHI))
+
+
+def _from_long_form(path: Path) -> Codes:
+    table = pa_parquet.read_table(path)
+    missing = [name for name in ("user", "item", "rank") if name not in table.column_names]
+    if missing:
+        have = ", ".join(table.column_names)
+        raise ValueError(f"{path}: column {missing[0]} not found; it has {have}")
+    user, item, rank = (table.column(name).to_numpy() for name in ("user", "item", "rank"))
+    _, codes = np.unique(item, return_inverse=True)
+    _, people, sizes = np.unique(user, return_inverse=True, return_counts=True)
+    if len(np.unique(sizes)) != 1:
+        raise ValueError(f"{path}: every user must rank the same number of items")
+    return np.asarray(codes[np.lexsort((rank, people))].reshape(len(sizes), -1), np.int64)
+
+
+matplotlib.use("Agg")  # files only: no window system is needed
+
+EPSILON, N_RANKINGS, USERS = r"$\epsilon$ of a ranking", "synthetic rankings $N$", "users $n$"
+LABELS = {
+    "2": (EPSILON, "concordant pairs"),
+    "4": (r"stated $\epsilon$", r"estimated $\epsilon$"),
+    "5": (N_RANKINGS, "probability of the right guess"),
+    "6": (N_RANKINGS, "probability of the right guess"),
+    "7": (USERS, "pairwise accuracy for new users"),
+    "8": (EPSILON, "accuracy relative to no privacy"),
+}
+BASE_RATE = "no-privacy"  # in the table, not in the figure
+
+
+def draw_figures(summaries: Sequence[Summary], out: Path) -> None:
+    """Draw every figure that has rows into `out`."""
+    for name, labels in LABELS.items():
+        rows = [
+            row
+            for row in summaries
+            if row.setting.figure == name and not row.method.startswith(BASE_RATE)
+        ]
+        if rows:
+            figure = _figure(rows, *labels)
+            for kind in ("png", "svg"):
+                figure.savefig(out / f"figure_{name}.{kind}", dpi=120)
+
+
+def _figure(rows: Sequence[Summary], x_label: str, y_label: str) -> Figure:
+    panels = list(dict.fromkeys(_panel(row) for row in rows))
+    columns = min(len(panels), 4)
+    n_rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(4.2 * columns, 3.4 * n_rows), layout="constrained")
+    grid = figure.subplots(n_rows, columns, squeeze=False).ravel()
+    for axes, panel in zip(grid, panels, strict=False):
+        _draw_panel(axes, [row for row in rows if _panel(row) == panel])
+        axes.set(title=panel, xlabel=x_label, ylabel=y_label)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _draw_panel(axes: Axes, rows: Sequence[Summary]) -> None:
+    for line in dict.fromkeys(_line(row) for row in rows):
+        own = [row for row in rows if _line(row) == line]
+        error = [0.0 if math.isnan(row.se) else 2 * row.se for row in own]
+        axes.errorbar(
+            [_x(row) for row in own], [row.mean for row in own], error, fmt="o-", ms=3, label=line
+        )
+    if rows[0].setting.figure == "4":
+        stated = sorted({row.setting.epsilon for row in rows})
+        axes.plot(stated, stated, "k:", lw=1, label="equal")
+    axes.legend(fontsize="x-small")
+
+
+def _panel(row: Summary) -> str:
+    title = f"m = {row.setting.m}"
+    return f"{title}, ε = {row.setting.epsilon:g}" if row.setting.figure == "7" else title
+
+
+def _line(row: Summary) -> str:
+    own = row.setting
+    if own.figure == "4":
+        return row.metric
+    if own.figure == "5":
+        return f"ε = {own.epsilon:g}"
+    return own.note or row.method
+
+
+def _x(row: Summary) -> float:
+    own = row.setting
+    return {"5": own.N, "6": own.N, "7": own.n}.get(own.figure, own.epsilon)
+
 
 FIGURES = ("2", "4", "5", "6", "7", "8")
 FROM_FILE = "8"

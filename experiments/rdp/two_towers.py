@@ -1,7 +1,7 @@
 """Personalised ranking with two towers: f(x, y) = U(x) . V(y), two perceptrons of three layers.
 
 Needs the optional extra `towers`: JAX, which also runs without a graphics card. The
-logistic loss of `experiments.rdp.personalized_scores` is minimised by L-BFGS and stopped early by
+logistic loss of `experiments.rdp.rdp_trial` is minimised by L-BFGS and stopped early by
 the loss on rankings held out.
 
 References:

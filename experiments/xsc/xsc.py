@@ -31,12 +31,9 @@ from hushrank.experiments.xsc.xsc_application import (
     with_drawn_epsilon,
 )
 from hushrank.experiments.xsc.xsc_figures import draw_figures
-from hushrank.experiments.xsc.xsc_paper import PRINTED, REPLICATES
-from hushrank.experiments.xsc.xsc_scenarios import scenarios
-from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values
-from hushrank.experiments.xsc.xsc_survey import all_scores
-from hushrank.experiments.xsc.xsc_tables import markdown_tables
-from hushrank.experiments.xsc.xsc_weighting import inverse_sqrt_b, kendall_errors
+from hushrank.experiments.xsc.xsc_paper import PRINTED, REPLICATES, markdown_tables
+from hushrank.experiments.xsc.xsc_scenarios import inverse_sqrt_b, kendall_errors, scenarios
+from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values, all_scores
 
 QUICK_REPLICATES = 10
 AT_ONCE = 10  # replicates that a process takes at a time

@@ -22,9 +22,8 @@ from hushrank.estimation.common.estimate import mean_ranks
 from hushrank.estimation.common.links import Floats, Link, link_named
 from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores, win_totals
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs, counted_sums
-from hushrank.experiments.xsc.xsc_setting import LINKS
-from hushrank.experiments.xsc.xsc_survey import Survey
-from hushrank.experiments.xsc.xsc_weighting import drawn_epsilon
+from hushrank.experiments.xsc.xsc_scenarios import drawn_epsilon
+from hushrank.experiments.xsc.xsc_setting import LINKS, Survey
 
 # Names of each column in files that are around: our own, and the car preferences of the paper.
 COLUMNS = {

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
 from hushrank.estimation.common.links import Floats
-from hushrank.experiments.xsc.xsc_curvature import EXPECTED, METRIC
 from hushrank.experiments.xsc.xsc_paper import PRINTED
+from hushrank.experiments.xsc.xsc_scenarios import EXPECTED, METRIC
 from hushrank.experiments.xsc.xsc_setting import OURS, Setting
 
 Outcomes = Mapping[tuple[Setting, str, str], Sequence[float]]

@@ -29,8 +29,7 @@ from pydantic import Field, ValidationError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import BackupError, ConfigError
 from hushrank.flows.ledger.account import Account, Attempt
-from hushrank.flows.ledger.key import key_path
-from hushrank.flows.ledger.signing import Head
+from hushrank.flows.ledger.keys import Head, key_path
 from hushrank.flows.release.archive import ALL_FILES, SUMS, archived
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
@@ -41,10 +40,15 @@ from hushrank.flows.run.confidential_folder import (
 )
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.flows.statement.record import Record
-from hushrank.flows.trust.recovery.checkpoint import CHECKPOINT_FILE
+from hushrank.flows.trust.recovery import CHECKPOINT_FILE
 from hushrank.transforms import system
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place
-from hushrank.transforms.storage.write import make_folder, read_whole, write_flushed
+from hushrank.transforms.storage.places import (
+    CloudPath,
+    Place,
+    make_folder,
+    read_whole,
+    write_flushed,
+)
 from hushrank.transforms.streams.stream_folder import needed_later
 
 LEDGER, KEY = "ledger.jsonl", "ledger.jsonl.key"

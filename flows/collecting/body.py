@@ -33,14 +33,19 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from hushrank.flows.collecting.commit import Batch
 from hushrank.flows.collecting.contents import Answer, Content, Refused
-from hushrank.flows.collecting.journal import MARK_BYTES
+from hushrank.flows.collecting.journal import MARK_BYTES, Batch
 from hushrank.flows.collecting.protocol import RowForm
 from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place
-from hushrank.transforms.storage.matches import stated_id
-from hushrank.transforms.storage.write import TEMPORARY_NAME, is_stale, parquet_bytes, write_once
+from hushrank.transforms.storage.places import (
+    TEMPORARY_NAME,
+    CloudPath,
+    Place,
+    is_stale,
+    parquet_bytes,
+    write_once,
+)
+from hushrank.transforms.storage.window import stated_id
 
 PlaceOfPart = Callable[[date, str], Place]  # takes a night and the id of a journal
 _PART = re.compile(r"part-[0-9a-f]{16}\.parquet")

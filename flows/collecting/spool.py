@@ -47,7 +47,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
-from hushrank.transforms.storage.write import (
+from hushrank.transforms.storage.places import (
     OWNER_ONLY_FILE,
     TEMPORARY_NAME,
     flush_folder,

@@ -22,8 +22,8 @@ from hushrank.flows.config.section import (
     check_can_be_written,
 )
 from hushrank.flows.errors import ConfigError
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 from hushrank.transforms.storage.files import is_input_name
+from hushrank.transforms.storage.places import CloudPath, Place, is_cloud
 from hushrank.transforms.tables.names import DELTA, MAGIC, as_regex
 
 

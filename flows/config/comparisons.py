@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.flows.config.public_design import PublicDesign, read_asked_pairs
+from hushrank.flows.config.items import PublicDesign, read_asked_pairs
 from hushrank.flows.config.section import (
     BadRows,
     ColumnRoles,
@@ -34,8 +34,8 @@ from hushrank.flows.config.section import (
     local_path,
 )
 from hushrank.flows.config.yaml_file import refuse
+from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Feature, Ties, Words
 

@@ -25,9 +25,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
-from hushrank.flows.config.items import ItemsConfig
+from hushrank.flows.config.items import ItemsConfig, PublicDesign, read_public_design
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
-from hushrank.flows.config.public_design import PublicDesign, read_public_design
 from hushrank.flows.config.rankings import SEVERAL_SEATS, STV, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import ObservabilityConfig, RunnerConfig
@@ -37,10 +36,10 @@ from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.places import Place
 
 if TYPE_CHECKING:
-    from hushrank.flows.config.item_features import ItemFeatures
+    from hushrank.flows.config.items import ItemFeatures
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 
@@ -131,7 +130,7 @@ class ModelConfig(Section):
             except ValueError as error:
                 refuse(("exposures", f"{self.exposures}: {error}"))
         if self.item_features is not None:
-            from hushrank.flows.config.item_features import read_item_features
+            from hushrank.flows.config.items import read_item_features
 
             try:
                 self._item_features = read_item_features(self.item_features)

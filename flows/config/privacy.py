@@ -24,16 +24,17 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.epsilon_levels import Levels, epsilon_levels
 from hushrank.privacy.pilot_query import MOST_SHARE, with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
 from hushrank.privacy.units import (
     MOST_WEIGHT,
     Adjacency,
     Bounding,
+    Levels,
     NoiseKind,
     PrivacyParams,
     Unit,
+    epsilon_levels,
 )
 from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from hushrank.flows.config.method import Methods
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import TAG, kind_of, nested_models
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 
 _TYPES = {
     str: "text",

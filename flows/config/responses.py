@@ -22,10 +22,9 @@ from hushrank.flows.config.section import (
     WordsSection,
 )
 from hushrank.flows.config.yaml_file import refuse
-from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.groups import Groups
+from hushrank.transforms.common.catalogue import Catalogue, Groups
 from hushrank.transforms.common.schema import Words
-from hushrank.transforms.responses.answer_sheets import Duplicates
+from hushrank.transforms.responses.answer_sheets import MOST_POINTS, Duplicates, Missing, SheetRules
 from hushrank.transforms.responses.responses import (
     NOT_ANSWERED,
     ResponseColumns,
@@ -33,7 +32,6 @@ from hushrank.transforms.responses.responses import (
     key_texts,
     without_cell,
 )
-from hushrank.transforms.responses.whole_sheets import MOST_POINTS, Missing, SheetRules
 
 MOST_BOOKLETS = 1000
 

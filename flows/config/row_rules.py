@@ -14,9 +14,8 @@ from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
-from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.groups import MOST_GROUPS
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.rankings.ranking_columns import are_unranked, cells_among
 

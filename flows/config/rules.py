@@ -36,7 +36,7 @@ from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.rankings.ranking_columns import Repeated
-from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
+from hushrank.transforms.storage.places import CLOUD_PREFIX, is_cloud
 from hushrank.transforms.tables.names import is_object, is_source, is_table
 
 MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums

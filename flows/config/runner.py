@@ -18,8 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from hushrank.flows.config.section import LocalPath, Section, Text
 from hushrank.flows.config.yaml_file import refuse
-from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MOST_MEMORY
-from hushrank.pipelines.engine.runner import Engine, Runner
+from hushrank.pipelines.engine.runner import LEAST_MEMORY, MOST_MEMORY, Engine, Runner
 
 WORKER_REST_MILLISECONDS = 60_000  # time that an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")

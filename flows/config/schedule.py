@@ -369,7 +369,7 @@ def with_nightly_share(content: Any) -> Any:
         return content
     if not isinstance(nights, int) or privacy.get("noise", "laplace") not in list(NoiseKind):
         return content
-    from hushrank.privacy.budget_split import even_share
+    from hushrank.privacy.filters import even_share
 
     noise = NoiseKind(privacy.get("noise", "laplace"))
     try:

@@ -38,8 +38,8 @@ from hushrank.transforms import system
 from hushrank.transforms.common.local_files import require_regular, slashed
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Words
-from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, Place, is_cloud
 from hushrank.transforms.storage.files import FileFormat
+from hushrank.transforms.storage.places import CLOUD_PREFIX, CloudPath, Place, is_cloud
 from hushrank.transforms.storage.text_lines import WINDOWS
 from hushrank.transforms.tables.names import (
     BEAM,

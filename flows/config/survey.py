@@ -31,7 +31,7 @@ from pydantic import (
 from hushrank.estimation.responses.item_graph import even_graph_pays
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
-from hushrank.flows.config.items import ItemsConfig
+from hushrank.flows.config.items import ItemsConfig, PublicDesign
 from hushrank.flows.config.method import (
     METHODS,
     GraphKind,
@@ -46,7 +46,6 @@ from hushrank.flows.config.method import (
     methods_of,
 )
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
-from hushrank.flows.config.public_design import PublicDesign
 from hushrank.flows.config.rankings import SEVERAL_SEATS, RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import MOST_ITEMS_RANKED, problems_of_job
@@ -73,7 +72,7 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import config_error, refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
+from hushrank.pipelines.engine.runner import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_pairs
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns

@@ -37,17 +37,19 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.budget import ALWAYS, BudgetTerms, Period
 from hushrank.flows.ledger.entries import (
+    ALWAYS,
     RESTORE,
     Accept,
     Alert,
+    BudgetTerms,
     Cancel,
     ChangeTerms,
     Commit,
     Draw,
     Entry,
     Open,
+    Period,
     Reserve,
     Stop,
     StreamSpan,

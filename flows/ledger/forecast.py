@@ -15,13 +15,10 @@ from cronsim import CronSim, CronSimError
 
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.flows.ledger.account import Costs
-from hushrank.flows.ledger.budget import BudgetTerms, period_at
-from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.flows.ledger.entries import BudgetTerms, StreamSpan, period_at
 from hushrank.flows.ledger.texts import left_text, needed_text
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.budget_split import releases_left
-from hushrank.privacy.decimals import decimal_value, float_at_least
-from hushrank.privacy.filters import fits
+from hushrank.privacy.accounting import Spend, decimal_value, float_at_least
+from hushrank.privacy.filters import fits, releases_left
 
 NO_COSTS = Costs((), None)
 HORIZON = 3650  # forecasts end after this many nights, and after this many days

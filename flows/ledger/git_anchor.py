@@ -27,11 +27,11 @@ from filelock import FileLock, Timeout
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.anchor import LOCK_TIMEOUT, is_newer, last_record, unreachable
-from hushrank.flows.ledger.signing import Anchored, Head
-from hushrank.flows.signals import signals_held
+from hushrank.flows.ledger.keys import Anchored, Head
+from hushrank.flows.terminal import signals_held
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_to_write
-from hushrank.transforms.storage.write import STALE_SECONDS, is_stale
+from hushrank.transforms.storage.places import STALE_SECONDS, is_stale
 
 GIT_TIMEOUT = 60.0  # seconds; a hook that pushes needs a few
 ENDING_SECONDS = 5.0  # time for git to remove its locks after SIGTERM

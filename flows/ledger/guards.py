@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from hushrank.flows.config.privacy import LedgerConfig
 from hushrank.flows.config.section import GIT_PREFIX, anchor_place
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.ledger.backend import LedgerBackend
-from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.entries import BudgetTerms
+from hushrank.flows.ledger.keys import Signer, Verifier, load_public_key, load_signer, sealed
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.signing import Signer, Verifier, load_public_key, load_signer, sealed
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+from hushrank.flows.ledger.local_file import LedgerBackend, LedgerFile
+from hushrank.transforms.storage.places import CloudPath, Place, is_cloud
 
 if TYPE_CHECKING:
     from hushrank.flows.ledger.anchor import Anchor
@@ -77,7 +76,7 @@ class Guards:
             inner = LedgerFile(place)
         if self.key is None and self.anchor is None:
             return inner
-        from hushrank.flows.ledger.guarded import GuardedLedger
+        from hushrank.flows.ledger.anchor import GuardedLedger
 
         return GuardedLedger(inner, key=self.key, signer=self.signer, anchor=self.anchor)
 

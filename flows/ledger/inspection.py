@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.anchor import Anchor
+from hushrank.flows.ledger.anchor import Anchor, forged_text
 from hushrank.flows.ledger.entries import without_hash
-from hushrank.flows.ledger.guarded import forged_text
 from hushrank.flows.ledger.guards import Guards
+from hushrank.flows.ledger.keys import Signed, Verifier
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.signing import Signed, Verifier
 
 
 @dataclass(frozen=True, slots=True)

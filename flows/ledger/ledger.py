@@ -40,36 +40,32 @@ from hushrank.flows.ledger.account import (
     new_alerts,
     reached,
 )
-from hushrank.flows.ledger.backend import LedgerBackend, Snapshot, held
-from hushrank.flows.ledger.budget import (
+from hushrank.flows.ledger.entries import (
     ALWAYS,
+    Alert,
     Balance,
     BudgetTerms,
-    Lifetime,
-    Period,
-    Reservation,
-    period_at,
-)
-from hushrank.flows.ledger.entries import (
-    Alert,
     Cancel,
     Chain,
     ChangeTerms,
     Commit,
     Draw,
     Event,
+    Lifetime,
     Open,
+    Period,
+    Reservation,
     Reserve,
     Seal,
     Stop,
     StreamSpan,
     Unsafe,
+    period_at,
     read_chain,
     write_lines,
 )
-from hushrank.flows.ledger.history import HistoryRow, history_of
-from hushrank.flows.ledger.key import InputNames
-from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.ledger.keys import InputNames
+from hushrank.flows.ledger.local_file import LedgerBackend, LedgerFile, Snapshot, held
 from hushrank.flows.ledger.rules import (
     Sharing,
     attempt_for,
@@ -88,7 +84,7 @@ from hushrank.flows.ledger.rules import (
     sharing_of,
     together_with,
 )
-from hushrank.flows.ledger.texts import drawn_before_text
+from hushrank.flows.ledger.texts import HistoryRow, drawn_before_text, history_of
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import adaptive_total, remaining_epsilon
 from hushrank.transforms import system

@@ -1,7 +1,7 @@
 """Steps that the ledger refuses. Pure: the ledger's content in, nothing or a refusal out.
 
 A budget holds for people, but a configuration only has a name for them: under six names somebody
-could release the same file six times. So the ledger recognises inputs (`flows.ledger.key`), and
+could release the same file six times. So the ledger recognises inputs (`flows.ledger.keys`), and
 lets two populations share an input only if the operator states that their people are different.
 """
 
@@ -23,15 +23,22 @@ from hushrank.flows.ledger.account import (
     account_of,
     night_is_next,
 )
-from hushrank.flows.ledger.budget import (
+from hushrank.flows.ledger.entries import (
     ALWAYS,
     BudgetTerms,
+    Cancel,
+    Chain,
+    Commit,
+    Draw,
+    Entry,
     Period,
     Reservation,
+    Reserve,
+    Seal,
     SharedInput,
     Statement,
+    Stop,
 )
-from hushrank.flows.ledger.entries import Cancel, Chain, Commit, Draw, Entry, Reserve, Seal, Stop
 from hushrank.flows.ledger.texts import (
     ahead_text,
     beyond_text,

@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.central_noise import Calibration, noticed_from, total_error
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.pilot_query import noticed_from, total_error
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
 from hushrank.flows.methods.formulas import noise_of_look
 from hushrank.flows.release.boards import Board
-from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import Effect, PersonalRecord, Released, TieRecord
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
-from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.privacy.accounting import Spend

@@ -12,8 +12,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.decimals import decimal_value, smaller_reading
+from hushrank.privacy.accounting import Spend, decimal_value, smaller_reading
 from hushrank.transforms.common.randomisation import LocalLaw
 
 INFINITE = "inf"

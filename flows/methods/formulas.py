@@ -13,7 +13,7 @@ share:
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
     add_up       1: what a replaced unit moves is the sum of two bundles' norms
-    searched     what `privacy.staircases` finds by a search; empty: nothing is searched
+    searched     what `privacy.sensitivity` finds by a search; empty: nothing is searched
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
-from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.flows.config.comparisons import MOST_ASKED, Design
 from hushrank.flows.config.method import Problems, Sections

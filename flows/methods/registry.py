@@ -8,7 +8,7 @@ from pathlib import Path
 from pkgutil import iter_modules, walk_packages
 
 import hushrank.flows.methods
-from hushrank.estimation.common.pilot_query import calibrate_look
+from hushrank.estimation.common.central_noise import calibrate_look
 from hushrank.flows.config.method import Methods
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml

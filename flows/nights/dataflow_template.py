@@ -25,8 +25,7 @@ from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.common.local_files import MostBytes
-from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import read_whole
+from hushrank.transforms.storage.places import CloudPath, is_cloud, read_whole
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -4,15 +4,25 @@ The ledger says which nights of a configuration were released. So the next run s
 whatever happened to a schedule, a server or a machine. A night is released once: rows that come
 late do not change it, and it costs nothing again. Only one night of a population is ranked at a
 time; the ledger's lock ensures this for all processes and machines that share the ledger.
+
+Which nights have other files now than when they were released, by the names in the ledger.
+
+The ledger holds keyed names of the contents that a release was counted from, so the answer needs
+digests of the files and no row. That files came or were changed is public, as the days are on which
+files arrive; what is in them is not told. Rows that a window chooses from one growing file, and
+tables, whose every commit is another version, are left out: they change as they should.
+
+Give back what a run reserved that died before it drew noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 
 from hushrank.flows.config.schedule import CatchUp, EmptyNights
 from hushrank.flows.config.survey import SurveyConfig
@@ -22,6 +32,7 @@ from hushrank.flows.errors import (
     ConfigError,
     DrawError,
     EstimateError,
+    HushrankError,
     LedgerError,
     LookStopped,
     MethodRefused,
@@ -29,25 +40,172 @@ from hushrank.flows.errors import (
     RunInProgress,
     text_of,
 )
-from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
+from hushrank.flows.ledger.entries import Cancel
+from hushrank.flows.ledger.keys import find_key
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.rules import attempt_for
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import spend_text
-from hushrank.flows.nights.cancel import abandon
-from hushrank.flows.nights.late_files import late_files
+from hushrank.flows.release.identity import REMEMBERED_BYTES, Contents, input_names, is_plain
 from hushrank.flows.release.wording import verdict
-from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
-from hushrank.flows.run.context import Job, Survey
+from hushrank.flows.run.confidential_folder import (
+    DRAWN_FILE,
+    FAILED_FILE,
+    finds_drawn,
+    forget_exact,
+    forget_unmarked,
+)
+from hushrank.flows.run.context import Job, Survey, ledger_of
+from hushrank.flows.run.input_files import files_of
 from hushrank.flows.run.job import check_places, job_of_drawn, job_without_files, prepare_job
+from hushrank.flows.run.run import CANCEL_ENDS_IT, counts_left
 from hushrank.flows.run.stages import Outcome
-from hushrank.flows.run.stream_night import refuse_stream_id
+from hushrank.flows.run.stream_night import forget_counted, refuse_stream_id
 from hushrank.flows.run.stream_turns import (
     NOT_AGAIN,
     nights_until,
     prepare_in_turn,
     stream_job_to_check,
 )
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.files import InputFile, is_remote
+
+CHANGED = (
+    "Night {night} changed after its release: files came or have another content. Release {id}"
+    " stays as it is; {fix}."
+)
+AGAIN = "hushrank run --date {night} --again ranks the night as it is now, and pays again"
+IN_STREAM = "a night of a stream is drawn once, and rows that came late are not read"
+
+
+def late_files(
+    config: SurveyConfig, attempts: Mapping[date, Attempt], *, reads: bool = True
+) -> dict[date, str]:
+    """A sentence for each released night whose files have changed since.
+
+    Args:
+        config: the configuration.
+        attempts: of each night the one that counts.
+        reads: whether large local files are read whose digests are not remembered; if not, nothing
+            is told of them.
+
+    Raises:
+        LedgerError: the key of the ledger cannot be read.
+    """
+    if not config.nightly or config.schedule.window is not None:
+        return {}
+    key, notes = find_key(config.ledger.path), dict[date, str]()
+    if key is None:
+        return {}
+    contents = Contents(key, config.confidential)
+
+    def content_of(file: InputFile) -> str | None:
+        small = not is_plain(file) or file.size < REMEMBERED_BYTES
+        return contents.of(file) if reads or small else contents.remembered(file)
+
+    for night, attempt in sorted(attempts.items()):
+        if attempt.state is not ReleaseState.COMMITTED or not attempt.inputs:
+            continue
+        try:
+            files = files_of(config, night)
+            if any(file.table is not None for file in files):
+                continue
+            now = input_names((), files, key, content_of)
+        except InputError:  # gone since, or not readable: nothing came late
+            continue
+        known = set(attempt.inputs)
+        if not (now.contents <= known or (now.older and known.issuperset(now.older))):
+            fix = IN_STREAM if attempt.of else AGAIN.format(night=night)
+            notes[night] = CHANGED.format(night=night, id=attempt.release_id, fix=fix)
+    contents.remember()
+    return notes
+
+
+def late_releases(config: SurveyConfig) -> dict[str, str]:
+    """The same by the id of the release, for whoever lists releases: no store is asked.
+
+    Nothing is told where the ledger cannot be used: the list of releases does without it.
+    """
+    if not config.nightly or any(map(is_remote, config.input.paths)):
+        return {}
+    try:
+        attempts = ledger_of(config).nights(config.job_hashes())
+        notes = late_files(config, attempts, reads=False)
+    except LedgerError:
+        return {}
+    return {attempts[night].release_id: note for night, note in notes.items()}
+
+
+def abandon(config: SurveyConfig, ledger: Ledger, release_id: str, *, alone: bool) -> None:
+    """Give back what a run reserved that died before it drew noise; its exact counts are deleted.
+
+    Args:
+        config: of the job.
+        ledger: its ledger.
+        release_id: of a release, or of a stream before its first draw.
+        alone: whether the caller keeps every run of the release out. Then the counts are deleted
+            first, whatever becomes of the ledger. Otherwise a run may go on that needs them until
+            its noise is refused.
+
+    Raises:
+        LedgerError: the release is not reserved, or its noise was drawn.
+        HushrankError: it is given back, but its counts could not be deleted.
+        OSError: it is given back, but a temporary file could not be deleted.
+    """
+    account = ledger.book().account
+    attempt_for(Cancel, account, release_id)
+    works = [config.confidential / each for each in _with_nights(account, release_id)]
+
+    def forget() -> list[str]:
+        parts = [(str(work), partial(forget_exact, work)) for work in works]
+        counted = partial(forget_counted, config, account, release_id)
+        parts.append((str(config.confidential), counted))
+        return [note for folder, part in parts for note in counts_left(folder, part)]
+
+    notes = forget() if alone else []
+    try:
+        ledger.cancel(release_id)
+    except HushrankError as error:
+        for note in (*notes, f"Release {release_id} may still be reserved. {CANCEL_ENDS_IT}"):
+            error.add_note(note)
+        raise
+    notes = notes if alone else forget()
+    for work in works:
+        forget_unmarked(work)
+    if notes:
+        raise HushrankError(" ".join((f"Release {release_id} is given back.", *notes)))
+
+
+def cancel(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
+    """As `abandon`, whether or not a run of the release goes on."""
+    try:
+        account = ledger.book().account
+    except HushrankError as error:
+        error.add_note(f"What the dead run has counted may still be in {config.confidential}.")
+        raise
+    attempt_for(Cancel, account, release_id)
+    with ExitStack() as locks:
+        alone = _keeps_out(ledger, _with_nights(account, release_id), locks)
+        abandon(config, ledger, release_id, alone=alone)
+
+
+def _keeps_out(ledger: Ledger, ids: Sequence[str], locks: ExitStack) -> bool:
+    """Take the locks of these releases; False, and none of them, if a run of one goes on."""
+    try:
+        for each in ids:
+            locks.enter_context(ledger.run_lock(each))
+    except RunInProgress:
+        locks.close()
+        return False
+    return True
+
+
+def _with_nights(account: Account, release_id: str) -> tuple[str, ...]:
+    """A release; or a stream, with its nights."""
+    nights = account.nights_of(release_id).values()
+    return release_id, *(night.release_id for night in nights)
+
 
 DAY = timedelta(days=1)
 

@@ -44,7 +44,7 @@ from hushrank.flows.run.confidential_folder import (
 from hushrank.flows.run.reader_process import ERROR_FILE
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER, TALLY_FILE
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from hushrank.transforms.streams.stream_folder import end, holds_exact
 
 BY_A_RULE = (

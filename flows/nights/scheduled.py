@@ -21,7 +21,7 @@ from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import read_survey
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly
-from hushrank.flows.signals import stop_as_ctrl_c
+from hushrank.flows.terminal import stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import shown
 
 FLOW, ENTRYPOINT = "nights", "hushrank.flows.nights.scheduled.nights"

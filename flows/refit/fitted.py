@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.flows.config.items import read_public_design
 from hushrank.flows.config.method import PairEstimator
-from hushrank.flows.config.public_design import read_public_design
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.refit.counts import PublicCounts, public_counts
-from hushrank.flows.refit.model import Model, fit
+from hushrank.flows.refit.model import Model, PublicCounts, fit, public_counts
 from hushrank.flows.release.boards import (
     RankedItem,
     number_of_best,
@@ -26,10 +25,10 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.release import NO_ELO, NOT_INFORMATIVE, json_text
+from hushrank.flows.release.released import TieRecord
 from hushrank.flows.release.scale import UNITS, Scale, ScoreUnit, elo_of
-from hushrank.flows.release.ties import TieRecord
 from hushrank.flows.statement.record import Record
-from hushrank.transforms.storage.write import write_whole
+from hushrank.transforms.storage.places import write_whole
 
 ESTIMATE, RANKING = "estimate.json", "ranking.csv"
 Names = TypeVar("Names", bound=StrEnum)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.estimation.common.pooled_scores import (
     NotLinked,
     PartScores,
     PooledScores,
     pool_scores,
 )
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.texts import needed_text
 from hushrank.flows.refit.fitted import PublicRanking

@@ -19,8 +19,13 @@ from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes
-from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
-from hushrank.transforms.storage.write import flush_folder, read_whole
+from hushrank.transforms.storage.places import (
+    CloudPath,
+    ObjectChanged,
+    Place,
+    flush_folder,
+    read_whole,
+)
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
 EFFECTS = "effects.csv"  # in releases with effects of covariates

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.common.probabilities import RankChances, rank_probabilities
+from hushrank.estimation.common.pair_separation import RankChances, rank_probabilities
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.statement.record import Extended, Record, finite_or_text

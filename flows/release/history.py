@@ -29,8 +29,7 @@ from hushrank.flows.release.sheet_report import difference_rows, score_rows
 from hushrank.flows.statement.record import finite_or_text
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.common.plain_text import short_list, write_cell
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
-from hushrank.transforms.storage.write import read_whole
+from hushrank.transforms.storage.places import CloudPath, Place, is_cloud, read_whole
 
 SCHEMA = pa.schema(
     [

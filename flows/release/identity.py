@@ -1,7 +1,7 @@
 """Names of a release and of its input: texts that only the ledger's owner can compute.
 
 The id of a release is the same for the same job, content and night, and else another. It is a keyed
-name under the ledger's secret (`flows.ledger.key`), because it is published and the content is
+name under the ledger's secret (`flows.ledger.keys`), because it is published and the content is
 confidential. Place and date of files, and the version of hushrank, do not enter it. A fresh draw of
 a release that was drawn before has a number besides, from 1.
 
@@ -55,16 +55,15 @@ from pathlib import Path
 from blake3 import blake3
 
 from hushrank.flows.ledger.account import UNKNOWN, Account, ReleaseState
-from hushrank.flows.ledger.key import MOST_FILES, TAG_DIGITS, InputNames, LedgerKey, Purpose
+from hushrank.flows.ledger.keys import MOST_FILES, TAG_DIGITS, InputNames, LedgerKey, Purpose
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import FileFormat, InputFile, ending_of, is_remote
-from hushrank.transforms.storage.matches import part_id
-from hushrank.transforms.storage.packing import is_packed
-from hushrank.transforms.storage.write import write_whole
-from hushrank.transforms.tables.parts import DataFile, ServedTable
+from hushrank.transforms.storage.places import Place, write_whole
+from hushrank.transforms.storage.text_lines import is_packed
+from hushrank.transforms.storage.window import part_id
+from hushrank.transforms.tables.names import DataFile, ServedTable
 
 OLDER_VERSION = "0.1.0"  # the only one whose number entered ids
 

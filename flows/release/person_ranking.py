@@ -10,11 +10,11 @@ import numpy as np
 from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
+from hushrank.estimation.rankings.pair_answer_evidence import PairAnswerCounts
 from hushrank.estimation.rankings.personalized import Personalization, centred_features
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.release.effects import PersonalEffect, PersonalRecord, PersonFeatureRecord
 from hushrank.flows.release.release import Release
+from hushrank.flows.release.released import PersonalEffect, PersonalRecord, PersonFeatureRecord
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.transforms.rankings.person_features import PersonFeature, PersonFeatures
 

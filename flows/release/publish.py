@@ -40,9 +40,9 @@ from hushrank.flows.release.archive import (
     load_archived,
     write_file,
 )
-from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.election import PrecinctRecord
 from hushrank.flows.release.release import Head, Release, load_head
+from hushrank.flows.release.released import effects_csv
 from hushrank.flows.release.sheet_report import (
     dif_csv,
     fit_csv,
@@ -53,8 +53,7 @@ from hushrank.flows.release.sheet_report import (
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.common.plain_text import write_cell
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place
-from hushrank.transforms.storage.write import flush_folder, read_whole
+from hushrank.transforms.storage.places import CloudPath, Place, flush_folder, read_whole
 
 INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
 PIECE = 1_000  # lines of a piece of the table

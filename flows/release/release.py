@@ -41,10 +41,9 @@ from hushrank.flows.release.boards import (
     published_lines,
     ranked_items,
 )
-from hushrank.flows.release.effects import Effect, PersonalRecord
 from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
-from hushrank.flows.release.released import Released, Robustness
-from hushrank.flows.release.row_source import RowSource
+from hushrank.flows.release.provenance import RowSource
+from hushrank.flows.release.released import Effect, PersonalRecord, Released, Robustness, TieRecord
 from hushrank.flows.release.scale import (
     UNITS,
     Scale,
@@ -55,13 +54,10 @@ from hushrank.flows.release.scale import (
 )
 from hushrank.flows.release.sheet_report import GroupDifferences, ItemFitRecord, TestRecord
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.release.ties import TieRecord
-from hushrank.flows.statement.pilot_query import LookRecord
-from hushrank.flows.statement.record import PrivacyRecord, Record
-from hushrank.privacy.bits_used import BitsUsed
+from hushrank.flows.statement.record import LookRecord, PrivacyRecord, Record
+from hushrank.privacy.randomness import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
-from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.write import read_whole
+from hushrank.transforms.storage.places import Place, read_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

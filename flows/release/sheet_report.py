@@ -16,9 +16,8 @@ from hushrank.flows.statement.record import Extended, Record
 from hushrank.transforms.common.plain_text import write_cell
 
 if TYPE_CHECKING:
-    from hushrank.estimation.responses.booklet_report import BookletEstimate
     from hushrank.estimation.responses.partial_credit_estimate import PointReport, StepEstimate
-    from hushrank.estimation.responses.reliability import Reliability
+    from hushrank.estimation.responses.reliability import BookletEstimate, Reliability
 
 KR20, SEPARATION = "Reliability (KR-20)", "Person separation"
 ALPHA = "Reliability (Cronbach's alpha)"

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.shared_nights import NightTotals
+from hushrank.estimation.common.score_change import NightTotals
 from hushrank.flows.statement.record import Record
 from hushrank.privacy.stream import Stream, shown_covariance
 from hushrank.privacy.stream_encoder import Encoder, Workload, decoding

@@ -9,8 +9,13 @@ from datetime import UTC, date
 import numpy as np
 
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.score_change import Intervals, ScoreChange, score_change
-from hushrank.estimation.common.shared_nights import error_correlation, sampling_correlation
+from hushrank.estimation.common.score_change import (
+    Intervals,
+    ScoreChange,
+    error_correlation,
+    sampling_correlation,
+    score_change,
+)
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from hushrank.flows.release.axis import Axis
+from hushrank.flows.release.scale import Axis
 from hushrank.flows.report.svg import (
     WIDTH,
     drawing,

@@ -13,11 +13,10 @@ from markupsafe import Markup
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
-from hushrank.flows.release.axis import Axis, axis_of, round_marks
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import Figure
-from hushrank.flows.release.scale import WORDS, Scale, score_text
+from hushrank.flows.release.scale import WORDS, Axis, Scale, axis_of, round_marks, score_text
 from hushrank.flows.release.wording import exact_text, name_list
 from hushrank.flows.report.drawings import (
     Cell,

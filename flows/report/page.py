@@ -2,6 +2,9 @@
 
 The page is complete without its script, which searches, filters and sorts the ranking.
 
+The top of the page: what was asked, of whom and when, and what the method and epsilon mean. The
+published files inside the report itself, for readers who only have the page.
+
 References:
     W3C. Content Security Policy Level 3, section 2.3.1 (hash sources).
 """
@@ -12,8 +15,9 @@ import base64
 import hashlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
 from importlib.resources import files
@@ -21,17 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from jinja2 import (
-    Environment,
-    FileSystemBytecodeCache,
-    FunctionLoader,
-    StrictUndefined,
-    Template,
-)
+from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictUndefined, Template
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
-from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.config.method import AboutConfig, Sample
+from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.ledger.texts import (
     alert_sentence,
     left_text,
@@ -40,19 +39,30 @@ from hushrank.flows.ledger.texts import (
     shared_text,
     since_first_text,
 )
+from hushrank.flows.release.archive import (
+    DIF,
+    EFFECTS,
+    FIT,
+    PRECINCTS,
+    RANKING,
+    RELEASE,
+    SCORES,
+    STEP_FILE,
+)
 from hushrank.flows.release.boards import GroupRanking
+from hushrank.flows.release.publish import ranking_pieces, round_table
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.robustness import robustness_sentences
+from hushrank.flows.release.released import effects_csv
 from hushrank.flows.release.scale import DIFFICULTIES, WORDS
+from hushrank.flows.release.sheet_report import dif_csv, fit_csv, scores_csv, step_rows, steps_csv
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,
     certainty,
+    robustness_sentences,
     verdict,
 )
-from hushrank.flows.report.about import about_rows, made_rows
-from hushrank.flows.report.downloads import downloads_of
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.model_facts import (
     booklet_facts,
@@ -62,20 +72,161 @@ from hushrank.flows.report.model_facts import (
     personal_rows,
     step_facts,
     tie_facts,
+    win_rates_of,
 )
-from hushrank.flows.report.over_time import history_figure
-from hushrank.flows.report.rows import board_tables, table_of
-from hushrank.flows.report.sure import sure_table_of
+from hushrank.flows.report.sections import board_tables, history_figure, sure_table_of, table_of
 from hushrank.flows.report.svg import figure_style
-from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
-from hushrank.flows.statement.sentences import number
+from hushrank.flows.statement.sentences import delta_sentence, number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
 
 if TYPE_CHECKING:
     from hushrank.flows.report.changes import Changes
+
+
+Row = tuple[str, str]  # a heading and a text
+
+NOT_THE_PUBLIC = "These are the people who answered, not the public."
+SAMPLES = {
+    Sample.DRAWN: "A random sample was drawn of them, and these are the people who answered.",
+    Sample.EVERYBODY: f"All of them were asked, and no sample was drawn. {NOT_THE_PUBLIC}",
+    Sample.OPEN: f"Whoever wished could answer, and no sample was drawn. {NOT_THE_PUBLIC}",
+    None: (
+        "How these people were chosen is not stated, so read this as the people who answered, not"
+        " the public."
+    ),
+}
+HEADINGS = {
+    "question": "Question",
+    "who": "Who was asked",
+    "how_recruited": "How they were invited",
+    "dates": "When",
+    "contact": "Contact",
+}
+CHANGED = (
+    "Each answer was changed at random before it was counted. Everything here is computed from the"
+    " changed answers alone."
+)
+
+
+def about_rows(release: Release) -> Iterator[Row]:
+    """Yield what the operator states of the survey, and in the last line what is not stated."""
+    about = release.about or AboutConfig()
+    texts = {heading: getattr(about, key) for key, heading in HEADINGS.items()}
+    yield from ((heading, text) for heading, text in texts.items() if text is not None)
+    yield "How they were chosen", SAMPLES[about.sample]
+    if release.source is not None:
+        yield "Which answers", f"{release.source.text[:1].upper()}{release.source.text[1:]}."
+    missing = [heading.lower() for heading, text in texts.items() if text is None]
+    if missing:
+        yield "Not stated", ", ".join(missing)
+
+
+def made_rows(release: Release) -> Iterator[Row]:
+    """Yield what was done to the answers, what epsilon promises and how delta may break that.
+
+    Where people gave rankings, the caller puts that word in place of "answer".
+    """
+    privacy = release.privacy
+    if privacy.mechanism == "none" or not release.safe:
+        yield "What protects people", "Nothing: this release is a test and protects nobody."
+        return
+    how = CHANGED if privacy.unit is Unit.LOCAL else release.released.made.value
+    yield "How it was made", how
+    growth = math.exp(-float(privacy.epsilon))
+    sure = round(100 * (1 + privacy.delta * growth) / (1 + growth), 2)
+    yield (
+        "What epsilon means",
+        f"If you took part: somebody who must say which of two possible versions of"
+        f" {_protected(release)} is the true one, and is right half of the time before, is right"
+        f" at most {number(sure)} % of the time after seeing this page.",
+    )
+    if privacy.delta > 0:
+        yield "What delta means", delta_sentence(privacy.delta, privacy.unit)
+
+
+def _protected(release: Release) -> str:
+    """Part of a person's rows that the stated epsilon covers."""
+    privacy = release.privacy
+    unbounded = privacy.unit is Unit.LOCAL and not any(
+        name.startswith("epsilon_of_a_person") for name in privacy.parameters
+    )
+    one = privacy.unit is Unit.COMPARISON or unbounded
+    return "any one answer of yours" if one else "all your answers together"
+
+
+MOST_BYTES = 300_000  # most bytes of one file in the page; a page stays under 1 MB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A link to a file.
+
+    Attributes:
+        name: name of the file.
+        what: description of its content, in a few words.
+        address: content as a `data:` address; or `name`, if it lies beside the page.
+        inside: whether the page holds it.
+    """
+
+    name: str
+    what: str
+    address: str
+    inside: bool
+
+
+def downloads_of(release: Release) -> list[Download]:
+    """The ranking, effects of covariates and abilities as tables, and the release as JSON.
+
+    A file that is too large for the page is linked; it lies beside the page. The certificate does
+    too, because it names the digest of the page.
+    """
+    what, pieces = "the ranking, for a spreadsheet", ranking_pieces(release)
+    table = _download(RANKING, what, "text/csv", pieces)
+    more = []
+    if release.effects is not None:
+        what = "what position and features do, for a spreadsheet"
+        more = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects)])]
+    if release.test is not None:
+        what = "abilities by raw score, for a spreadsheet"
+        more.append(_download(SCORES, what, "text/csv", [scores_csv(release.test)]))
+        if steps := step_rows(release.test):
+            what = "step difficulties, for a spreadsheet"
+            more.append(_download(STEP_FILE, what, "text/csv", [steps_csv(steps)]))
+    if release.dif is not None:
+        what = "items by group, for a spreadsheet"
+        more.append(_download(DIF, what, "text/csv", [dif_csv(release.dif)]))
+    if release.fit is not None:
+        what = "how well items fit, for a spreadsheet"
+        more.append(_download(FIT, what, "text/csv", [fit_csv(release.fit)]))
+    if release.precincts is not None:
+        from hushrank.flows.release.precincts import precincts_csv
+
+        what, rows = (
+            "votes by precinct, for maps",
+            precincts_csv(release.precincts, release.released),
+        )
+        more.append(_download(PRECINCTS, what, "text/csv", [rows]))
+    for name, text in round_table(release).items():
+        more.append(_download(name, "all rounds, for a spreadsheet", "text/csv", [text]))
+    pieces = release.json_pieces()
+    whole = _download(RELEASE, "all that was released", "application/json", pieces)
+    return [table, *more, whole]
+
+
+def _download(name: str, what: str, kind: str, pieces: Iterable[str]) -> Download:
+    """A link to a file of these `pieces`, of which only as many are made as fit into the page."""
+    text = bytearray()
+    for piece in pieces:
+        text += piece.encode()
+        if len(text) > MOST_BYTES:
+            break
+    address = f"data:{kind};charset=utf-8;base64,{base64.b64encode(text).decode()}"
+    inside = len(address) <= MOST_BYTES
+    return Download(name=name, what=what, address=address if inside else name, inside=inside)
+
 
 COMPILED = Path(__file__).parent / "__pycache__"
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
@@ -138,7 +289,7 @@ def render_report(
         **_words_of(release),
         **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
-        protected=_protected(release),
+        protected=_protected_in_short(release),
         downloads=downloads,
         changes=_changes(before, release, continued=continued),
         n_items=len(release.ranking),
@@ -174,11 +325,11 @@ def _of_some(release: Release) -> dict[str, Any]:
 
         found["stream"] = stream_sentence(release.stream)
     if release.election is not None:
-        from hushrank.flows.report.elections import election_facts
+        from hushrank.flows.report.sections import election_facts
 
         found["election"] = election_facts(release)
     if release.precincts is not None:
-        from hushrank.flows.report.elections import votes_facts
+        from hushrank.flows.report.sections import votes_facts
 
         found["votes"] = votes_facts(release)
     return found
@@ -198,7 +349,7 @@ def _tables(release: Release, room: int) -> dict[str, Any]:
     }
 
 
-def _protected(release: Release) -> str:
+def _protected_in_short(release: Release) -> str:
     return _of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody"
 
 

@@ -31,19 +31,21 @@ from hushrank.pipelines.reduce.reduction_job import (
     read_bits,
     read_votes,
 )
-from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.randomness import BitsUsed
 from hushrank.privacy.units import Unit
 from hushrank.transforms import system
-from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
-from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
-from hushrank.transforms.storage.write import (
+from hushrank.transforms.storage.places import (
     TEMPORARY_NAME,
+    CloudPath,
+    ObjectChanged,
+    Place,
     is_stale,
     npz_arrays,
     read_whole,
     write_flushed,
     write_whole,
 )
+from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
 
 DRAWN_FILE = "drawn.npz"
 SPACE_FILE = ".space"  # older versions reserved disk space for the noise with it

@@ -2,6 +2,8 @@
 
 Steps of a run take it and return values. What differs between a release by itself and a night of a
 stream, they ask the job's `Occasion`.
+
+The ledger that a configuration names, with terms, key and anchor.
 """
 
 from __future__ import annotations
@@ -16,39 +18,79 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.ledger.account import Attempt
-from hushrank.flows.ledger.key import (
-    KEY_BYTES,
-    InputNames,
-    LedgerKey,
-    find_key,
-    ledger_key,
-)
+from hushrank.flows.ledger.entries import BudgetTerms, Protects
+from hushrank.flows.ledger.guards import Guards
+from hushrank.flows.ledger.keys import KEY_BYTES, InputNames, LedgerKey, find_key, ledger_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.methods.base import Arrays, Calibrated, ReductionJob, Terms
 from hushrank.flows.methods.registry import calibrate
-from hushrank.flows.release.audited import AuditedPair, audited_pairs
 from hushrank.flows.release.identity import Contents, input_names
-from hushrank.flows.release.software import full_version, installed_version
-from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.run.budget import ledger_of, ledger_terms
-from hushrank.flows.run.confidential_folder import (
-    Exact,
+from hushrank.flows.release.provenance import (
+    AuditedPair,
+    audited_pairs,
+    full_version,
+    installed_version,
 )
+from hushrank.flows.release.stream import StreamRecord
+from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.input_files import told_as_input
+from hushrank.flows.statement.local import LocalGuarantee
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
-from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.privacy.randomness import BitsUsed, RandomBits, seeded_bits, system_bits
+from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.places import Place
 from hushrank.transforms.storage.split import Head
-from hushrank.transforms.tables.parts import BeamSource
+from hushrank.transforms.tables.names import BeamSource
+
+
+def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
+    """The ledger that the configuration names.
+
+    Args:
+        config: the configuration.
+        guards: key and anchor; None: those of the configuration.
+
+    Raises:
+        LedgerError: the key cannot be used.
+    """
+    guards = Guards.of(config.ledger) if guards is None else guards
+    return guards.ledger(config.ledger.path, ledger_terms(config))
+
+
+def ledger_terms(config: SurveyConfig) -> BudgetTerms:
+    """The terms of the population's budget, as configured."""
+    return BudgetTerms(
+        population=config.name,
+        epsilon=config.ledger.epsilon,
+        delta=config.ledger.delta,
+        refresh=config.ledger.refresh,
+        unit=config.privacy.unit,
+        adjacency=config.privacy.adjacency,
+        protects=protects(config),
+        alerts=config.ledger.alerts,
+        other_people=config.ledger.other_people,
+        lifetime_epsilon=config.ledger.lifetime_epsilon,
+    )
+
+
+def protects(config: SurveyConfig) -> Protects:
+    """Part of a unit that the releases of `config` hide."""
+    if config.privacy.unit is not Unit.LOCAL:
+        if isinstance(config.input, RankingsConfig) and not config.input.names_people:
+            return Protects.ANSWER
+        return Protects.OUTCOMES if config.privacy.public_graph else Protects.ROWS
+    bounded = LocalGuarantee.of(config).person is not None
+    return Protects.PERSON if bounded else Protects.ANSWER
+
 
 NO_KEY_YET = "none"  # check value of no real key
 NO_ID_YET = "RELEASE"  # stands in a path that is only shown, before the ledger has a key

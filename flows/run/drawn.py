@@ -7,7 +7,7 @@ reconstructed from the configuration, and the release says so.
 
 Where a look at the rows comes first (`privacy.look`), it is drawn, stored and marked in the
 ledger together with the rest: or alone, where it says that rows do not fit, and nothing else is
-drawn. So a run that dies has left one mark or none, as without a look (`flows.run.steps`).
+drawn. So a run that dies has left one mark or none, as without a look (`flows.run.run`).
 """
 
 from __future__ import annotations
@@ -22,30 +22,26 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from hushrank.estimation.common.central_noise import Calibration
-from hushrank.estimation.common.pilot_query import Seen
+from hushrank.estimation.common.central_noise import Calibration, Seen
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, EstimateError, LookStopped
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
-from hushrank.flows.release.audited import AuditedPair
-from hushrank.flows.release.software import Software, installed_version
+from hushrank.flows.release.provenance import AuditedPair, Software, installed_version
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.statement.mechanism import Mechanism
-from hushrank.flows.statement.pilot_query import (
+from hushrank.flows.statement.record import (
     LookRecord,
+    PrivacyRecord,
     lost_look_text,
     record_with_look,
     stop_text,
 )
-from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.flows.statement.sentences import ROWS_SPAN_LINES
-from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import add_noise
-from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.write import npz_arrays, read_whole
+from hushrank.privacy.randomness import BitsUsed, RandomBits
+from hushrank.transforms.storage.places import Place, npz_arrays, read_whole
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"

@@ -32,7 +32,7 @@ from hushrank.transforms.storage.files import (
 )
 from hushrank.transforms.storage.read import read_heads
 from hushrank.transforms.storage.split import Head
-from hushrank.transforms.tables.parts import BeamSource
+from hushrank.transforms.tables.names import BeamSource
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def _reduce(job: ReductionJob) -> bool:
 
 def _keep(job: ReductionJob, error: Exception) -> str:
     """Store the error in the confidential area; return a text that says only where it is."""
-    from hushrank.transforms.storage.write import write_whole
+    from hushrank.transforms.storage.places import write_whole
 
     text = f"reduce: failed ({type(error).__name__}). No budget was spent."
     path = f"{job.confidential}/{ERROR_FILE}"

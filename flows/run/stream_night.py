@@ -33,12 +33,12 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import NOTHING_SPENT, DrawError, EstimateError, LedgerError
 from hushrank.flows.ledger.account import UNKNOWN, Account, Attempt, ReleaseState
 from hushrank.flows.ledger.entries import StreamSpan
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, find_key
-from hushrank.flows.ledger.key import Purpose as Named
+from hushrank.flows.ledger.keys import KEY_BYTES, LedgerKey, find_key
+from hushrank.flows.ledger.keys import Purpose as Named
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import NEW_STREAM, NightToPay, check_night, reserve_night
 from hushrank.flows.methods.base import Calibrated, ReductionJob
-from hushrank.flows.methods.counts.streams import ANSWERS, RELEASED, arrays_of
+from hushrank.flows.methods.counts.common import ANSWERS, RELEASED, arrays_of
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.confidential_folder import (
@@ -50,7 +50,7 @@ from hushrank.flows.run.confidential_folder import (
 from hushrank.flows.run.context import Job, Noisy, Read
 from hushrank.flows.run.drawn import Drawn, law_of, text_of_law
 from hushrank.flows.run.input_files import told_as_input
-from hushrank.flows.run.occasion import spent_if_it_fails
+from hushrank.flows.run.stages import spent_if_it_fails
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.pipelines.reduce.reduction_job import (
     NightOfStream,
@@ -64,13 +64,12 @@ from hushrank.pipelines.reduce.stream_nights import (
     forget_night,
 )
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.randomness import BitsUsed, Purpose
 from hushrank.privacy.stream import Stream
-from hushrank.transforms.common.names import Naming
+from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import reads_only_text
-from hushrank.transforms.storage.write import read_whole, write_once
+from hushrank.transforms.storage.places import Place, read_whole, write_once
 from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import (
     draw_night,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushrank.flows.statement.counts import CountWords
+from hushrank.flows.statement.mechanism import CountWords
 from hushrank.flows.statement.rankings import (
     ALGORITHM,
     RankingCountMechanism,
@@ -12,7 +12,7 @@ from hushrank.flows.statement.rankings import (
 )
 from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.groups import Groups
+from hushrank.transforms.common.catalogue import Groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, predi
 from hushrank.flows.config.privacy import RankingChoice
 from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.statement.counts import CountWords
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, CountWords
 from hushrank.flows.statement.record import Parameter, PrivacyRecord, count_record
 from hushrank.flows.statement.sentences import (
     REACH,
@@ -23,10 +22,9 @@ from hushrank.flows.statement.sentences import (
 )
 from hushrank.privacy import laplace_ranks, mallows
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.epsilon_levels import epsilon_levels
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.privacy.ranking_sensitivity import Part
-from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+from hushrank.privacy.units import Adjacency, PrivacyParams, Unit, epsilon_levels
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw, RankingLevels, RankingMechanism
 from hushrank.transforms.rankings.person_features import PersonFeatures

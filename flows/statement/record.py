@@ -1,15 +1,22 @@
-"""The part of a release that says what it guarantees: `PrivacyRecord`, and how it is made."""
+"""The part of a release that says what it guarantees: `PrivacyRecord`, and how it is made.
+
+Record of the pilot query before a release or before a run that stops, and its sentences.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from hushrank.flows.statement.counts import CountWords, count_statement
-from hushrank.flows.statement.mechanism import CountMechanism
-from hushrank.flows.statement.sentences import PrivacyStatement
+from hushrank.estimation.common.central_noise import LEVEL, Seen, total_error
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.statement.mechanism import CountMechanism, CountWords, count_statement
+from hushrank.flows.statement.sentences import LOOK_TOOK, Guarantee, PrivacyStatement, number
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
@@ -48,7 +55,7 @@ class PrivacyRecord(Record):
         sensitivity_l1, sensitivity_l2_squared: exact; of a stream in units of 2^-20 and 2^-40.
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
         parameters: other public numbers and choices of the mechanism, by name.
-        bits: sources of the random bits, by what they decided (`privacy.bits_used`); null in
+        bits: sources of the random bits, by what they decided (`privacy.randomness`); null in
             releases that did not record it.
         reconstructed: the law was not stored with what was drawn, so the code that published it
             worked it out again.
@@ -137,3 +144,203 @@ def count_record(
         ties=mechanism.ties,
         parameters=parameters or {},
     )
+
+
+SHARE_DECIMALS = 4
+WELL = 0.9  # a share whose interval lies below it is worth a warning
+MOST_ITEMS = 3  # items that are named as examples
+RESULTS = {1: "left won", -1: "right won", 0: "a tie"}
+
+
+class LookRecord(Record):
+    """Noisy result of the pilot query.
+
+    Attributes:
+        voters: who was counted: `people`, each once, or `rows`.
+        fit, unfit: numbers of voters that fit the configuration, and that do not; may be negative.
+        share: share of those that fit, in [0, 1]; null where noise left none at all.
+        share_low, share_high: 95 % interval of the share.
+        epsilon: epsilon that the pilot query took of the release's.
+        noise_scale: scale of the Laplace noise in `fit` and in `unfit`.
+        people: number of people who were asked, as the configuration says; null or left out: it
+            does not say, so the run did not stop for missing people.
+    """
+
+    voters: str
+    fit: int
+    unfit: int
+    share: float | None
+    share_low: float
+    share_high: float
+    epsilon: float
+    noise_scale: float
+    people: int | None = None
+
+    @classmethod
+    def of(cls, seen: Seen, params: PrivacyParams) -> LookRecord:
+        """The record of what was seen under `params`."""
+        low, high = seen.interval()
+        return cls(
+            voters="people" if params.unit is Unit.USER else "rows",
+            fit=seen.fit,
+            unfit=seen.unfit,
+            share=None if seen.share is None else round(seen.share, SHARE_DECIMALS),
+            share_low=round(low, SHARE_DECIMALS),
+            share_high=round(high, SHARE_DECIMALS),
+            epsilon=params.look,
+            noise_scale=seen.law.scale,
+            people=seen.people,
+        )
+
+    @property
+    def seen(self) -> str:
+        """Say how many voted at all, with the error of that number."""
+        error = total_error(NoiseLaw(NoiseKind.LAPLACE, self.noise_scale))
+        asked = "" if self.people is None else f" of the {self.people:,} who were asked"
+        return (
+            f"The pilot query saw about {max(self.fit + self.unfit, 0):,} {self.voters}{asked},"
+            f" give or take {error:,} (95 %)."
+        )
+
+    @property
+    def hardly_any(self) -> bool:
+        """Whether no more voted than noise may be, at `LEVEL`."""
+        law = NoiseLaw(NoiseKind.LAPLACE, self.noise_scale)
+        return self.fit + self.unfit <= total_error(law)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the run stopped because most people were missing, although rows may fit."""
+        seen = Seen(
+            self.fit, self.unfit, NoiseLaw(NoiseKind.LAPLACE, self.noise_scale), self.people
+        )
+        return seen.silent and not seen.misfits
+
+    @property
+    def sentence(self) -> str:
+        """Say what was seen, for people."""
+        what = "people whose answers fit" if self.voters == "people" else "rows that fit"
+        share = "" if self.share is None else f" (about {100 * self.share:.0f} %)"
+        return (
+            f"A noisy look at the rows saw about {max(self.fit, 0):,} {what} and"
+            f" {max(self.unfit, 0):,} that do not{share}; the share that fits is between"
+            f" {100 * self.share_low:.0f} and {100 * self.share_high:.0f} %, with"
+            f" {100 * LEVEL:.0f} %."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence where many rows do not fit."""
+        if self.share_high >= WELL:
+            return ()
+        return (f"{self.sentence} Rows that do not fit count nothing.",)
+
+
+def silence_text(people: int) -> str:
+    """The sentence of a statement on the second reason for which a run stops."""
+    return (
+        "The run would have stopped as well had it been near certain that fewer than half of the"
+        f" {people:,} people asked have rows that name them."
+    )
+
+
+def record_with_look(
+    record: PrivacyRecord, look: LookRecord, params: PrivacyParams
+) -> PrivacyRecord:
+    """`record`, which a method made of its own part of the budget, for the whole release."""
+    own = Guarantee(epsilon=record.epsilon, delta=record.delta, rho=record.rho)
+    whole = own.with_look(params)
+    told = {"look_epsilon": look.epsilon, "look_noise_scale": look.noise_scale}
+    statement = list(record.statement)
+    if look.people is not None:
+        (place,) = (k for k, each in enumerate(statement) if each.startswith(LOOK_TOOK))
+        statement.insert(place + 1, silence_text(look.people))
+    return record.model_copy(
+        update={
+            "epsilon": whole.epsilon,
+            "rho": whole.rho,
+            "parameters": {**record.parameters, **told},
+            "statement": tuple(statement),
+        }
+    )
+
+
+def stop_text(config: SurveyConfig, look: LookRecord, drawn: datetime) -> str:
+    """Why a run stopped after its look: what was seen, what is expected, what was spent."""
+    why = (
+        f"{look.sentence} So the columns, words or items of the configuration do not fit the files."
+    )
+    if look.silent:
+        why = (
+            f"{look.seen} So rows are missing, name nobody (a column user that is empty or another"
+            " one), or cannot be read (numbers above 2^53 as people, line breaks in CSV)."
+        )
+    return (
+        f"look: stopped. {why} {_expected(config)} hushrank inspect, with the same file, shows at"
+        " the terminal which rows break which rule, for the holder of the data alone. Nothing was"
+        f" published. The look spent epsilon {number(look.epsilon)} on {drawn:%Y-%m-%d}, and the"
+        " rest was given back. Re-running repeats this at no cost; a corrected"
+        " configuration is another job, which looks anew."
+    )
+
+
+def lost_look_text(release_id: str, drawn: datetime) -> str:
+    """Build the refusal when the pilot query's result has been deleted."""
+    return (
+        f"look: stopped. On {drawn:%Y-%m-%d} a noisy look at the rows of release {release_id} saw"
+        " that they do not fit the configuration; what it saw is not kept. hushrank inspect shows"
+        " at the terminal which rows break which rule, for the holder of the data alone. Nothing"
+        " was spent now; a corrected configuration is another job, which looks anew."
+    )
+
+
+def _expected(config: SurveyConfig) -> str:
+    """The columns, words, items and groups that rows must have."""
+    if config.input.kind != "comparisons":
+        items = set(config.items.catalogue().names)
+        named = [(role, name) for role, name in config.columns().roles() if name not in items]
+        results = "as answers 1 (right) and 0 (wrong)"
+        if config.input.kind == "rankings":
+            results = "as ranks numbers, of which 1 is the best"
+        if config.input.kind == "responses" and config.responses.key is not None:
+            results = "as answers those that input.key scores"
+        elif config.input.kind == "responses" and config.responses.points is not None:
+            results = "as answers the whole points of input.points"
+        elif config.input.kind == "responses" and config.responses.words is not None:
+            results = "as answers the words of input.words"
+        return _expected_rows(config, named, results)
+    columns = config.comparison_columns()
+    roles = {"user": columns.user, "left": columns.left, "right": columns.right}
+    if columns.left == columns.winner:
+        roles = {"user": columns.user, "winner": columns.left, "loser": columns.right}
+    roles |= {"outcome": columns.outcome, "winner": columns.winner, "event": columns.event}
+    return _expected_rows(config, list(roles.items()), _results(config))
+
+
+def _expected_rows(
+    config: SurveyConfig, roles: Sequence[tuple[str, str | None]], results: str
+) -> str:
+    named = ", ".join(f"{role} {name}" for role, name in roles if name is not None)
+    names = config.items.catalogue().names
+    items = ", ".join(names[:MOST_ITEMS]) + (", ..." if len(names) > MOST_ITEMS else "")
+    groups = ""
+    if config.groups is not None:
+        groups = f"; in column {config.groups.column} one of the {len(config.groups.values)} groups"
+    times = config.schedule.times_in_words
+    times = f"; in column {config.schedule.window} {times}" if times else ""
+    return (
+        f"They expect the columns {named}; {results}{groups}{times}; and {len(names):,} items"
+        f" ({items})."
+    )
+
+
+def _results(config: SurveyConfig) -> str:
+    """Say what values of the result a row may hold."""
+    columns = config.comparison_columns()
+    if columns.words is not None:
+        words = ", ".join(f"{word} ({RESULTS[value]})" for word, value in columns.words.meanings)
+        others = "" if columns.winner is None else "an item as the winner, or "
+        return f"as results {others}the words {words}"
+    if columns.winner is not None:
+        return "an item as the winner, or the word tie"
+    return "as results 1 (left won), -1 (right won) and 0 (a tie)"

@@ -15,11 +15,11 @@ from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any, Literal
 
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.release.software import installed_version
+from hushrank.flows.release.provenance import installed_version
 from hushrank.flows.run.context import code_version
 
 if TYPE_CHECKING:
-    from hushrank.flows.ledger.budget import Balance
+    from hushrank.flows.ledger.entries import Balance
     from hushrank.flows.run.context import Job
 
 EventName = Literal["run started", "step ended", "run ended", "run failed"]

@@ -22,15 +22,15 @@ from typing import Any
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, HushrankError
-from hushrank.flows.ledger.history import HISTORY_COLUMNS
+from hushrank.flows.ledger.texts import HISTORY_COLUMNS
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import COUNTING_FILE, DRAWN_FILE, SPACE_FILE
+from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.reader_process import ERROR_FILE
 from hushrank.flows.watching.events import RunEvent, software_versions
 from hushrank.pipelines.reduce.reduction_job import BITS_FILE, EXACT_FILE, TALLY_FILE
 from hushrank.transforms.common.local_files import MostBytes, open_to_read, read_local
-from hushrank.transforms.storage.write import write_whole
+from hushrank.transforms.storage.places import write_whole
 
 OUR_FILES = (
     *(EXACT_FILE, BITS_FILE, DRAWN_FILE, SPACE_FILE, COUNTING_FILE, TALLY_FILE),

@@ -32,9 +32,10 @@ from hushrank.privacy.random_pairs import PairAnswers
 from hushrank.transforms.common.encode import Sifted, encode_comparisons
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.bound import CONFLICT
+from hushrank.transforms.comparisons.privatize import Answers
 from hushrank.transforms.comparisons.shuffle import OwnedShuffleBlock, unpack
-from hushrank.transforms.comparisons.true_answers import Answers
-from hushrank.transforms.rankings.bound_rankings import (
+from hushrank.transforms.rankings.count_rankings import (
+    count_copies,
     has_copies,
     pieces_of_blob,
     ranking_numbers,
@@ -42,7 +43,6 @@ from hushrank.transforms.rankings.bound_rankings import (
 )
 from hushrank.transforms.rankings.ranking_columns import RankColumns
 from hushrank.transforms.rankings.rankings import Pieces, owners
-from hushrank.transforms.rankings.ties import count_copies
 from hushrank.transforms.responses.answer_sheets import responses_of_blob
 from hushrank.transforms.responses.responses import WideColumns
 from hushrank.transforms.storage.files import column_names_of

@@ -3,6 +3,8 @@
 Each row of the new file has the two items, the privatised outcome and its epsilon, and nothing
 else: no person, no time, no order (rows are shuffled). A job reads it with `already_private: true`.
 The whole file is held in memory, about 100 bytes a row.
+
+Work on files of answers in the process that reads them, without loading Beam.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from hushrank.pipelines.simulate.row_files import new_row_file
+from hushrank.pipelines.simulate.simulate import new_row_file
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
-from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import text_of_rejects
 from hushrank.transforms.common.epsilons import (
@@ -27,17 +30,22 @@ from hushrank.transforms.common.epsilons import (
 )
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.common.schema import InputError, Ties, is_text, items_in
-from hushrank.transforms.comparisons.privatize import privatize
-from hushrank.transforms.comparisons.true_answers import (
+from hushrank.transforms.comparisons.privatize import (
     Answers,
     People,
     divide_epsilons_of_kept,
     encode_answers,
     first_answers,
+    privatize,
 )
+from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
 from hushrank.transforms.storage.read import plan_splits, read_batches
 from hushrank.transforms.storage.split import Split
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.privatize.rankings_file import SyntheticRankings
+
 
 OUTCOME, EPSILON = "outcome", "epsilon"  # columns of the new file if the old one has none
 
@@ -161,3 +169,25 @@ def _table(
             columns.epsilon or EPSILON: pa.array(private.epsilon),
         }
     )
+
+
+def write_private_answers(*asked: Any) -> tuple[str, ...]:
+    """Call `privatize_file` with bits of the system; its other arguments, result and errors."""
+    in_process.choose()  # no graph runs here
+    return privatize_file(*(*asked, system_bits()))
+
+
+def write_private_rankings(*asked: Any) -> tuple[str, ...]:
+    """Call `privatize_ranking_file` with bits of the system."""
+    in_process.choose()
+    from hushrank.pipelines.privatize.rankings_file import privatize_ranking_file
+
+    return privatize_ranking_file(*(*asked, system_bits()))
+
+
+def collect_synthetic_rankings(*asked: Any) -> SyntheticRankings:
+    """Call `collect_rankings`, which draws nothing."""
+    in_process.choose()
+    from hushrank.pipelines.privatize.rankings_file import collect_rankings
+
+    return collect_rankings(*asked)

@@ -48,7 +48,7 @@ def graph_of(job: reduce.Job) -> beam.Pipeline:
 def submit(job: reduce.Job) -> None:
     """Start `job` on its engine and return: it writes its results when it is done.
 
-    A run of the same release then finds them (`pipelines.reduce.execution`) and reads no row.
+    A run of the same release then finds them (`pipelines.reduce.kind`) and reads no row.
 
     Raises:
         InputError: a file cannot be read.

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, Weighing
 from hushrank.pipelines.reduce.reduction_job import LocalReduction
-from hushrank.privacy.bits_used import BitsUsed, Purpose
-from hushrank.privacy.randomness import BitSource
+from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose
 from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.common.schema import Ties

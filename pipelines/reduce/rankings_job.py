@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushrank.pipelines.reduce.reduction_job import LocalReduction, Reduction
-from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.random_pairs import RandomPairs
-from hushrank.privacy.randomness import BitSource
+from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose
 from hushrank.transforms.common.randomisation import RankingLevels, RankingMechanism
 from hushrank.transforms.rankings.person_features import PersonFeatures, Profiled
 from hushrank.transforms.rankings.ranking_columns import (

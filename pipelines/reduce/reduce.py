@@ -49,8 +49,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Runner
-from hushrank.pipelines.reduce.execution import execute
-from hushrank.pipelines.reduce.kind import Kind, Part, WriteArrays, WriteTally
+from hushrank.pipelines.reduce.kind import Kind, Part, WriteArrays, WriteTally, execute
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import Sifted, text_of_rejects

@@ -27,8 +27,8 @@ from hushrank.pipelines.reduce.stream_nights import (
     arrays_of_shards,
 )
 from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.encode import Comparisons, Sifted, encode_comparisons
-from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
@@ -60,9 +60,9 @@ from hushrank.transforms.comparisons.shuffle import (
 )
 from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
 from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.storage.places import read_whole
 from hushrank.transforms.storage.spill_file import Spill, SpillFile
 from hushrank.transforms.storage.split import Split
-from hushrank.transforms.storage.write import read_whole
 from hushrank.transforms.streams.people_files import Shard
 
 COMBINE = {

@@ -20,23 +20,20 @@ from hushrank.pipelines.reduce.kind import (
     slices,
 )
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.privacy.bits_used import Purpose
-from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.randomness import Purpose, system_bits
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import law_of_answers
 from hushrank.transforms.comparisons.privatize import (
+    Answers,
     PrivateAnswers,
     PrivatePairsFn,
     SparsePrivatePairsFn,
-    privatize,
-)
-from hushrank.transforms.comparisons.true_answers import (
-    Answers,
     bound_answers,
     divide_epsilons,
     divide_epsilons_of_kept,
     encode_answers,
+    privatize,
     split_by_owner,
 )
 from hushrank.transforms.engine.beam import beam

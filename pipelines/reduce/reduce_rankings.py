@@ -4,7 +4,7 @@ Rankings are encoded, put together and bounded. Where each is randomised, only c
 rankings, or of private answers to random pairs, leave the graph. Exact counts are confidential. A
 person's contribution, and how ties end, is decided by the run's key and the person's own rankings
 alone, so a bundle that is retried counts the same. Equal rankings of people whom nobody names meet
-to be numbered, because each of them gets coins of its own (`transforms.rankings.ties`).
+to be numbered, because each of them gets coins of its own (`transforms.rankings.count_rankings`).
 """
 
 from __future__ import annotations
@@ -30,37 +30,42 @@ from hushrank.pipelines.reduce.kind import (
     with_votes,
 )
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
-from hushrank.privacy.bits_used import Purpose
-from hushrank.privacy.epsilon_levels import level_of
 from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
-from hushrank.privacy.randomness import RandomBits, system_bits
+from hushrank.privacy.randomness import Purpose, RandomBits, system_bits
+from hushrank.privacy.units import level_of
 from hushrank.transforms.common.dense_sums import DenseFn
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.rankings.bound_rankings import (
-    blob_of_pieces,
-    blob_of_rankings,
-    bound_by,
-    bound_rankings,
-    has_copies,
-    pieces_of_blob,
-    ranking_numbers,
-    rankings_of_blob,
-)
 from hushrank.transforms.rankings.count_rankings import (
     ByLevelFn,
     FirstChoicesFn,
     FirstPlacesFn,
     PairAnswersFn,
     RankingCountsFn,
+    blob_of_pieces,
+    blob_of_rankings,
+    bound_by,
+    bound_rankings,
+    break_ties,
+    count_copies,
+    each_copy,
+    has_copies,
+    hash_owned,
+    merge_copies,
+    pieces_of_blob,
+    random_coins,
+    ranking_numbers,
+    rankings_of_blob,
+    without_names,
 )
-from hushrank.transforms.rankings.pair_answers import answer_rankings, encode_pair_answers
-from hushrank.transforms.rankings.private_rankings import (
+from hushrank.transforms.rankings.pair_answers import (
     ByLevel,
     PrivateRankings,
+    answer_rankings,
+    encode_pair_answers,
     randomize_rankings,
 )
 from hushrank.transforms.rankings.ranking_columns import (
@@ -83,15 +88,6 @@ from hushrank.transforms.rankings.rankings import (
     owners,
     split_pieces,
     split_rankings,
-)
-from hushrank.transforms.rankings.ties import (
-    break_ties,
-    count_copies,
-    each_copy,
-    hash_owned,
-    merge_copies,
-    random_coins,
-    without_names,
 )
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.files import FileFormat

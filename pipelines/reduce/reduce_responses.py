@@ -24,8 +24,7 @@ from hushrank.pipelines.reduce.kind import (
     with_votes,
 )
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
-from hushrank.privacy.bits_used import Purpose
-from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.randomness import Purpose, system_bits
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.schema import is_text

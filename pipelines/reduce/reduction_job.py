@@ -16,21 +16,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-from hushrank.pipelines.engine.runner import HERE, Engine
-from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, HERE, Engine
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitsUsed, Purpose
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.catalogue import Catalogue, Groups, Naming
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.common.groups import Groups
-from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.places import parquet_bytes, read_whole, write_whole
 from hushrank.transforms.storage.split import Head
-from hushrank.transforms.storage.write import parquet_bytes, read_whole, write_whole
 from hushrank.transforms.streams.stream_folder import COUNTING, night_name
 
 if TYPE_CHECKING:

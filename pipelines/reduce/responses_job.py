@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.pipelines.reduce.reduction_job import Reduction
-from hushrank.privacy.bits_used import BitsUsed, Purpose
-from hushrank.privacy.randomness import BitSource
+from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalAnswers
-from hushrank.transforms.responses.answer_sheets import Duplicates
+from hushrank.transforms.responses.answer_sheets import Duplicates, SheetRules
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
-from hushrank.transforms.responses.whole_sheets import SheetRules
 
 if TYPE_CHECKING:  # loaded by tests with points alone
     from hushrank.estimation.responses.point_totals import PointShape

@@ -33,7 +33,7 @@ from hushrank.pipelines.reduce.reduction_job import (
     Statistic,
 )
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.common.names import Naming
+from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.comparisons.heavy_users import Pieces
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
@@ -42,8 +42,8 @@ from hushrank.transforms.comparisons.shuffle import (
     Partitioning,
     unpack,
 )
+from hushrank.transforms.storage.places import read_whole, write_whole
 from hushrank.transforms.storage.spill_file import Spill
-from hushrank.transforms.storage.write import read_whole, write_whole
 from hushrank.transforms.streams.people_files import (
     People,
     Shard,

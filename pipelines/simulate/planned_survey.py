@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
-from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
 from hushrank.estimation.ties.tie_models import TieModel, outcomes_of
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct

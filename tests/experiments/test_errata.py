@@ -18,7 +18,7 @@ from hushrank.estimation.common.links import LAPLACE, LOGISTIC
 from hushrank.experiments.nz.nz_trial import GAUSSIAN, PAPER, Method, noise_law
 from hushrank.privacy.accounting import Spend, epsilon_of, rho_for
 from hushrank.privacy.amplification import largest_amplified_epsilon
-from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
+from hushrank.privacy.response_sensitivity import measurement_sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 DELTA = 1e-4  # of the paper's figures

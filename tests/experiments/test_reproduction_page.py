@@ -9,9 +9,8 @@ import pytest
 
 from hushrank.experiments.rdp.rdp import FIGURES
 from hushrank.experiments.xsc.xsc import APPLICATION
-from hushrank.experiments.xsc.xsc_paper import PRINTED
+from hushrank.experiments.xsc.xsc_paper import NOT_AT_HAND, PRINTED, TABLES, series_of
 from hushrank.experiments.xsc.xsc_scenarios import scenarios
-from hushrank.experiments.xsc.xsc_tables import NOT_AT_HAND, TABLES, series_of
 
 XSC = "Xu–Sun–Cheng, adaptive debiased randomised response"
 RDP = "Xu–Sun–Cheng, ε-ranking differential privacy"

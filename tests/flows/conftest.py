@@ -24,9 +24,9 @@ from filelock import FileLock
 from hushrank.flows import reading
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
-from hushrank.flows.planning.plan import groups as planned_groups
+from hushrank.flows.planning.plan import items_apart as planned_ties
+from hushrank.flows.planning.plan import plan as planned_groups
 from hushrank.flows.planning.plan import survey as planned_surveys
-from hushrank.flows.planning.plan import ties as planned_ties
 from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError

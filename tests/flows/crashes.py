@@ -29,16 +29,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.flows import signals
+from hushrank.flows import terminal
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.report import page as report
 from hushrank.flows.run import reader_process as reduction
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
-from hushrank.flows.run.context import Job
+from hushrank.flows.run.context import Job, ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.flows.run.run import draw, reduce, reserve
 from tests.flows.conftest import InProcessReducer, SharedReducer, Survey
 from tests.flows.every_method import survey_of
 
@@ -359,7 +358,7 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> Counter[str]:
     for number, name in enumerate(names):
         struck = struck_survey(name, Path(folder) / str(number))
         struck.learn()
-        hangs_up = Blow.HUNG_UP.signal in signals.STOPPING
+        hangs_up = Blow.HUNG_UP.signal in terminal.STOPPING
         blows = [each for each in Blow if hangs_up or each is not Blow.HUNG_UP]
         pairs = itertools.product(range(1, struck.operations + 1), blows)
         for step, blow in itertools.islice(pairs, number * FIRST_APART % stride, None, stride):

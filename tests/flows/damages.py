@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hushrank.transforms.storage.write import npz_bytes
+from hushrank.transforms.storage.places import npz_bytes
 
 Damage = Callable[[Path], object]
 

@@ -13,7 +13,7 @@ def load() -> None:
     in_process.choose()  # an engine without threads, before another is loaded
     for module in ("tests.flows.crashes", "hushrank.pipelines.reduce.reduce"):
         importlib.import_module(module)
-    from hushrank.flows.release.software import software
+    from hushrank.flows.release.provenance import software
     from tests.flows.conftest import answers
 
     software()  # reads the whole package

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.signals import STOPPING, one_signal, signals_held, stop_as_ctrl_c
+from hushrank.flows.terminal import STOPPING, one_signal, signals_held, stop_as_ctrl_c
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import terms_of
 

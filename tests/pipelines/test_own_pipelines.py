@@ -19,7 +19,7 @@ import pytest
 
 import hushrank.beam as hb
 from hushrank.pipelines.engine.options import pipeline_options
-from hushrank.pipelines.reduce import elements, reduce
+from hushrank.pipelines.reduce import reduce, source
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.transforms.common.schema import Ties
 from tests.pipelines.reduce import test_count_rankings as rankings
@@ -84,7 +84,7 @@ def test_comparisons_are_counted_as_a_run_counts_files(
     comparisons.write(log, tmp_path / "log", 3, 100, 0)
     expected = by_file(comparisons.a_job(tmp_path / "log", tmp_path / "work", statistic=statistic))
     if form == "few a bundle":
-        monkeypatch.setattr(elements, "BATCH_ROWS", 3)
+        monkeypatch.setattr(source, "BATCH_ROWS", 3)
     bounded = hb.BoundContributions(BATTLES, max_contributions=5, key=KEY)
     found = found_in(tmp_path / "found", rows_in(form, log), bounded, step(BATTLES))
     assert_counts(found, expected)

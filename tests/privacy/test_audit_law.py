@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hushrank.privacy.audit import audit_epsilon, most_provable
-from hushrank.privacy.audit_law import epsilon_by_law, epsilon_of_shift, scale_at_most
+from hushrank.privacy.audit import (
+    audit_epsilon,
+    epsilon_by_law,
+    epsilon_of_shift,
+    most_provable,
+    scale_at_most,
+)
 from hushrank.privacy.gaussian_profile import delta_of
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import seeded_bits

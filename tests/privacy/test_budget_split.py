@@ -9,8 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushrank.privacy.accounting import Spend, composed_epsilon
-from hushrank.privacy.budget_split import delta_of_repeated, even_share, releases_left
-from hushrank.privacy.filters import adaptive_total, fits
+from hushrank.privacy.filters import (
+    adaptive_total,
+    delta_of_repeated,
+    even_share,
+    fits,
+    releases_left,
+)
 from hushrank.privacy.units import NoiseKind
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.privacy.decimals import (
+from hushrank.privacy.accounting import (
     decimal_value,
     float_at_least,
     float_at_most,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushrank.privacy.epsilon_levels import epsilon_levels, level_of
+from hushrank.privacy.units import epsilon_levels, level_of
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 5.0), (1.0, 8.0), (1e-6, 1e6), (0.5, 0.500001)])

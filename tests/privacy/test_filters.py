@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, spend_of
-from hushrank.privacy.budget_split import even_share
 from hushrank.privacy.filters import (
     RENYI_ORDERS,
     RENYI_SHARE,
@@ -32,6 +31,7 @@ from hushrank.privacy.filters import (
     adaptive_total,
     charge_of,
     epsilon_of_renyi,
+    even_share,
     fits,
     remaining_epsilon,
     renyi_divergence,

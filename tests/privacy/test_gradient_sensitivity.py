@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link
 from hushrank.estimation.comparisons.perturbed_mle import loss_bounds
-from hushrank.privacy.gradient_sensitivity import (
+from hushrank.privacy.objective_perturbation import (
     GradientSensitivity,
     LossBounds,
     gradient_sensitivity,

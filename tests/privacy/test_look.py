@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.privacy.accounting import Spend, composed_epsilon, rho_of
-from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.accounting import Spend, composed_epsilon, decimal_value, rho_of
 from hushrank.privacy.pilot_query import MOST_SHARE, spend_with_look, votes_sensitivity, with_look
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hushrank.estimation.responses.item_graph import booklet_graph, even_graph
-from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.randomness import seeded_bits
+from hushrank.privacy.response_sensitivity import measurement_sensitivity
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 MISSING, WRONG, RIGHT = 0, 1, 2

@@ -19,11 +19,11 @@ from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link
 from hushrank.estimation.comparisons.perturbed_mle import loss_bounds
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.solve import minimise
-from hushrank.privacy.gradient_sensitivity import gradient_sensitivity
 from hushrank.privacy.objective_perturbation import (
     Constants,
     ObjectiveNoise,
     calibrate_noise,
+    gradient_sensitivity,
     least_ridge,
 )
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

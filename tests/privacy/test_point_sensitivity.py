@@ -10,7 +10,7 @@ import pytest
 
 from hushrank.estimation.responses.point_totals import PointShape
 from hushrank.flows.methods.responses.partial_credit import RESTATED
-from hushrank.privacy.point_sensitivity import point_totals_sensitivity
+from hushrank.privacy.response_sensitivity import point_totals_sensitivity
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.verifier import verify_release as verifier
 from tests.flows.trust.certificate.test_formulas import comes_to

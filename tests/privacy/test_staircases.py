@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hushrank.privacy.sensitivity import win_loss_sensitivity
-from hushrank.privacy.staircases import MOST_ROWS, searched_squares
+from hushrank.privacy.sensitivity import MOST_ROWS, searched_squares, win_loss_sensitivity
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 Counts = NDArray[np.int64]

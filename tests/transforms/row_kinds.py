@@ -23,14 +23,14 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import encode_comparisons
 from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
-from hushrank.transforms.comparisons.true_answers import encode_answers
+from hushrank.transforms.comparisons.privatize import encode_answers
+from hushrank.transforms.rankings.count_rankings import each_copy, hash_owned
 from hushrank.transforms.rankings.ranking_columns import (
     ListColumns,
     RankColumns,
     WideRankColumns,
 )
 from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks, encode_wide
-from hushrank.transforms.rankings.ties import each_copy, hash_owned
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
 from hushrank.transforms.storage.files import check_files, list_files
 from hushrank.transforms.storage.read import plan_splits, read_batches

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushrank.privacy.accounting import Spend, composed_epsilon
-from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.accounting import Spend, composed_epsilon, decimal_value
 from hushrank.verifier import verify_release as verifier
 
 FEW = settings(max_examples=25, deadline=None)

@@ -14,10 +14,10 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.methods.registry import facts_of_methods
+from hushrank.flows.release.provenance import LIBRARIES
 from hushrank.flows.release.release import Release, schema
 from hushrank.flows.release.released import ReleasedRecord, all_records
 from hushrank.flows.release.scale import UNITS
-from hushrank.flows.release.software import LIBRARIES
 from hushrank.flows.trust.certificate.build import (
     BOUNDED,
     BUDGET_BEFORE,
@@ -35,8 +35,7 @@ from hushrank.flows.trust.certificate.build import (
     WEIGHED,
 )
 from hushrank.flows.trust.certificate.model import Certificate
-from hushrank.privacy.bits_used import Purpose
-from hushrank.privacy.randomness import BitSource
+from hushrank.privacy.randomness import BitSource, Purpose
 from hushrank.verifier import verify_release as verifier
 
 LEFT_OUT = {"paths"}  # of the settings: they may name what is private

@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushrank.estimation.common.uncertainty import quantile
-from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, rho_for
-from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.accounting import Spend, composed_epsilon, decimal_value, epsilon_of, rho_for
 from hushrank.privacy.filters import Rule, adaptive_total
 from hushrank.privacy.gaussian_profile import composed_gaussians, shift_of
 from hushrank.privacy.mallows import insertion_weights
-from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.noise import NoiseLaw, gaussian_law
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.randomized_response import split_response
@@ -29,6 +27,7 @@ from hushrank.privacy.ranking_sensitivity import (
     ranking_sensitivity,
     spread_weights,
 )
+from hushrank.privacy.response_sensitivity import measurement_sensitivity
 from hushrank.privacy.row_weights import Counted, weighted_sensitivity
 from hushrank.privacy.sensitivity import (
     Sensitivity,

@@ -16,9 +16,18 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.units import UNITS
-from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
-from hushrank.transforms.common.groups import OUTSIDE, UNLISTED_GROUP, GroupCodes, Groups
-from hushrank.transforms.common.names import Naming, bare, integers_in
+from hushrank.transforms.common.catalogue import (
+    OUTSIDE,
+    UNKNOWN,
+    UNLISTED_GROUP,
+    Catalogue,
+    Codes,
+    GroupCodes,
+    Groups,
+    Naming,
+    bare,
+    integers_in,
+)
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     Words,
@@ -345,9 +354,9 @@ def _outcomes_of_winners(
 def pseudonyms(column: pa.Array, keyed_hash: KeyedHash, naming: Naming = Naming.BARE) -> Hashes:
     """128-bit keyed hash of each name; that of a null means nothing (its row is set aside).
 
-    A name is one value whatever its type (`transforms.common.names`): integers of every width, and
-    the texts and bytes that are their canonical decimals, have one hash. All other texts have the
-    hash of their bytes. ASCII blanks around a text do not count, but for streams that began so.
+    A name is one value whatever its type (`transforms.common.catalogue`): integers of every width,
+    and the texts and bytes that are their canonical decimals, have one hash. All other texts have
+    the hash of their bytes. ASCII blanks around a text do not count, but for streams that began so.
 
     The map from bare names to inputs of the hash is injective. Each text of digits that
     `integers_in` finds is the only one of its integer, so as a number it is the input of no other

@@ -18,10 +18,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.privacy.epsilon_levels import Levels, level_of
+from hushrank.privacy.units import Levels, level_of
+from hushrank.transforms.common.catalogue import bare, integers_in, integers_of_floats
 from hushrank.transforms.common.encode import Mask, Rules
 from hushrank.transforms.common.local_files import UnfitFile, being_read, open_to_read
-from hushrank.transforms.common.names import bare, integers_in, integers_of_floats
 from hushrank.transforms.common.schema import (
     TOO_LARGE,
     ComparisonColumns,

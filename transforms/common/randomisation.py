@@ -8,7 +8,6 @@ from enum import StrEnum
 
 import numpy as np
 
-from hushrank.privacy.epsilon_levels import Levels
 from hushrank.privacy.laplace_ranks import rank_law
 from hushrank.privacy.laplace_response import response_law
 from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
@@ -18,6 +17,7 @@ from hushrank.privacy.randomized_response import (
     SplitResponse,
     flip_thresholds,
 )
+from hushrank.privacy.units import Levels
 
 OTHER_LAW = (
     "this worker would randomise by another law than the run states: both must have the same"

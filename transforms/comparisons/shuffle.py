@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.covariates import turned
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.transforms.common.catalogue import GroupCodes
 from hushrank.transforms.common.encode import Comparisons, Outcomes
-from hushrank.transforms.common.groups import GroupCodes
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.sorting import Mask, Order, Words
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hushrank.transforms.common.catalogue import UNLISTED_GROUP, Groups
 from hushrank.transforms.common.encode import Mask, Rules
-from hushrank.transforms.common.groups import UNLISTED_GROUP, Groups
 from hushrank.transforms.common.schema import (
     PERSON_FEATURE,
     by_distinct,

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.responses.measurements import Counts, item_tiles, measurements_of_answers
-from hushrank.estimation.responses.randomized_measurements import (
+from hushrank.estimation.responses.measurements import (
+    Counts,
     RandomizedMeasurements,
+    item_tiles,
+    measurements_of_answers,
     merge_measurements,
     no_measurements,
     randomize_answers,

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.privacy.epsilon_levels import level_of
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
-from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.privacy.units import level_of
+from hushrank.transforms.common.catalogue import OUTSIDE, UNKNOWN, UNLISTED_GROUP, Catalogue
 from hushrank.transforms.common.encode import (
     Rules,
     Sifted,
@@ -31,7 +31,6 @@ from hushrank.transforms.common.epsilons import (
     epsilons_of,
     rules_of_epsilons,
 )
-from hushrank.transforms.common.groups import OUTSIDE, UNLISTED_GROUP
 from hushrank.transforms.common.schema import (
     WIDE_ITEM,
     ByRole,
@@ -41,8 +40,13 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
-from hushrank.transforms.responses.answer_sheets import Responses, least_of
-from hushrank.transforms.responses.whole_sheets import MOST_POINTS, NO_BOOKLET, SheetRules
+from hushrank.transforms.responses.answer_sheets import (
+    MOST_POINTS,
+    NO_BOOKLET,
+    Responses,
+    SheetRules,
+    least_of,
+)
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 POINT_TEXTS = {

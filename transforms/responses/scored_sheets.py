@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import missing, pseudonyms
-from hushrank.transforms.responses.answer_sheets import Duplicates, Responses, bound_sheets
+from hushrank.transforms.responses.answer_sheets import (
+    Duplicates,
+    Responses,
+    SheetRules,
+    bound_sheets,
+)
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
-from hushrank.transforms.responses.whole_sheets import SheetRules
 
 Integers = NDArray[np.int64]
 

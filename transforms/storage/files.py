@@ -27,21 +27,29 @@ from hushrank.transforms.common.local_files import UnfitFile, being_read, requir
 from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
-from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.json_rows import json_names
-from hushrank.transforms.storage.matches import Match, check_table, matches, version_now
-from hushrank.transforms.storage.packing import (
+from hushrank.transforms.storage.places import CloudPath
+from hushrank.transforms.storage.text_lines import (
+    HEADER_BYTES,
     PACKINGS,
+    as_utf8,
+    csv_header,
     is_packed,
     packing_of,
     unpacked,
     without_packing,
 )
-from hushrank.transforms.storage.text_lines import HEADER_BYTES, as_utf8, csv_header
-from hushrank.transforms.storage.window import Window
-from hushrank.transforms.tables.asking import in_order
-from hushrank.transforms.tables.names import BEAM, is_object, is_source, is_table
-from hushrank.transforms.tables.parts import BeamSource, DataFile, ServedTable
+from hushrank.transforms.storage.window import Match, Window, check_table, matches, version_now
+from hushrank.transforms.tables.names import (
+    BEAM,
+    BeamSource,
+    DataFile,
+    ServedTable,
+    in_order,
+    is_object,
+    is_source,
+    is_table,
+)
 
 NO_SOURCE = (
     "input.source: missing; input.version names rows of a Beam transform. Write input.source, or"

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hushrank.transforms.common.catalogue import integers_of_floats
 from hushrank.transforms.common.local_files import being_read
-from hushrank.transforms.common.names import integers_of_floats
 from hushrank.transforms.common.schema import (
     DECIMALS,
     TRUTHS,
@@ -49,7 +49,6 @@ from hushrank.transforms.storage.files import (
     with_columns,
     with_fields,
 )
-from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.parquet_rows import read_parquet
 from hushrank.transforms.storage.preflib import SCHEMA, read_header, read_rows
 from hushrank.transforms.storage.split import (
@@ -59,14 +58,15 @@ from hushrank.transforms.storage.split import (
     Split,
     batch_of,
     batch_rows,
+    cut_into_spans,
     joined,
+    read_csv,
+    read_json_lines,
     with_codes,
 )
-from hushrank.transforms.storage.text_files import cut_into_spans, read_csv, read_json_lines
-from hushrank.transforms.storage.text_lines import HEADER_BYTES
+from hushrank.transforms.storage.text_lines import HEADER_BYTES, is_packed
 from hushrank.transforms.storage.window import misses_night
-from hushrank.transforms.tables.asking import in_order
-from hushrank.transforms.tables.parts import DataFile, ServedTable
+from hushrank.transforms.tables.names import DataFile, ServedTable, in_order
 
 MOST_TEXT_BYTES = 4096
 NOT_UTF8 = "a text is not UTF-8"

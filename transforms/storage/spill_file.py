@@ -14,9 +14,10 @@ from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
-from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import (
+from hushrank.transforms.storage.places import (
+    CloudPath,
     create_file,
+    is_cloud,
     make_folder,
     temporary_name,
 )

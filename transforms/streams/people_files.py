@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, number_runs
-from hushrank.transforms.storage.write import write_whole
+from hushrank.transforms.storage.places import write_whole
 from hushrank.transforms.streams.stream_folder import (
     PEOPLE,
     check_stream,

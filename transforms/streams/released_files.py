@@ -47,11 +47,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.privacy.bits_used import BitsUsed, Purpose
-from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.randomness import BitsUsed, Purpose, RandomBits
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.cloud_storage import is_cloud
-from hushrank.transforms.storage.write import (
+from hushrank.transforms.storage.places import (
+    is_cloud,
     npz_arrays,
     npz_bytes,
     read_whole,

@@ -25,12 +25,13 @@ from pathlib import Path
 
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
-from hushrank.transforms.common.names import Naming
+from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import (
+from hushrank.transforms.storage.places import (
     TEMPORARY_NAME,
+    CloudPath,
     flush_folder,
+    is_cloud,
     read_whole,
     write_whole,
 )

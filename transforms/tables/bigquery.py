@@ -20,9 +20,14 @@ import pyarrow as pa
 
 from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import PATIENCE, ask, explained
-from hushrank.transforms.tables.names import BigQueryName, table_name
-from hushrank.transforms.tables.parts import ServedTable
+from hushrank.transforms.tables.names import (
+    PATIENCE,
+    BigQueryName,
+    ServedTable,
+    ask,
+    explained,
+    table_name,
+)
 
 if TYPE_CHECKING:
     from google.cloud import bigquery

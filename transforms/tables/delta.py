@@ -16,9 +16,16 @@ import pyarrow.compute as pc
 
 from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import ask
-from hushrank.transforms.tables.names import CLOUD, OBJECT_PREFIXES, DeltaName, local_path
-from hushrank.transforms.tables.parts import DataFile, Layout, StoredAs
+from hushrank.transforms.tables.names import (
+    CLOUD,
+    OBJECT_PREFIXES,
+    DataFile,
+    DeltaName,
+    Layout,
+    StoredAs,
+    ask,
+    local_path,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -16,9 +16,16 @@ from typing import IO, TYPE_CHECKING, Any
 
 from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import Answering, ask, explained
-from hushrank.transforms.tables.names import IcebergName, local_path
-from hushrank.transforms.tables.parts import DataFile, Layout, StoredAs
+from hushrank.transforms.tables.names import (
+    Answering,
+    DataFile,
+    IcebergName,
+    Layout,
+    StoredAs,
+    ask,
+    explained,
+    local_path,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import Answering, ask, explained
-from hushrank.transforms.tables.names import MAGIC, as_regex
+from hushrank.transforms.tables.names import MAGIC, Answering, as_regex, ask, explained
 
 S3 = "s3://"
 ADVICE = {

@@ -6,8 +6,13 @@ from typing import IO
 
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.tables import bigquery, delta, iceberg
-from hushrank.transforms.tables.names import DeltaName, IcebergName, table_name
-from hushrank.transforms.tables.parts import DataFile, ServedTable
+from hushrank.transforms.tables.names import (
+    DataFile,
+    DeltaName,
+    IcebergName,
+    ServedTable,
+    table_name,
+)
 
 
 def parts_of(url: str, times: str | None) -> list[DataFile] | list[ServedTable]:

@@ -9,13 +9,20 @@ Texts come by language from hushrank and from the survey's own file:
 A language that hushrank has needs only the texts that change; another one needs all of them. The
 policy lets the page load its own files and send answers to the collector, and no more.
 
+`hushrank survey build`: write the files of the page.
+
+index.html names the digest of every other file, and browsers refuse a file with another one. So the
+digest of index.html stands for the whole page: who knows it can check what a host serves.
+
 References:
     W3C. Content Security Policy Level 3. Trusted Types: no text ever becomes HTML or script.
 """
 
 from __future__ import annotations
 
+import base64
 import difflib
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -26,6 +33,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
+from jinja2 import Environment, StrictUndefined
 
 from hushrank.flows.config.collect import CollectConfig
 from hushrank.flows.config.comparisons import InputConfig
@@ -36,6 +44,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.random_pairs import Hide, n_pairs
+from hushrank.transforms.storage.places import write_whole
 
 BUILT_IN = ("de", "en")
 ITEMS = "items"
@@ -255,3 +264,67 @@ def _questions(config: SurveyConfig, n_items: int) -> int:
         return collect.answers_of_a_person(config.input, n_items)
     among = n_items if privacy.hide is Hide.ITEMS else collect.items_shown(n_items)
     return min(privacy.pairs or 1, n_pairs(among))
+
+
+INDEX, SETTINGS, HEADERS = "index.html", "survey.json", "_headers"
+PUBLIC = 0o644  # a web server may run as another user
+COPIED = ("hushrank.js", "page.js", "survey.css")
+
+
+def build_site(config: SurveyConfig) -> dict[str, bytes]:
+    """Build the files of the page by name, `index.html` last.
+
+    Raises:
+        ConfigError: there is no section `collect`, or a text is missing or wrong.
+    """
+    collect, pages = collect_of(config), texts_of(config)
+    made = {name: _resource(name) for name in COPIED}
+    made[SETTINGS] = page_settings(config, pages).encode()
+    headers = page_headers(collect.url)
+    lines = ["/*", *(f"  {name}: {value}" for name, value in headers.items())]
+    made[HEADERS] = ("\n".join(lines) + "\n").encode()
+    language, page = next(iter(pages.items()))
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    template = environment.from_string(_resource("index.html.jinja").decode())
+    digests = {name: digest(content) for name, content in made.items()}
+    made[INDEX] = template.render(
+        language=language,
+        texts=page.texts,
+        policy=page_policy(collect.url),
+        settings=digests[SETTINGS],
+        digests=digests,
+    ).encode()
+    return made
+
+
+def write_site(made: dict[str, bytes], out: Path) -> None:
+    """Write the files into `out`, which is made, or is an older build.
+
+    Raises:
+        ConfigError: `out` has files that no build makes, or cannot be written.
+    """
+    try:
+        strange = (
+            sorted({path.name for path in out.iterdir()} - made.keys()) if out.exists() else []
+        )
+        if strange:
+            raise ConfigError(
+                f"{out}: holds {strange[0][:80]}, which is not of a survey page; name a new folder"
+            )
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in made.items():
+            write_whole(str(out / name), content)
+            (out / name).chmod(PUBLIC)
+    except OSError as error:
+        raise ConfigError(
+            f"{out}: cannot be written ({error.strerror}); name another folder"
+        ) from None
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 of a file, in the form of the attribute `integrity`."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
+
+
+def _resource(name: str) -> bytes:
+    return files("hushrank.flows.collecting.survey").joinpath("files", name).read_bytes()

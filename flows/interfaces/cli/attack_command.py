@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hushrank.flows.trust.audit.result import AuditFound, Bound, PartFound
-    from hushrank.pipelines.privatize.synthetic_rankings import RankingColumns, SyntheticRankings
+    from hushrank.pipelines.privatize.rankings_file import RankingColumns, SyntheticRankings
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.storage.files import InputFile
 
@@ -103,7 +103,7 @@ def attack(
     columns = _columns(listed, user if person is not None or ranking is None else None,
                        item, rank, ranking, contest, epsilon_column)  # fmt: skip
     from hushrank.flows.reading import read_apart
-    from hushrank.pipelines.privatize.apart import collect_synthetic_rankings
+    from hushrank.pipelines.privatize.answers_file import collect_synthetic_rankings
 
     found = read_apart(collect_synthetic_rankings, listed, columns, person, source)
     _show_guess(console, found)
@@ -278,7 +278,7 @@ def audit(
         from hushrank.flows.run.job import read_survey
         from hushrank.flows.trust.audit.audit import audit as found_by
         from hushrank.flows.trust.audit.result import AUDIT_FILE
-        from hushrank.transforms.storage.write import write_whole
+        from hushrank.transforms.storage.places import write_whole
 
         path = out or config.with_name(AUDIT_FILE)
         _check_out(path)

@@ -1,4 +1,7 @@
-"""`hushrank backup` and `hushrank restore`: a copy from which a survey continues on any machine."""
+"""`hushrank backup` and `hushrank restore`: a copy from which a survey continues on any machine.
+
+`hushrank clean`: files that the confidential area has kept longer than configured.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from hushrank.flows.terminal import Console
 from hushrank.transforms import system
 
 if TYPE_CHECKING:
-    from hushrank.transforms.storage.cloud_storage import Place
+    from hushrank.flows.config.survey import SurveyConfig
+    from hushrank.flows.ledger.ledger import Ledger
+    from hushrank.transforms.storage.places import Place
+
 
 BackupPlace = Annotated[
     str, typer.Argument(metavar="PLACE", help="A folder for backups, local or gs://.")
@@ -40,7 +46,7 @@ def backup(config: ConfigPath, place: BackupPlace, wait: Wait = 0.0) -> None:
     """
     from hushrank.flows.backup.backup import back_up
     from hushrank.flows.methods.registry import load_config
-    from hushrank.transforms.storage.cloud_storage import CloudPath
+    from hushrank.transforms.storage.places import CloudPath
 
     checked = load_config(config)
     made = back_up(config, checked, _place_argument(place), datetime.now(UTC), wait)
@@ -64,7 +70,7 @@ def restore(place: RestorePlace, config: ConfigPath) -> None:
 
     Everything is checked first. What is newer there is never replaced. To repeat it does no harm.
     """
-    from hushrank.flows.backup.restore import restore as put_back
+    from hushrank.flows.backup.backup import restore as put_back
     from hushrank.flows.methods.registry import load_config
 
     checked = load_config(config)
@@ -85,7 +91,7 @@ def _place_argument(text: str) -> Place:
     Raises:
         ConfigError: the text is neither a local path nor a gs:// folder.
     """
-    from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, is_cloud
+    from hushrank.transforms.storage.places import CLOUD_PREFIX, CloudPath, is_cloud
 
     try:
         if is_cloud(text) and (place := CloudPath.parse(text)).key:
@@ -103,3 +109,74 @@ def _place_argument(text: str) -> Place:
 
 def _say(text: str) -> None:
     Console().print(Text(text), soft_wrap=True)
+
+
+Delete = Annotated[
+    bool, typer.Option("--delete", help="Delete the files; otherwise they are only listed.")
+]
+
+
+EndStream = Annotated[
+    str | None,
+    typer.Option(
+        "--end-stream",
+        metavar="STREAM",
+        help="With --delete: end the stream with this id, so that no further night is drawn.",
+    ),
+]
+
+
+def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = None) -> None:
+    """List, or delete, what the confidential area has kept for longer than section retention says.
+
+    Files of a release that is not published yet always stay. The command spends nothing, and what
+    was spent stays in the ledger.
+    """
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.nights.retention import BY_A_RULE, delete, kept_streams, overdue
+    from hushrank.flows.run.context import ledger_of
+    from hushrank.transforms.storage.places import is_cloud
+
+    checked, now = load_config(config), datetime.now(UTC)
+    ledger = ledger_of(checked)
+    if end_stream is not None:
+        _end(checked, ledger, end_stream, really=really)
+        return
+    by_a_rule = is_cloud(str(checked.confidential)) and not really
+    found = [] if by_a_rule else (delete if really else overdue)(checked, ledger, now)
+    for each in found:
+        verb = "Deleted" if really else "Would delete"
+        _say(f"{verb} {each.path}, of {each.since.date()}")
+    streams = kept_streams(checked, ledger, now)
+    for stream in streams:
+        _say(
+            f"{stream.folder} still records who counted in stream {stream.stream_id}, which was to"
+            f" end on {stream.span.last}: {stream.drawn} of {stream.span.nights} nights were drawn."
+            f" hushrank clean --end-stream {stream.stream_id} --delete ends it and deletes this"
+            " record."
+        )
+    if by_a_rule:
+        _say(f"{checked.confidential} {BY_A_RULE} Such a rule must spare folders of streams.")
+    elif not found and not streams:
+        _say("No file is older than section retention allows.")
+    elif found and not really:
+        _say("Nothing was deleted. hushrank clean --delete deletes these files.")
+
+
+def _end(config: SurveyConfig, ledger: Ledger, stream_id: str, *, really: bool) -> None:
+    from hushrank.flows.nights.retention import end_stream
+
+    stream = end_stream(config, ledger, stream_id, really=really)
+    drawn = f"{stream.drawn} of {stream.span.nights} nights were drawn"
+    if really:
+        _say(
+            f"Stream {stream_id} has ended: {drawn}. The record of who counted"
+            " and all exact counts are deleted; the nights already drawn and their cost stay."
+        )
+        return
+    _say(
+        f"Stream {stream_id}, to {stream.span.last}: {drawn}. Ending it deletes its key, the"
+        f" record of who counted, and all exact counts in {stream.folder}. No further night can be"
+        " drawn, and its cost stays in the ledger. Nothing was changed yet; to end it, run"
+        f" --end-stream {stream_id} --delete."
+    )

@@ -1,9 +1,17 @@
-"""`hushrank estimate`, `pool` and `rank-for`: more conclusions from releases, at no cost."""
+"""`hushrank estimate`, `pool` and `rank-for`: more conclusions from releases, at no cost.
+
+`hushrank score`: what the holder of answer sheets reads of them from a release. Confidential.
+The abilities by raw score of a release are public. This command looks them up for people whose
+sheets the caller holds. It reads the sheets, writes one file beside them, and nothing else: no
+ledger, no log, no release.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +21,18 @@ from rich.text import Text
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console, print_records
+from hushrank.transforms import system
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hushrank.flows.config.responses import ResponsesConfig
     from hushrank.flows.refit.fitted import PublicRanking
+    from hushrank.flows.release.release import Release as Record
+    from hushrank.transforms.common.catalogue import Catalogue
+    from hushrank.transforms.responses.scored_sheets import ScoredSheets
+    from hushrank.transforms.storage.files import FileFormat, InputFile
+
 
 HEADINGS = ("rank", "item", "score", "95 % alone", "95 % all at once", "group")
 FOR_A_PERSON = ("rank", "item", "score", "95 % alone", "rank, 95 %")
@@ -202,3 +219,187 @@ def _person(features: list[str]) -> dict[str, object]:
             raise ConfigError(f"{name}: stands twice; write it once")
         person[name] = value
     return person
+
+
+SCORE, ABILITY, ERROR = "score", "ability", "standard_error"
+NO_ABILITIES = (
+    "--release {}: it has no abilities by raw score. Releases of method: totals have them where"
+    " anything can be learned. Nothing was read or spent."
+)
+NO_CERTIFICATE = (
+    "--release {}: it has no certificate.json beside it, which says how sheets are read. Name the"
+    " folder that hushrank run wrote. Nothing was read or spent."
+)
+
+Sheets = Annotated[
+    Path, typer.Argument(metavar="SHEETS", help="The answer sheets, in the form of the release's.")
+]
+FromRelease = Annotated[
+    str,
+    typer.Option(
+        "--release", help="A folder with a release, its release.json, or the YAML file of its job."
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", help="The new file: .csv, .parquet or .jsonl.")]
+User = Annotated[
+    str | None,
+    typer.Option(help="The column that names the person, if it is another one in these sheets."),
+]
+
+
+def score(sheets: Sheets, release: FromRelease, out: Out, user: User = None) -> None:
+    """Look up abilities of people by their raw scores, for the holder of their sheets.
+
+    The new file is confidential: it has a row for each person of SHEETS. Reading a release spends
+    nothing. A sheet that the release would not count has no score.
+    """
+    from hushrank.transforms.common.schema import InputError
+    from hushrank.transforms.storage.files import list_files
+
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: {out.parent}: no such folder. Make it, or name another.")
+    if os.path.lexists(out):
+        raise ConfigError(f"{out} exists already; name a new file.")
+    format_ = _format_of(out)
+    record, config, catalogue = _read_release(release, sheets, user)
+    try:
+        (source,) = list_files([str(sheets.absolute())])
+    except InputError as error:
+        raise ConfigError.from_input(error) from None
+    except ValueError:
+        raise ConfigError(f"{sheets}: names several files; name one.") from None
+    found = _scored(source, config, catalogue)
+    _write(out, format_, _table(found, record, config, catalogue))
+    Console().print(
+        f"Wrote {out}: raw score, ability and standard error of each person. The file is"
+        " confidential. Nothing was spent.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _format_of(out: Path) -> FileFormat:
+    from hushrank.pipelines.simulate.simulate import WRITTEN_ENDINGS
+    from hushrank.transforms.storage.files import ending_of
+
+    format_ = WRITTEN_ENDINGS.get(ending_of(out))
+    if format_ is None:
+        raise ConfigError(f"--out {out}: must end in {', '.join(WRITTEN_ENDINGS)}")
+    return format_
+
+
+def _read_release(
+    source: str, sheets: Path, user: str | None
+) -> tuple[Record, ResponsesConfig, Catalogue]:
+    """The release, how its certificate reads sheets, and its items."""
+    from pydantic import ValidationError
+
+    from hushrank.flows.config.responses import ResponsesConfig
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.archive import CERTIFICATE, RELEASE
+    from hushrank.flows.release.history import release_files
+    from hushrank.flows.release.release import Release as Record
+    from hushrank.flows.trust.certificate.model import Certificate
+    from hushrank.transforms.common.catalogue import Catalogue
+
+    files, _ = release_files(source, load_config)
+    if CERTIFICATE not in files:
+        raise ConfigError(NO_CERTIFICATE.format(source))
+    try:
+        record = Record.model_validate_json(files[RELEASE])
+        rows = Certificate.model_validate_json(files[CERTIFICATE]).rows
+        if record.test is None or rows.kind != "responses":
+            raise ConfigError(NO_ABILITIES.format(source))
+        settings = {**rows.settings, "paths": [str(sheets)]}
+        first = settings.pop("first_code", 0)
+        config = ResponsesConfig.model_validate(settings)
+    except ValidationError:
+        raise ConfigError(f"--release {source}: was changed, or is of a newer version") from None
+    if user is not None:
+        columns = config.columns.model_copy(update={"user": user})
+        config = config.model_copy(update={"columns": columns})
+    counted = record.released.model_dump()
+    items = counted["points" if config.points is not None else "right_minus_wrong"]
+    return record, config, Catalogue(tuple(items), first=int(str(first)))
+
+
+def _scored(source: InputFile, config: ResponsesConfig, catalogue: Catalogue) -> ScoredSheets:
+    from hushrank.flows.reading import Reader
+
+    with Reader() as reader:
+        return reader.call(_score_here, source, config, catalogue, memory=None)
+
+
+def _score_here(source: InputFile, config: ResponsesConfig, catalogue: Catalogue) -> ScoredSheets:
+    """Read and score the sheets, in the process that parses files."""
+    from hushrank.privacy.keyed_hash import KeyedHash, SecretKey
+    from hushrank.privacy.randomness import system_bits
+    from hushrank.transforms.common.schema import InputError
+    from hushrank.transforms.responses.scored_sheets import score_sheets
+    from hushrank.transforms.storage.files import check_files
+    from hushrank.transforms.storage.read import plan_splits, read_batches
+
+    columns, rules = config.response_columns(catalogue), config.sheet_rules(catalogue)
+    if rules is None:
+        raise ConfigError("--release: its sheets are not counted as a whole")
+    try:
+        schema = check_files([source], columns)[source.path]
+        splits = plan_splits(source, schema, columns)
+        batches = (batch.rows for split in splits for batch in read_batches(split))
+        hashed = KeyedHash(SecretKey.draw(system_bits()).value)
+        return score_sheets(batches, columns, catalogue, rules, config.duplicates, hashed)
+    except InputError as error:
+        raise ConfigError.from_input(error) from None
+
+
+def _table(
+    found: ScoredSheets, record: Record, config: ResponsesConfig, catalogue: Catalogue
+) -> pa.Table:
+    """A row for each person; empty where the sheet does not count."""
+    import numpy as np
+    import pyarrow as pa
+
+    from hushrank.transforms.common.plain_text import write_cell
+
+    tests = record.test or ()
+    own = _tests_of_booklets(record, config, catalogue)
+    sizes = [len(test.ability) for test in tests]
+    starts = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+    counts = found.booklet >= 0
+    place = starts[np.array(own)[np.maximum(found.booklet, 0)]] + found.score
+    columns = {
+        config.columns.user: pa.array([write_cell(name) for name in found.people.to_pylist()])
+    }
+    if len(tests) > 1:
+        names = pa.array([test.name for test in tests], pa.string())
+        which = pa.array(np.array(own)[np.maximum(found.booklet, 0)], mask=~counts)
+        columns["booklet"] = names.take(which)
+    columns[SCORE] = pa.array(found.score, mask=~counts)
+    for name, values in ((ABILITY, "ability"), (ERROR, "error")):
+        listed = np.concatenate([getattr(test, values) for test in tests])
+        columns[name] = pa.array(listed[place], mask=~counts)
+    return pa.table(columns)
+
+
+def _tests_of_booklets(
+    record: Record, config: ResponsesConfig, catalogue: Catalogue
+) -> Sequence[int]:
+    """Find the entry of `Release.test` of each booklet of the configuration."""
+    told = record.released.model_dump().get("booklets")
+    if told is None:
+        return [0] * max(len(config.booklets or ()), 1)
+    sets = [{*items} for items in told]
+    return [sets.index({*items}) for items in (config.booklets or {}).values()]
+
+
+def _write(out: Path, format_: FileFormat, table: pa.Table) -> None:
+    from hushrank.pipelines.simulate.simulate import new_row_file
+
+    try:
+        with system.private_files(out), new_row_file(out, table.schema, format_) as write:
+            write(table)
+    except FileExistsError:
+        raise ConfigError(f"{out} exists already; name a new file.") from None
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written: {error.strerror}") from None

@@ -20,7 +20,7 @@ from hushrank.transforms.common.local_files import open_to_write, require_regula
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
     from hushrank.flows.report.changes import Changes
-    from hushrank.transforms.storage.cloud_storage import Place
+    from hushrank.transforms.storage.places import Place
     from hushrank.verifier.verify_release import Findings
 
 HEADINGS = ("day", "release", "method", "epsilon", "what it says")
@@ -150,7 +150,7 @@ def history(
         for note in late.values():
             _say(note)
     if plot is not None:
-        from hushrank.flows.report.over_time import ranks_over_time
+        from hushrank.flows.report.sections import ranks_over_time
 
         _write(plot, ranks_over_time(releases, plot.suffix, breaks))
     if changes is not None and not as_json:
@@ -165,8 +165,8 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
     """Sentence for each listed release whose input files changed later; empty unless a YAML
     file."""
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.nights.late_files import late_releases
-    from hushrank.transforms.storage.cloud_storage import is_cloud
+    from hushrank.flows.nights.nights import late_releases
+    from hushrank.transforms.storage.places import is_cloud
 
     listed, found = {release.release_id for release in releases}, dict[str, str]()
     for source in sources:
@@ -177,7 +177,7 @@ def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str
 
 def _verify(outputs: list[Place], as_json: bool) -> None:
     from hushrank.flows.release.history import problems_of, read_history
-    from hushrank.flows.trust.certificate.check import problems_of_certificate
+    from hushrank.flows.trust.certificate.model import problems_of_certificate
 
     if problems := problems_of(outputs, problems_of_certificate):
         raise ArchiveError("\n".join(problems))

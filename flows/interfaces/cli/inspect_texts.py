@@ -10,7 +10,7 @@ import numpy as np
 from rich.panel import Panel
 from rich.text import Text
 
-from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.run.input_files import columns_note

@@ -16,7 +16,7 @@ from hushrank.flows.terminal import Console, print_records
 
 if TYPE_CHECKING:
     from hushrank.flows.config.survey import SurveyConfig
-    from hushrank.flows.ledger.budget import Balance
+    from hushrank.flows.ledger.entries import Balance
     from hushrank.flows.ledger.forecast import Forecast, StreamForecast
     from hushrank.flows.ledger.ledger import Ledger
     from hushrank.privacy.accounting import Spend
@@ -41,11 +41,10 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
     """Show what a population has spent, on which releases, and what is left."""
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.guards import Guards
-    from hushrank.flows.ledger.history import HISTORY_COLUMNS
     from hushrank.flows.ledger.inspection import guard_texts
-    from hushrank.flows.ledger.texts import needed_text, rule_text
+    from hushrank.flows.ledger.texts import HISTORY_COLUMNS, needed_text, rule_text
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.context import ledger_of
     from hushrank.flows.run.job import inputs_of
 
     checked = load_config(config)
@@ -84,7 +83,7 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
     from hushrank.flows.ledger.guards import Guards
     from hushrank.flows.ledger.inspection import guard_texts
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.context import ledger_of
     from hushrank.flows.run.job import inputs_of
 
     checked = load_config(config)
@@ -107,7 +106,7 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
 
 def key(out: KeyOut) -> None:
     """Make a key that signs the ledger's lines, and print its public half."""
-    from hushrank.flows.ledger.signing import make_key
+    from hushrank.flows.ledger.keys import make_key
 
     typer.echo(make_key(out.expanduser().absolute()), nl=False)
 
@@ -116,8 +115,8 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     """Give back the budget that a dead run reserved before it drew any noise."""
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.nights.cancel import cancel as give_back
-    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.nights.nights import cancel as give_back
+    from hushrank.flows.run.context import ledger_of
 
     checked = load_config(config)
     ledger = ledger_of(checked)
@@ -134,10 +133,10 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     from hushrank.flows.assembly import check_ledger
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.confidential_folder import check_confidential
+    from hushrank.flows.run.context import ledger_of
     from hushrank.flows.run.job import inputs_of
-    from hushrank.flows.trust.recovery.recovery import findings, recover_ledger
+    from hushrank.flows.trust.recovery import findings, recover_ledger
 
     checked = load_config(config)
     if yes:  # this writes a checkpoint there
@@ -167,7 +166,7 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     no rows and spends nothing.
     """
     from hushrank.flows.display import show_balance
-    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.context import ledger_of
     from hushrank.flows.run.job import read_survey
 
     survey = read_survey(config, anyway=True)  # this spends nothing

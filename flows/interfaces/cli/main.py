@@ -1,10 +1,14 @@
-"""The `hushrank` command. Everything slow is imported inside the command that needs it."""
+"""The `hushrank` command. Everything slow is imported inside the command that needs it.
+
+Ending of a command that failed: its error text and its exit code.
+"""
 
 from __future__ import annotations
 
 import atexit
 import errno
 import gc
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,9 +17,10 @@ from datetime import UTC, date, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from rich.text import Text
 from typer.core import TyperGroup
 from typer.models import CommandInfo
 
@@ -35,21 +40,64 @@ from hushrank.flows.interfaces.cli.arguments import (
     ConfigPath,
     ThroughPrefect,
 )
-from hushrank.flows.interfaces.cli.endings import (
-    AFTER_FAILURE,
-    after_failure,
-    print_error,
-    reserves,
-    stop,
-    stop_usage,
-)
 from hushrank.flows.interfaces.cli.night_commands import execution
-from hushrank.flows.signals import stop_as_ctrl_c
-from hushrank.flows.terminal import Console, print_everywhere
-from hushrank.transforms.common.plain_text import short
+from hushrank.flows.terminal import Console, print_everywhere, stop_as_ctrl_c
+from hushrank.transforms.common.plain_text import short, short_message
 
 if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
+
+
+MOST_USAGE = 300  # longest text, in characters, that is shown in a box with the usage
+RESERVING = (["run"], ["backfill"], ["catch-up"], ["resume"], ["serve"], ["survey", "demo"])
+AFTER_FAILURE = (
+    "What was reserved but not drawn is given back; if noise was drawn already, the same command"
+    " publishes that release without spending again."
+)
+
+
+def reserves(words: Sequence[str]) -> bool:
+    """Whether a command reserves budget, so that an error must say what happened to it."""
+    return any(words[: len(each)] == each for each in RESERVING)
+
+
+def after_failure(words: Sequence[str]) -> str:
+    """Sentence on budget and data that remain after an error of the machine."""
+    if words[:1] == ["collect"]:
+        return "Answers that were acknowledged are kept. Run the same command again."
+    return AFTER_FAILURE if reserves(words) else "Nothing was spent. Run the same command again."
+
+
+def stop(error: Exception, text: str, exit_code: int, as_json: bool) -> NoReturn:
+    """Print why the command failed, and exit."""
+    if as_json:
+        print_error(error, text, exit_code)
+    # Escape characters as for printing: the escape of a letter that the locale lacks is longer.
+    locale = sys.stderr.encoding or "utf-8"
+    printed = short_message(text.encode(locale, "backslashreplace").decode(locale))
+    Console(stderr=True).print(Text(printed, style="red"), soft_wrap=True)
+    sys.exit(exit_code)
+
+
+def stop_usage(error: Any, as_json: bool) -> NoReturn:
+    """Show an error in the arguments as typer does, in a box with the usage."""
+    text = short(error.format_message(), MOST_USAGE)
+    if as_json:
+        stop(error, text, 2, as_json)
+    from typer.rich_utils import rich_format_error
+
+    error.format_message = lambda: text
+    rich_format_error(error)
+    sys.exit(error.exit_code)
+
+
+def print_error(error: Exception, text: str, exit_code: int) -> None:
+    """Print the JSON document of an error."""
+    told = error if isinstance(error, HushrankError) and f"{error}" else None
+    told = told or HushrankError(text, spent=getattr(error, "spent", None))
+    what = {"kind": type(error).__name__, "message": short_message(text), "exit_code": exit_code}
+    typer.echo(json.dumps({"error": {**what, **told.fields}}, indent=2))
+
 
 PROGRAM = "hushrank"
 ROOM = "hushrank.flows.interfaces.cli"
@@ -154,8 +202,7 @@ def validate(
         from hushrank.flows.display import check_notes, show_checks
         from hushrank.flows.nights.nights import job_to_check
         from hushrank.flows.run.input_files import heads_of
-        from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.notes import check_worth, drawn_before
+        from hushrank.flows.run.job import check_worth, drawn_before, prepare_job, read_survey
         from hushrank.flows.run.stream_night import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
@@ -251,7 +298,7 @@ def _show_stages(
 
         print_document(stages_document(job))
         return
-    from hushrank.flows.interfaces.documents.stage_table import show_stages
+    from hushrank.flows.interfaces.documents.runs import show_stages
 
     show_stages(Console(), job)
 
@@ -295,7 +342,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
         "pool": "estimate_command.pool",
         "rank-for": "estimate_command.rank_for",
         "resume": "night_commands.resume",
-        "clean": "clean_command.clean",
+        "clean": "backup_commands.clean",
         "backup": "backup_commands.backup",
         "restore": "backup_commands.restore",
         "support": support,
@@ -303,10 +350,10 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
     TOOLS: {
         "simulate": "simulate_command.simulate",
         "privatize": "privatize_command.privatize",
-        "score": "score_command.score",
+        "score": "estimate_command.score",
         "attack": "attack_command.attack",
         "audit": "attack_command.audit",
-        "reproduce": "reproduce_command.reproduce",
+        "reproduce": "simulate_command.reproduce",
         "reference": reference,
     },
 }

@@ -50,7 +50,7 @@ def privatize_rankings(
     Raises:
         ConfigError: an option, the input or the name of the new file breaks a rule.
     """
-    from hushrank.privacy.epsilon_levels import epsilon_levels
+    from hushrank.privacy.units import epsilon_levels
     from hushrank.transforms.common.schema import InputError
     from hushrank.transforms.storage.files import FileFormat, list_files
 
@@ -169,7 +169,7 @@ def _laws(
 
 
 def _format(out: Path, *, lists: bool) -> FileFormat:
-    from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
+    from hushrank.pipelines.simulate.simulate import WRITTEN_ENDINGS
     from hushrank.transforms.storage.files import FileFormat
 
     ending = out.suffix.lower()
@@ -194,8 +194,8 @@ def _write_rankings(
 ) -> tuple[str, ...]:
     """Write the new file; return why rows were left out."""
     from hushrank.flows.reading import read_apart
-    from hushrank.pipelines.privatize.apart import write_private_rankings
-    from hushrank.transforms.storage.write import nothing_half_written
+    from hushrank.pipelines.privatize.answers_file import write_private_rankings
+    from hushrank.transforms.storage.places import nothing_half_written
 
     try:
         with nothing_half_written(out):
@@ -506,11 +506,11 @@ def _write_answers(
 ) -> tuple[str, ...]:
     """Write the new file; return why rows were left out."""
     from hushrank.flows.reading import read_apart
-    from hushrank.pipelines.privatize.apart import write_private_answers
-    from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
+    from hushrank.pipelines.privatize.answers_file import write_private_answers
+    from hushrank.pipelines.simulate.simulate import WRITTEN_ENDINGS
     from hushrank.transforms.common.schema import InputError
     from hushrank.transforms.storage.files import list_files
-    from hushrank.transforms.storage.write import nothing_half_written
+    from hushrank.transforms.storage.places import nothing_half_written
 
     if out.suffix.lower() not in WRITTEN_ENDINGS:
         raise ConfigError(f"--out must end in {', '.join(WRITTEN_ENDINGS)}, got {out}")

@@ -1,19 +1,27 @@
-"""`hushrank simulate`: the options of a simulated survey, and the text printed afterwards."""
+"""`hushrank simulate`: the options of a simulated survey, and the text printed afterwards.
+
+`hushrank reproduce`: rerun the experiments of a paper, or those of hushrank itself.  This is the
+only module of the layer that imports the experiments, which stand beside it.
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress, TaskID
+from rich.text import Text
 
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.simulated_folder import Simulated
+    from hushrank.pipelines.simulate.simulate import Simulated
+
 
 KINDS = ("comparisons", "responses")
 # Options that suit only one kind of survey.
@@ -114,7 +122,7 @@ def simulate(
     seed: Seed = 0,
 ) -> None:
     """Write a simulated survey, with its true scores and a job file that ranks it."""
-    from hushrank.pipelines.simulate.row_files import WRITTEN
+    from hushrank.pipelines.simulate.simulate import WRITTEN
     from hushrank.transforms.storage.files import FileFormat
 
     _check_folder(folder)
@@ -204,3 +212,55 @@ def _responses(fields: dict[str, Any], folder: Path, **how: Any) -> Simulated:
 
 def _advance(bar: Progress, task: TaskID, share: float) -> None:
     bar.update(task, completed=share)
+
+
+class Paper(StrEnum):
+    """Name of a paper, or of experiments beyond papers."""
+
+    CCW = "ccw"  # Cai, Chakraborty, Wang: ranking from pairwise comparisons
+    XSC = "xsc"  # Xu, Sun, Cheng: rank aggregation with private pairwise rankings
+    RDP = "rdp"  # Xu, Sun, Cheng: ranking differential privacy
+    NZ = "nz"  # Nguyen, Zhang: learning from human response data
+    STREAM = "stream"  # not a paper: one budget for a stream of nights, against one budget a night
+    BEYOND = "beyond"  # nor this: what hushrank adds to the papers, against what there was
+
+
+PaperName = Annotated[
+    Paper, typer.Argument(help="ccw, xsc, rdp, nz, stream or beyond.", show_choices=False)
+]
+Only = Annotated[
+    str, typer.Option(help="Numbers of the experiments, for example 3,8; all by default.")
+]
+Replicates = Annotated[
+    int | None, typer.Option("--replicates", "--trials", help="Runs of each setting.")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Use few replicates, which takes minutes instead of hours.")
+]
+Out = Annotated[Path, typer.Option(help="Folder for results.csv and the figures.")]
+DataFiles = Annotated[
+    list[Path] | None, typer.Option("--data", help="A file of real answers; may be repeated.")
+]
+
+
+def reproduce(
+    paper: PaperName,
+    only: Only = "",
+    replicates: Replicates = None,
+    quick: Quick = False,
+    out: Out = Path("reproduced"),
+    data: DataFiles = None,
+) -> None:
+    """Rerun the experiments of a paper, or those beyond papers: results.csv and its figures."""
+    require("reproduce", "hushrank reproduce")
+    from hushrank.flows.config.section import check_can_be_made, check_can_be_written
+
+    check_can_be_made("--out", out / paper)
+    check_can_be_written("--out", out / paper / "results.csv")
+    chosen = [name.strip() for name in only.split(",") if name.strip()] or None
+    experiments = import_module(f"hushrank.experiments.{paper}.{paper}")
+    try:
+        experiments.run(chosen, replicates, quick, out / paper, data or [])
+    except ValueError as error:
+        raise ConfigError(f"reproduce {paper}: {error}") from None
+    Console().print(Text(f"Wrote {out / paper / 'results.csv'} and its figures."), soft_wrap=True)

@@ -28,7 +28,7 @@ from hushrank.transforms.common.local_files import open_to_write
 if TYPE_CHECKING:
     from hushrank.flows.config.survey import SurveyConfig
     from hushrank.flows.release.release import Release
-    from hushrank.pipelines.simulate.respondents import Population
+    from hushrank.pipelines.simulate.simulate_responses import Population
 
 
 DISHES = (
@@ -93,7 +93,7 @@ def _population() -> Population:
     """Simulated people, and dishes whose true order is unrelated to their names."""
     import numpy as np
 
-    from hushrank.pipelines.simulate.respondents import Population
+    from hushrank.pipelines.simulate.simulate_responses import Population
 
     order = 7 * np.arange(len(DISHES)) % len(DISHES)
     return Population(
@@ -107,7 +107,7 @@ def _population() -> Population:
 
 
 def _build_page(path: Path, site: Path) -> None:
-    from hushrank.flows.collecting.survey.site import build_site, write_site
+    from hushrank.flows.collecting.survey.settings import build_site, write_site
     from hushrank.flows.methods.registry import load_config
 
     write_site(build_site(load_config(path)), site)
@@ -121,9 +121,8 @@ def _collect(path: Path, port: int) -> None:
     """Run the collector, in a child process, until it is stopped."""
     import asyncio
 
-    from hushrank.flows.collecting.limits import make_quiet
-    from hushrank.flows.collecting.places import spool_folder
-    from hushrank.flows.collecting.server import Collector, Options, serve
+    from hushrank.flows.collecting.protocol import make_quiet
+    from hushrank.flows.collecting.server import Collector, Options, serve, spool_folder
     from hushrank.flows.methods.registry import load_config
 
     make_quiet()
@@ -176,7 +175,7 @@ def _answer(population: Population, people: int, port: int) -> float:
     """
     import asyncio
 
-    from hushrank.pipelines.simulate.respondents import send
+    from hushrank.pipelines.simulate.simulate_responses import send
 
     bodies = list(population.bodies(people))
     started = time.perf_counter()
@@ -189,8 +188,7 @@ def _answer(population: Population, people: int, port: int) -> float:
 
 def _seal(path: Path) -> None:
     """Make the collector end the night."""
-    from hushrank.flows.collecting.places import spool_folder
-    from hushrank.flows.collecting.server import terms_of
+    from hushrank.flows.collecting.server import spool_folder, terms_of
     from hushrank.flows.collecting.spool import seal_spools
     from hushrank.flows.methods.registry import load_config
 
@@ -235,8 +233,13 @@ def build(
     The files need no program on the server and load nothing from other hosts: put them on any web
     host.
     """
-    from hushrank.flows.collecting.survey.settings import collect_of
-    from hushrank.flows.collecting.survey.site import INDEX, build_site, digest, write_site
+    from hushrank.flows.collecting.survey.settings import (
+        INDEX,
+        build_site,
+        collect_of,
+        digest,
+        write_site,
+    )
 
     checked = _checked(config, anyway=anyway)
     made = build_site(checked)
@@ -271,8 +274,8 @@ def tokens(
     token, and sees what is sent, can link private answers to people. The answers stay private, each
     at its epsilon.
     """
+    from hushrank.flows.collecting.contents import TokenKey, write_tokens
     from hushrank.flows.collecting.survey.settings import collect_of
-    from hushrank.flows.collecting.tokens import TokenKey, write_tokens
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.privacy.randomness import system_bits
 
@@ -329,8 +332,7 @@ def collect(
     It stores no addresses, and no times except the night. Put it behind a proxy that speaks TLS.
     """
     require("collect", "hushrank collect")
-    from hushrank.flows.collecting.places import path_of, spool_folder
-    from hushrank.flows.collecting.server import terms_of
+    from hushrank.flows.collecting.server import path_of, spool_folder, terms_of
     from hushrank.flows.collecting.spool import seal_spools
     from hushrank.flows.collecting.survey.settings import collect_of
     from hushrank.flows.run.confidential_folder import check_confidential
@@ -349,7 +351,7 @@ def collect(
         raise ConfigError(f"--site: {site} has no index.html; make it with hushrank survey build.")
     import asyncio
 
-    from hushrank.flows.collecting.limits import make_quiet
+    from hushrank.flows.collecting.protocol import make_quiet
     from hushrank.flows.collecting.server import Collector, Options, allow_connections, serve
     from hushrank.flows.collecting.survey.settings import page_headers
 

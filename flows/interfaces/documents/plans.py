@@ -9,10 +9,9 @@ from typing import Literal
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.interfaces.documents.runs import Document
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.planning.plan.accuracy import Accuracy
 from hushrank.flows.planning.plan.plan import SurveyPlan
 from hushrank.flows.planning.plan.survey import Setting, is_right, planned_survey, predicted
-from hushrank.flows.planning.plan.world import most_to_median
+from hushrank.flows.planning.plan.world import Accuracy, most_to_median
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.record import Record
 from hushrank.privacy.units import Adjacency, NoiseKind

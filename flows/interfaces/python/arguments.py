@@ -33,7 +33,7 @@ from hushrank.flows.errors import (
     problem_of_machine,
     refusal_of,
 )
-from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+from hushrank.transforms.storage.places import CloudPath, is_cloud
 
 MOST_BITS = 1024  # most bits of a whole number; a larger one has no float
 MOST_NESTED = 32  # deepest nesting of lists and dicts; a list that contains itself stops here

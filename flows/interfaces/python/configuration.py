@@ -28,7 +28,7 @@ from hushrank.flows.planning.propose.sections import DEFAULT_METHODS, LOOK
 from hushrank.flows.run.context import Survey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import adaptive_total
-from hushrank.transforms.storage.cloud_storage import Place, is_cloud
+from hushrank.transforms.storage.places import Place, is_cloud
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Items: TypeAlias = Iterable[str | int] | Mapping[str, Any] | int | str | os.PathLike[str]

@@ -15,14 +15,13 @@ from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.table import Table
 from hushrank.flows.ledger.account import ReleaseState, account_of
-from hushrank.flows.ledger.budget import Balance, BudgetTerms, Refresh
-from hushrank.flows.ledger.entries import Open, read_chain
+from hushrank.flows.ledger.entries import Balance, BudgetTerms, Open, Refresh, read_chain
 from hushrank.flows.ledger.guards import Guards
+from hushrank.flows.ledger.keys import load_signer
 from hushrank.flows.ledger.ledger import Ledger as Books
-from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.ledger.texts import shared_text
 from hushrank.transforms.common.plain_text import short_list
-from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+from hushrank.transforms.storage.places import CloudPath, is_cloud
 
 ENTRIES = pa.schema(
     [

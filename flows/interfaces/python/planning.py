@@ -34,7 +34,7 @@ from hushrank.flows.interfaces.python.configuration import (
 )
 from hushrank.flows.interfaces.python.run import held, paths_of
 from hushrank.flows.interfaces.python.table import Table
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
+from hushrank.flows.ledger.keys import KEY_BYTES, LedgerKey
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.planning.plan.display import show_plan
 from hushrank.flows.planning.plan.plan import (

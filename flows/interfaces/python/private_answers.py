@@ -20,9 +20,9 @@ from hushrank.flows.interfaces.python.configuration import PathLike
 from hushrank.flows.interfaces.python.run import paths_of
 from hushrank.flows.interfaces.python.table import Table
 from hushrank.flows.interfaces.python.tables import batches_of, table_file
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
+from hushrank.flows.ledger.keys import KEY_BYTES, LedgerKey
 from hushrank.flows.reading import read_apart
-from hushrank.pipelines.privatize.apart import write_private_answers, write_private_rankings
+from hushrank.pipelines.privatize.answers_file import write_private_answers, write_private_rankings
 from hushrank.privacy.random_pairs import RandomPairs, laws_of_levels
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource

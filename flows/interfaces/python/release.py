@@ -16,7 +16,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.configuration import PathLike
 from hushrank.flows.interfaces.python.table import Table, ranking_html
-from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.release.archive import (
     RELEASE,
     REPORT,
@@ -42,12 +42,14 @@ from hushrank.flows.release.sheet_report import step_rows
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.terminal import text_console
-from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
-from hushrank.flows.trust.certificate.model import Certificate
+from hushrank.flows.trust.certificate.model import (
+    Certificate,
+    load_certificate,
+    problems_of_certificate,
+)
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.common.local_files import MostBytes
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
-from hushrank.transforms.storage.write import read_whole
+from hushrank.transforms.storage.places import CloudPath, Place, is_cloud, read_whole
 
 TEXT_WIDTH = 110
 _OF_SCORES = ["booklet", "score", "ability", "standard_error"]

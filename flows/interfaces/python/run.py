@@ -1,4 +1,7 @@
-"""`hushrank.rank` and `hushrank.run`: the run of the command line, for a table or a YAML file."""
+"""`hushrank.rank` and `hushrank.run`: the run of the command line, for a table or a YAML file.
+
+`hushrank.estimate`: another model for counts that are public.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
 from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
-from hushrank.flows.interfaces.python.arguments import plain_argument, releasing
+from hushrank.flows.interfaces.python.arguments import plain_argument, plainly, releasing
 from hushrank.flows.interfaces.python.configuration import (
     UNSAFE_WITHOUT_REASON,
     Keywords,
@@ -27,15 +30,16 @@ from hushrank.flows.interfaces.python.configuration import (
 )
 from hushrank.flows.interfaces.python.release import Release
 from hushrank.flows.interfaces.python.tables import batches_of, table_file
-from hushrank.flows.ledger.key import LedgerKey, ledger_key
+from hushrank.flows.ledger.keys import LedgerKey, ledger_key
 from hushrank.flows.nights.nights import run_night
+from hushrank.flows.refit import fitted
+from hushrank.flows.refit.fitted import Fitted
 from hushrank.flows.run.context import Job, Survey
-from hushrank.flows.run.job import check_places, prepare_job, read_survey
-from hushrank.flows.run.notes import log_note
+from hushrank.flows.run.job import check_places, log_note, prepare_job, read_survey
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
-from hushrank.transforms.tables.parts import PYTHON, BeamSource
+from hushrank.transforms.tables.names import PYTHON, BeamSource
 
 PATHS = (str, os.PathLike)
 SEEDED = "seed: a seeded release protects nobody. For a test, add unsafe=True."
@@ -283,3 +287,43 @@ def _check_unsafe(*, private: bool, counted: bool, seed: int | None, unsafe: boo
 
 def _day(night: date | str | None) -> date | None:
     return day_of(night, "night") if isinstance(night, str) else night
+
+
+@plainly
+def estimate(
+    matrices: PathLike,
+    *,
+    link: str | None = None,
+    ridge: float | None = None,
+    estimator: str | None = None,
+    tie_model: str | None = None,
+    exposures: PathLike | None = None,
+    elo: bool = False,
+) -> Fitted:
+    """Fit a model to public counts; this reads no row and spends nothing.
+
+    Args:
+        matrices: the folder of a finished release, its `release.json`, or a table of public pair
+            counts (.csv, .parquet) with the columns left, right, left_wins, right_wins and, if they
+            are counted, ties.
+        link: logistic (the default), probit or laplace.
+        ridge: weight c of c |scores|^2, finite and > 0; by default as much as suits the noise.
+        estimator: likelihood (the default) or spectral, Rank Centrality, of a matrix of wins whose
+            job states a design of chance.
+        tie_model: davidson or rao-kupper, of counts with ties.
+        exposures: a CSV file of public numbers of comparisons, of each item (item, exposure) or
+            pair (left, right, comparisons); never counted in the answers.
+        elo: write log odds as Elo ratings.
+
+    Raises:
+        ConfigError: the counts cannot be fitted so; the text says why, and what can.
+    """
+    return fitted.estimate(
+        Path(matrices),
+        link=link,
+        ridge=ridge,
+        estimator=estimator,
+        tie_model=tie_model,
+        exposures=None if exposures is None else Path(exposures),
+        elo=elo,
+    )

@@ -11,10 +11,16 @@ import pyarrow as pa
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.arguments import plainly
-from hushrank.flows.release.axis import Axis, axis_of
 from hushrank.flows.release.boards import Interval, RankedItem
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
+from hushrank.flows.release.scale import (
+    WORDS,
+    Axis,
+    axis_of,
+    interval_text,
+    score_decimals,
+    score_text,
+)
 from hushrank.flows.release.wording import certainty, rank_interval, verdict
 from hushrank.transforms.common.plain_text import shown
 

@@ -36,14 +36,14 @@ from pyarrow.interchange import from_dataframe
 
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.interfaces.python.values import WINDOW, Rule, plain_column, plain_type
-from hushrank.flows.ledger.key import LedgerKey, Purpose
+from hushrank.flows.ledger.keys import LedgerKey, Purpose
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_local, open_to_read
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.row_digest import RowDigest
 from hushrank.transforms.common.schema import Columns, InputError, check_schema
 from hushrank.transforms.storage.files import FileFormat, InputFile
-from hushrank.transforms.storage.write import is_stale
+from hushrank.transforms.storage.places import is_stale
 
 FOLDER = "tables"
 ENDING = ".parquet"

@@ -13,7 +13,7 @@ from hushrank.estimation.common.central_noise import calibrate_win_counts, relea
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import WinCounts, integers_of
 from hushrank.estimation.common.pooling import EvidenceAt
-from hushrank.estimation.common.robustness import LeadBy
+from hushrank.estimation.common.score_change import LeadBy
 from hushrank.estimation.comparisons.noisy_counts import (
     evidence_of_win_counts,
     rank_by_win_counts,
@@ -23,17 +23,16 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.counts.streams import (
+from hushrank.flows.methods.counts.common import (
+    WEIGHT_KEYS,
+    GroupedMethod,
     calibrate_stream,
+    drawn_squares,
+    groups_of,
+    ranking_weight,
     shown_cells,
     simulated_night,
     terms_of,
-)
-from hushrank.flows.methods.counts.weighted_counts import (
-    WEIGHT_KEYS,
-    drawn_squares,
-    ranking_weight,
     weight_parameters,
     weighted_mechanism,
 )
@@ -49,8 +48,7 @@ from hushrank.flows.release.released import (
     require_noisy,
 )
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.statement.counts import WIN_COUNTS
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import WIN_COUNTS, CountMechanism
 from hushrank.flows.statement.record import count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey

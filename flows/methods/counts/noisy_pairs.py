@@ -29,7 +29,7 @@ from hushrank.estimation.common.matrices import (
     pair_counts_of,
 )
 from hushrank.estimation.common.pooling import EvidenceAt
-from hushrank.estimation.common.robustness import LeadBy
+from hushrank.estimation.common.score_change import LeadBy
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
@@ -39,20 +39,19 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.counts import tie_outcomes
-from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.counts.streams import (
+from hushrank.flows.methods.counts.common import (
+    WEIGHT_KEYS,
+    GroupedMethod,
     calibrate_stream,
+    drawn_squares,
+    groups_of,
+    ranking_weight,
     shown_cells,
     simulated_night,
     terms_of,
-    without_diagonal,
-)
-from hushrank.flows.methods.counts.weighted_counts import (
-    WEIGHT_KEYS,
-    drawn_squares,
-    ranking_weight,
     weight_parameters,
     weighted_mechanism,
+    without_diagonal,
 )
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Restated
 from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
@@ -69,13 +68,13 @@ from hushrank.flows.release.released import (
     rows_of,
 )
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.statement.counts import (
+from hushrank.flows.statement.mechanism import (
     OUTCOME_COUNTS,
     PAIR_COUNTS,
     TIE_COUNTS,
+    CountMechanism,
     CountWords,
 )
-from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
@@ -502,7 +501,7 @@ def _is_public(mechanism: CountMechanism) -> bool:
 
 
 def _conclude_public(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> Conclusion:
-    from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
+    from hushrank.estimation.comparisons.pairs_by_chance import fit_public_pairs
     from hushrank.estimation.fit.pair_fit import estimate_from
 
     counts = outcome_counts_of(drawn, mechanism.row_weight)

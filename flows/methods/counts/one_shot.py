@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import WinCounts
-from hushrank.estimation.comparisons.one_shot import (
+from hushrank.estimation.comparisons.noisy_counts import (
     OneShotNoise,
     calibrate_one_shot,
     one_shot_top_k,
@@ -40,12 +40,12 @@ ONLY_A_LIST = (
 )
 THEOREM = (
     "Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure"
-    " differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot."
+    " differential privacy with the scale derived in hushrank.estimation.comparisons.noisy_counts."
 )
 
 
 RESTATED = Restated(
-    proof="estimation.comparisons.one_shot.one_shot_sensitivity",
+    proof="estimation.comparisons.noisy_counts.one_shot_sensitivity",
     what="wins of each item, of which the best are named",
     lines=(
         ROWS,
@@ -91,7 +91,7 @@ class OneShotMechanism(MechanismOnCounts):
 
 
 class OneShot(CountedMethod[OneShotMechanism]):
-    """See `estimation.comparisons.one_shot`."""
+    """See `estimation.comparisons.noisy_counts`."""
 
     facts = MethodFacts(
         name="one-shot",

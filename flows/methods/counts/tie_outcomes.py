@@ -12,16 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.pooling import EvidenceAt
-from hushrank.estimation.ties.tie_counts import (
-    TieCounts,
-    calibrate_tie_counts,
-    release_tie_counts,
-)
+from hushrank.estimation.ties.tie_models import TieCounts, calibrate_tie_counts, release_tie_counts
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion
-from hushrank.flows.methods.counts.groups import groups_of
+from hushrank.flows.methods.counts.common import groups_of
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, Restated
 from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
@@ -29,14 +25,13 @@ from hushrank.flows.release.released import (
     Figure,
     Released,
     ReleasedRecord,
+    TieRecord,
     among_items,
     in_comparisons,
     require_noisy,
 )
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.ties import TieRecord
-from hushrank.flows.statement.counts import TIE_COUNTS
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import TIE_COUNTS, CountMechanism
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.privacy.randomness import RandomBits
 

@@ -13,21 +13,22 @@ from hushrank.estimation.common.central_noise import calibrate_win_loss, release
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, WinLossCounts, pair_counts_of
 from hushrank.estimation.common.pooling import EvidenceAt
-from hushrank.estimation.common.robustness import LeadBy
-from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
-from hushrank.estimation.comparisons.win_loss import (
+from hushrank.estimation.common.score_change import LeadBy
+from hushrank.estimation.comparisons.net_wins import (
     evidence_of_win_loss,
     exposures_of,
     rank_by_win_loss,
 )
+from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.counts.groups import GroupedMethod, groups_of
-from hushrank.flows.methods.counts.weighted_counts import (
+from hushrank.flows.methods.counts.common import (
     WEIGHT_KEYS,
+    GroupedMethod,
     drawn_squares,
+    groups_of,
     ranking_weight,
     weight_parameters,
     weighted_mechanism,
@@ -43,8 +44,7 @@ from hushrank.flows.release.released import (
     require_noisy,
 )
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.statement.counts import WIN_LOSS_COUNTS
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import WIN_LOSS_COUNTS, CountMechanism
 from hushrank.flows.statement.record import count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
@@ -118,7 +118,7 @@ class ReleasedWinLoss(ReleasedRecord):
 
 
 class WinLoss(GroupedMethod):
-    """See `estimation.comparisons.win_loss`."""
+    """See `estimation.comparisons.net_wins`."""
 
     facts = MethodFacts(
         name="win-loss",

@@ -29,10 +29,8 @@ from hushrank.flows.methods.formulas import (
     count_noise,
     law_of,
 )
-from hushrank.flows.statement.effect_mechanism import EffectMechanism
-from hushrank.flows.statement.perturbed_mle import ScoreMechanism
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.decimals import smaller_reading
+from hushrank.flows.statement.perturbed_mle import EffectMechanism, ScoreMechanism
+from hushrank.privacy.accounting import Spend, smaller_reading
 from hushrank.privacy.exact_minimiser import GriddedNoise, OutputCover, cover_reach
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import NoiseKind
@@ -49,7 +47,7 @@ INFORMATION = {
 }
 
 OF_SCORES = Restated(
-    proof="privacy.gradient_sensitivity.gradient_sensitivity",
+    proof="privacy.objective_perturbation.gradient_sensitivity",
     what="scores",
     lines=(
         ROWS,

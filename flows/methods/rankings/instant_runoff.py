@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.estimation.rankings.instant_runoff import (
+from hushrank.estimation.rankings.election_rules import (
     MOST_CELLS,
     MOST_ROUNDS,
     Rounds,
@@ -14,7 +14,7 @@ from hushrank.estimation.rankings.instant_runoff import (
     n_sets,
     release_rounds,
 )
-from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
+from hushrank.estimation.rankings.ranking_counts import NoisyRankings
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.rankings import RankingsConfig, RankingTies, Unlisted
 from hushrank.flows.config.survey import SurveyConfig
@@ -42,7 +42,7 @@ FEWER = (
 
 @dataclass(frozen=True, kw_only=True)
 class InstantRunoff(TrustedRankings):
-    """See `estimation.rankings.instant_runoff`."""
+    """See `estimation.rankings.election_rules`."""
 
     def calibrate(self, config: SurveyConfig) -> RankingCountMechanism:
         """Noise for every cell of every round."""

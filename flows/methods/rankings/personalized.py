@@ -13,7 +13,7 @@ import numpy as np
 
 from hushrank.estimation.common.estimate import nothing_learned
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts, count_answers
+from hushrank.estimation.rankings.pair_answer_evidence import PairAnswerCounts, count_answers
 from hushrank.estimation.rankings.personalized import (
     centred_features,
     fit_personalized,

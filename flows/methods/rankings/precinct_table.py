@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hushrank.estimation.rankings.noisy_rankings import calibrate_rankings
 from hushrank.estimation.rankings.precinct_tables import (
     Districts,
     NoisyPrecincts,
@@ -18,6 +17,7 @@ from hushrank.estimation.rankings.precinct_tables import (
     release_precincts,
     votes_estimate,
 )
+from hushrank.estimation.rankings.ranking_counts import calibrate_rankings
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -43,7 +43,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.ranking_sensitivity import LEVELS, Part, level_weights
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.groups import Groups
+from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.storage.files import InputFile
 
 MOST_CELLS = 400_000  # of precincts and items, which are published

@@ -14,10 +14,10 @@ import numpy as np
 from hushrank.estimation.common.estimate import Estimate, mean_ranks, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
-from hushrank.estimation.rankings.consensus import Consensus
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts, count_answers
+from hushrank.estimation.rankings.pair_answer_evidence import PairAnswerCounts, count_answers
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import (
+    Consensus,
     borda_estimate,
     kemeny_estimate,
 )
@@ -76,8 +76,7 @@ from hushrank.transforms.common.randomisation import (
     law_of_pairs,
     law_of_rankings,
 )
-from hushrank.transforms.rankings.pair_answers import answer_rankings
-from hushrank.transforms.rankings.private_rankings import randomize_rankings
+from hushrank.transforms.rankings.pair_answers import answer_rankings, randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 from hushrank.transforms.storage.files import InputFile
 

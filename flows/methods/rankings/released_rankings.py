@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts, merge_answers
+from hushrank.estimation.rankings.pair_answer_evidence import PairAnswerCounts, merge_answers
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, merge_counts
 from hushrank.flows.release.released import Figure, ReleasedRecord, among_items
 from hushrank.flows.statement.record import Record

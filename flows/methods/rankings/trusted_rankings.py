@@ -22,13 +22,14 @@ from hushrank.estimation.rankings.noisy_evidence import (
     NoisyPlaces,
     footrule_estimate,
 )
-from hushrank.estimation.rankings.noisy_rankings import (
+from hushrank.estimation.rankings.ranking_counts import (
     NoisyRankings,
+    RankingCounts,
     calibrate_rankings,
+    count_rankings,
     net_variance,
     release_rankings,
 )
-from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.rankings import RankingTies, Unlisted
@@ -50,7 +51,6 @@ from hushrank.flows.methods.base import (
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Formula, Inputs, Restated, count_noise, sides_of
 from hushrank.flows.methods.rankings import private_rankings as private
-from hushrank.flows.methods.rankings.elections import election_record, sure_votes
 from hushrank.flows.methods.rankings.private_rankings import (
     HARDLY_DRAWN,
     MOST_KEMENY_ITEMS,
@@ -61,10 +61,14 @@ from hushrank.flows.methods.rankings.private_rankings import (
     not_proven,
     refuse_too_many_items,
 )
-from hushrank.flows.methods.rankings.ranking_counts import released_rankings
+from hushrank.flows.methods.rankings.ranking_counts import (
+    election_record,
+    released_rankings,
+    sure_votes,
+)
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.statement.counts import CountWords
+from hushrank.flows.statement.mechanism import CountWords
 from hushrank.flows.statement.rankings import (
     ABOVE_COUNTS,
     MARGIN_COUNTS,
@@ -167,7 +171,7 @@ class Ranked:
 
 @dataclass(frozen=True, kw_only=True)
 class TrustedRankings(PlannedMethod[RankingCountMechanism]):
-    """See `estimation.rankings.noisy_rankings`.
+    """See `estimation.rankings.ranking_counts`.
 
     Attributes:
         facts, plan_order: see `PlannedMethod`.

@@ -33,18 +33,9 @@ from hushrank.estimation.rankings.net_evidence import (
     plain_nets,
     undone_nets,
 )
-from hushrank.estimation.rankings.own_epsilons import (
-    answers_differ,
-    combined_nets,
-    combined_pairs,
-    effective_rankings,
-    mean_one,
-    variance_of_nets,
-    variance_of_pairs,
-)
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.pair_answer_evidence import (
     AnswerSums,
+    PairAnswerCounts,
     answered_nets,
     answered_pairs,
     fitted_nets,
@@ -58,18 +49,25 @@ from hushrank.estimation.rankings.ranking_counts import (
 from hushrank.estimation.rankings.ranking_evidence import (
     LARGEST_ENTRY,
     RankingEvidence,
+    answers_differ,
+    combined_nets,
+    combined_pairs,
     debiased_evidence,
+    effective_rankings,
     largest_entry,
+    mean_one,
     plain_evidence,
     undoing_pays,
+    variance_of_nets,
+    variance_of_pairs,
 )
 from hushrank.flows.config.method import Weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.statement.rankings import RankingGuarantee
 from hushrank.flows.statement.record import Parameter
 from hushrank.flows.statement.sentences import number
-from hushrank.privacy.epsilon_levels import Levels
 from hushrank.privacy.random_pairs import RandomPairs
+from hushrank.privacy.units import Levels
 from hushrank.transforms.common.randomisation import RankingMechanism
 
 AS_THEY_ARE = "model.debiased is false"

@@ -2,7 +2,7 @@
 
 Of a test whose sheets count as a whole, `totals` and `spectral` learn about as much from an answer,
 so the one with less noise in the difficulties of a typical test is taken
-(`estimation.responses.typical_noise`).
+(`estimation.responses.totals_estimate`).
 Where a blank is taken as not asked, there are no whole sheets, and `spectral` is taken.
 """
 
@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hushrank.estimation.responses.totals_estimate import predicted_noise
-from hushrank.estimation.responses.typical_noise import noise_from_pairs, noise_from_totals
+from hushrank.estimation.responses.totals_estimate import (
+    noise_from_pairs,
+    noise_from_totals,
+    predicted_noise,
+)
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
@@ -19,7 +22,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice
 from hushrank.flows.methods.responses.spectral import Spectral
 from hushrank.flows.methods.responses.totals import Totals
-from hushrank.transforms.responses.whole_sheets import Missing
+from hushrank.transforms.responses.answer_sheets import Missing
 
 SPECTRAL, TOTALS = Spectral(), Totals()
 POINTS = "items give points (input.points)"

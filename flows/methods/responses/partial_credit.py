@@ -50,14 +50,14 @@ from hushrank.flows.release.released import Figure, ReleasedRecord, require_nois
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import PointTestRecord
 from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
-from hushrank.flows.statement.point_totals import point_words
 from hushrank.flows.statement.record import count_record
+from hushrank.flows.statement.responses import point_words
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Unit
-from hushrank.transforms.responses.whole_sheets import Missing
+from hushrank.transforms.responses.answer_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 FEWEST_ITEMS, MOST_STEPS = 3, 1000  # a matrix of steps is solved in each pass of the fit
@@ -66,7 +66,7 @@ NO_POINTS = (
     "Nothing can be learned from this release: all sheets have no points, or all sheets have all."
 )
 RESTATED = Restated(
-    proof="privacy.point_sensitivity.point_totals_sensitivity",
+    proof="privacy.response_sensitivity.point_totals_sensitivity",
     what="sheets by the points of each item, and sheets by raw score",
     lines=(
         "items = len(points)",

@@ -57,13 +57,13 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.record import Parameter, count_record
-from hushrank.flows.statement.spectral import measurement_words
+from hushrank.flows.statement.responses import measurement_words
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
-from hushrank.transforms.responses.whole_sheets import Missing
+from hushrank.transforms.responses.answer_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
@@ -90,7 +90,7 @@ NO_ANSWERS = (
 
 
 RESTATED = Restated(
-    proof="privacy.measurement_sensitivity.measurement_sensitivity",
+    proof="privacy.response_sensitivity.measurement_sensitivity",
     what="on each pair of a public graph, who was right on one item only",
     lines=(
         "answers = min(L, n)",

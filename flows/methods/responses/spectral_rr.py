@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from hushrank.estimation.responses.randomized_measurements import (
+from hushrank.estimation.responses.measurements import (
     RandomizedMeasurements,
     merge_measurements,
     no_measurements,
@@ -41,6 +41,7 @@ from hushrank.flows.release.released import Figure, ReleasedRecord
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.local import SHUFFLE_DELTA, WARNER
 from hushrank.flows.statement.record import Parameter, PrivacyRecord, Record
+from hushrank.flows.statement.responses import NZ
 from hushrank.flows.statement.sentences import (
     REACH,
     large_loss,
@@ -48,7 +49,6 @@ from hushrank.flows.statement.sentences import (
     number,
     odds_factor,
 )
-from hushrank.flows.statement.spectral import NZ
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
@@ -64,7 +64,7 @@ from hushrank.privacy.randomized_response import (
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
-from hushrank.transforms.responses.whole_sheets import Missing
+from hushrank.transforms.responses.answer_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 OWN_EPSILON = {
@@ -206,7 +206,7 @@ class ResponseMechanism:
 
 
 class SpectralRandomized(PlannedMethod[ResponseMechanism]):
-    """Section 5 of Nguyen and Zhang: see `estimation.responses.randomized_measurements`."""
+    """Section 5 of Nguyen and Zhang: see `estimation.responses.measurements`."""
 
     facts = MethodFacts(
         name="spectral-rr",

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from hushrank.estimation.responses.booklet_report import booklet_estimates
-from hushrank.estimation.responses.item_differences import ItemDifferences, item_differences
-from hushrank.estimation.responses.item_fit import ItemFit, item_fit
+from hushrank.estimation.responses.conditional_fit import ItemFit, item_fit
+from hushrank.estimation.responses.reliability import booklet_estimates
 from hushrank.estimation.responses.sheet_totals import (
     MOST_SCORES,
     SheetShape,
@@ -23,8 +22,10 @@ from hushrank.estimation.responses.sheet_totals import (
     step_of_scores,
 )
 from hushrank.estimation.responses.totals_estimate import (
+    ItemDifferences,
     TotalsEstimate,
     estimate_from_totals,
+    item_differences,
     predicted_error,
     predicted_noise,
 )
@@ -68,13 +69,13 @@ from hushrank.flows.release.sheet_report import (
 )
 from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.record import Parameter, count_record
-from hushrank.flows.statement.totals import totals_words
+from hushrank.flows.statement.responses import totals_words
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, Unit
-from hushrank.transforms.responses.whole_sheets import Missing
+from hushrank.transforms.responses.answer_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
 if TYPE_CHECKING:

@@ -8,18 +8,15 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from hushrank.estimation.responses.item_differences import DELTA, LARGE
+from hushrank.estimation.responses.totals_estimate import DELTA, LARGE
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.planning.plan.accuracy import SHARES, Accuracy
-from hushrank.flows.planning.plan.choice import AUTO, Verdict
-from hushrank.flows.planning.plan.guarantees import guarantee_words
-from hushrank.flows.planning.plan.items_apart import APART, POWER
-from hushrank.flows.planning.plan.naive import Loss
+from hushrank.flows.planning.plan.choice import AUTO, Loss, Verdict
+from hushrank.flows.planning.plan.items_apart import APART, POWER, ties_text
+from hushrank.flows.planning.plan.limits import guarantee_words
 from hushrank.flows.planning.plan.plan import SurveyPlan
 from hushrank.flows.planning.plan.survey import Setting, answers_of, is_right, predicted
-from hushrank.flows.planning.plan.ties import ties_text
-from hushrank.flows.planning.plan.world import World
+from hushrank.flows.planning.plan.world import SHARES, Accuracy, World
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.terminal import Console
 from hushrank.privacy.units import Bounding

@@ -1,46 +1,207 @@
-"""Plan of a job: every requested setting, tried on simulated surveys."""
+"""Plan of a job: every requested setting, tried on simulated surveys.
+
+Predicted accuracy of each group's ranking, from simulated surveys.
+
+Plot of accuracy against epsilon.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from hushrank.estimation.common.estimate import rms_error
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import calibrate
-from hushrank.flows.planning.plan.accuracy import ERRORS, SHARES, Accuracy, Target
-from hushrank.flows.planning.plan.choice import AUTO, Verdict, methods_to_compare, verdict
-from hushrank.flows.planning.plan.groups import group_errors
-from hushrank.flows.planning.plan.guarantees import Alternative, tried_guarantees
-from hushrank.flows.planning.plan.heavy_users import activity_of, gain_of_weights, weights_text
-from hushrank.flows.planning.plan.items_apart import PeopleNeeded, people_needed
-from hushrank.flows.planning.plan.limits import Limits, limits_of
-from hushrank.flows.planning.plan.naive import Loss, loss_of, naive_ways
-from hushrank.flows.planning.plan.plot import accuracy_plot
+from hushrank.flows.planning.plan.choice import (
+    AUTO,
+    Loss,
+    Verdict,
+    loss_of,
+    methods_to_compare,
+    naive_ways,
+    verdict,
+)
+from hushrank.flows.planning.plan.items_apart import (
+    PeopleNeeded,
+    orders_by_ties,
+    people_needed,
+    with_ties,
+)
+from hushrank.flows.planning.plan.limits import (
+    Alternative,
+    Limits,
+    activity_of,
+    gain_of_weights,
+    limits_of,
+    tried_guarantees,
+    weights_text,
+)
 from hushrank.flows.planning.plan.sure_margins import SureMargin, sure_margins
 from hushrank.flows.planning.plan.survey import (
+    FEWEST,
     Setting,
     accuracy_of,
     answers_of,
     chosen_method,
     epsilon_for,
     is_right,
+    noise_bits,
+    planned_method,
     planned_survey,
     predicted,
+    refusal,
     with_setting,
+    worth_of,
 )
-from hushrank.flows.planning.plan.ties import orders_by_ties, with_ties
-from hushrank.flows.planning.plan.world import World, design_text, world_of
-from hushrank.flows.planning.plan.worth import refusal, worth_of
-from hushrank.flows.report.svg import check_picture
+from hushrank.flows.planning.plan.world import (
+    ERRORS,
+    SHARES,
+    Accuracy,
+    Target,
+    World,
+    design_text,
+    in_order,
+    world_of,
+)
+from hushrank.flows.release.scale import Axis, Scale, round_marks
+from hushrank.flows.report.drawings import Curve, curves
+from hushrank.flows.report.svg import check_picture, drawing, element, picture_bytes, text
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.local_files import open_to_write
+from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
+
+
+def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[tuple[float, float]]:
+    """Compute for each group the error of a typical score, shrunk towards the whole, and `order`.
+
+    Empty where there are no groups.
+
+    Raises:
+        ConfigError: the method refuses the setting.
+    """
+    if config.groups is None:
+        return []
+    survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
+    method, found = planned_method(tried), []
+    mechanism = method.calibrate(tried)
+    for replicate in range(FEWEST):
+        bits = noise_bits(survey, replicate)
+        exact = method.simulated(tried, survey, replicate)
+        boards = method.conclude(method.draw(exact, mechanism, bits), mechanism, tried).boards
+        truths = [survey.group_truth(replicate, group) for group in range(len(boards))]
+        found.append(
+            [
+                (
+                    rms_error(board.estimate.scores, method.estimand(tried, survey, truth)),
+                    in_order(board.estimate.scores, truth),
+                )
+                for board, truth in zip(boards, truths, strict=True)
+            ]
+        )
+    return [(float(error), float(order)) for error, order in np.mean(found, axis=0)]
+
+
+# pixels: width of the picture, width of one plot, height of its curves
+WIDTH, PANEL, HEIGHT = 900, 430, 240
+MARGIN = 0.04  # share of the epsilon axis before the first point, and after the last
+SPREADS = 2  # standard errors over replicates on each side of a share
+Curves = Mapping[str, Sequence[tuple[Setting, Accuracy]]]
+
+
+def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suffix: str) -> bytes:
+    """Plot the probability that the best item comes first, and the error of scores, against
+    epsilon.
+
+    Args:
+        name: name of the population.
+        found: accuracy by method, the configured one first.
+        formula: typical error of the first method at the same settings, by a formula.
+        suffix: `.svg` or `.png`.
+    """
+    tried = next(iter(found.values()))
+    epsilons = [math.log(setting.epsilon) for setting, _ in tried]
+    margin = MARGIN * max(epsilons[-1] - epsilons[0], 1.0)
+    ticks = tuple((math.log(each.epsilon), f"{each.epsilon:g}") for each, _ in tried)
+    across = Axis(epsilons[0] - margin, epsilons[-1] + margin, ticks)
+    shares = Axis(0, 102, tuple((at, f"{at} %") for at in range(0, 101, 20)))
+    percent = tried[0][1].scale is Scale.WIN_SHARE
+    errors = _errors(tried, formula, 100 if percent else 1)
+    highest = 1.05 * max(max(y for _, y, _ in curve.points) for curve in errors) or 1.0
+    marks, decimals = round_marks(0, highest)
+    up = Axis(0, highest, tuple((at, f"{at:.{decimals}f}") for at in marks))
+    plots = (
+        (_shares(found), shares, "best item comes out first"),
+        (errors, up, "error of a score" + ", points" * percent),
+    )
+    panels = [
+        element(
+            "svg",
+            curves(drawn, across, axis, height=HEIGHT, width=PANEL, words=words, below="epsilon"),
+            x=place * (WIDTH - PANEL),
+            y=34,
+            width=PANEL,
+            overflow="visible",
+        )
+        for place, (drawn, axis, words) in enumerate(plots)
+    ]
+    heading = text(short(name), 0, 14, "title")
+    whole = drawing("plan", HEIGHT + 130, f"Accuracy of {short(name)}", heading, *panels)
+    return picture_bytes(whole, WIDTH, suffix)
+
+
+def _shares(found: Curves) -> list[Curve]:
+    """Curves of how often the best item comes first, by method, in percent."""
+    drawn = []
+    for method, tried in found.items():
+        points, area = [], []
+        for setting, accuracy in tried:
+            share, half = 100 * accuracy.top, 100 * SPREADS * accuracy.spread["top"]
+            if not math.isnan(share):
+                said = f"{method}, epsilon {setting.epsilon:g}: {share:.0f} %"
+                points.append((math.log(setting.epsilon), share, said))
+                area.append((max(share - half, 0), min(share + half, 100)))
+        if points:
+            drawn.append(Curve(name=method, title=method, points=points, area=area))
+    return drawn
+
+
+def _errors(
+    tried: Sequence[tuple[Setting, Accuracy]], formula: Sequence[float | None], unit: int
+) -> list[Curve]:
+    """Curves of the first method's errors, as measured and by the formula."""
+    kinds = [
+        ("largest", [accuracy.largest for _, accuracy in tried]),
+        ("typical", [accuracy.error for _, accuracy in tried]),
+    ]
+    if all(value is not None for value in formula):
+        kinds.append(("typical, by formula", [value for value in formula if value is not None]))
+    return [
+        Curve(
+            name=kind,
+            title=f"{kind} error of a score",
+            points=[
+                (
+                    math.log(setting.epsilon),
+                    unit * value,
+                    f"{kind}, epsilon {setting.epsilon:g}: {unit * value:.3g}",
+                )
+                for (setting, _), value in zip(tried, values, strict=True)
+            ],
+            dashed=kind.endswith("by formula"),
+        )
+        for kind, values in kinds
+    ]
+
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DEFAULT_TARGET = "top=0.9"

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.pipelines.simulate.stream_people import Habit, simulate_answers
+from hushrank.pipelines.simulate.simulate_nights import Habit, simulate_answers
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, stream_of
 from hushrank.privacy.stream_encoder import Terms, Workload

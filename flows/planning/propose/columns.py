@@ -15,14 +15,16 @@ from hushrank.flows.planning.propose.names import (
     Row,
     best_sides,
     meaning_of,
+    numbered_column,
     only_with_meaning,
     pairs_of,
+    text_of,
+    texts_of,
     winner_and_loser,
     words_of,
 )
 from hushrank.flows.planning.propose.people import UserGuess, guess_user, known_user
 from hushrank.flows.planning.propose.questions import Reading
-from hushrank.flows.planning.propose.values import numbered_column, text_of, texts_of
 from hushrank.transforms.common.encode import OUTCOME_TEXTS
 
 MOST_OF_A_CODE = 20  # longest code, in characters

@@ -9,9 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from hushrank.flows.planning.propose.names import SIDES, Row, pairs_of, words_of
-from hushrank.flows.planning.propose.places import PLACED, name_items
-from hushrank.flows.planning.propose.values import holds_numbers, text_of, texts_of
+from hushrank.flows.planning.propose.names import (
+    SIDES,
+    Row,
+    holds_numbers,
+    pairs_of,
+    text_of,
+    texts_of,
+    words_of,
+)
+from hushrank.flows.planning.propose.rankings import PLACED, name_items
 from hushrank.transforms.common.plain_text import short_list
 
 _AS_LONG = (

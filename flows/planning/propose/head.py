@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.planning.propose.names import Row
-from hushrank.flows.planning.propose.values import text_of
+from hushrank.flows.planning.propose.names import Row, text_of
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
@@ -34,16 +33,15 @@ from hushrank.transforms.storage.files import (
     list_files,
     open_file,
 )
-from hushrank.transforms.storage.packing import without_packing
 from hushrank.transforms.storage.text_lines import (
     ENCODINGS,
     HEADER_BYTES,
     WINDOWS,
     check_first_line,
+    without_packing,
 )
 from hushrank.transforms.tables.bigquery import read_stream, streams_of
-from hushrank.transforms.tables.names import absolute, is_table
-from hushrank.transforms.tables.parts import DataFile, ServedTable
+from hushrank.transforms.tables.names import DataFile, ServedTable, absolute, is_table
 
 HEAD_ROWS = 5
 

@@ -1,9 +1,17 @@
-"""The meaning of column names: words of a name, and names of sides, results and items. Pure."""
+"""The meaning of column names: words of a name, and names of sides, results and items. Pure.
+
+Lines of a proposed configuration.
+
+Form of the values of a few rows. Pure; no value enters a proposal.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import yaml
 
 Row = Mapping[str, object]
 NameWords = tuple[str, ...]
@@ -155,3 +163,91 @@ def _place_of(winner: str, known: Collection[NameWords]) -> int | None:
     if "name" in rest:
         return 0
     return 2 if "id" in rest else 1
+
+
+_COMMENT_COLUMN = 32
+
+
+def about_lines() -> Iterator[str]:
+    """Yield the section that tells readers who was asked what, for the person to fill in.
+
+    All lines are comments, because a job runs without them; the page then says "not stated".
+    """
+    yield "# Description of the survey for the page. Remove the # and fill in what you can:"
+    yield "# report:"
+    yield "#   about:"
+    for key, value in (
+        ("title", "Canteen survey 2026"),
+        ("question", "Which of these two dishes do you like better?"),
+        ("who", "students of Example University"),
+        ("how_recruited", "by a link in the newsletter of May"),
+        ("sample", "open"),
+        ("dates", "4 to 18 May 2026"),
+        ("contact", "survey@example.org"),
+    ):
+        about = "or everybody, all of them were asked; or drawn, a random sample was"
+        yield f"#     {line(key, value, about if key == 'sample' else '')}"
+
+
+def choose(key: str, what: str) -> str:
+    """Write a line that the person has to complete."""
+    return line(key, "", f"CHOOSE: {what}")
+
+
+def line(key: str, value: str, comment: str = "") -> str:
+    """Write a setting, with a comment for readers of the file."""
+    setting = f"{key}: {value}".rstrip()
+    return f"{setting:<{_COMMENT_COLUMN}} # {comment}" if comment else setting
+
+
+def scalar(text: str) -> str:
+    """Write `text` as a YAML scalar: plain if it cannot be misread, else quoted."""
+    if re.fullmatch(r"[A-Za-z/][\w./-]*", text, re.ASCII) and text.lower() not in _YAML_WORDS:
+        return text
+    quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=len(text) * 10)
+    return quoted.strip()
+
+
+def flow(words: Iterable[str]) -> str:
+    """Write texts as a YAML list on one line."""
+    return f"[{', '.join(map(scalar, words))}]"
+
+
+_YAML_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+def text_of(value: object) -> str:
+    """Text of a value as in a CSV file; empty for a null."""
+    return "" if value is None else str(value).strip()
+
+
+def texts_of(rows: Sequence[Row], column: str) -> list[str]:
+    """Non-empty values of a column, in lower case."""
+    return [text.lower() for row in rows if (text := text_of(row.get(column)))]
+
+
+def holds_numbers(rows: Sequence[Row], column: str) -> bool:
+    """Whether a column has values and all of them are finite numbers."""
+    values = texts_of(rows, column)
+    return bool(values) and all(map(_is_number, values))
+
+
+def numbered_column(rows: Sequence[Row], columns: Sequence[str]) -> str | None:
+    """Find the first of these columns whose values are all whole numbers; None: there is none."""
+    for column in columns:
+        values = texts_of(rows, column)
+        if values and all(value.removesuffix(".0").isdigit() for value in values):
+            return column
+    return None
+
+
+def empty_columns(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """List the columns without a value in any of the rows; none if no row was read."""
+    return [column for column in columns if rows and not texts_of(rows, column)]
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False

@@ -24,18 +24,30 @@ from hushrank.flows.planning.propose.forms import (
     unread_table,
     winners_beside_lists,
 )
-from hushrank.flows.planning.propose.groups import group_column
 from hushrank.flows.planning.propose.head import HEAD_ROWS, Head, Source, read_head
-from hushrank.flows.planning.propose.names import meaning_of, words_of
-from hushrank.flows.planning.propose.people import UserGuess, rounded_ids
-from hushrank.flows.planning.propose.places import guess_places
+from hushrank.flows.planning.propose.names import (
+    about_lines,
+    empty_columns,
+    holds_numbers,
+    line,
+    meaning_of,
+    scalar,
+    text_of,
+    words_of,
+)
+from hushrank.flows.planning.propose.people import UserGuess, group_column, rounded_ids
 from hushrank.flows.planning.propose.questions import (
     Question,
     answers_to,
     kind_question,
     lines_question,
 )
-from hushrank.flows.planning.propose.rankings import RankingGuess, guess_rankings, guess_wide
+from hushrank.flows.planning.propose.rankings import (
+    RankingGuess,
+    guess_places,
+    guess_rankings,
+    guess_wide,
+)
 from hushrank.flows.planning.propose.responses import ResponseGuess, guess_long, guess_sheet
 from hushrank.flows.planning.propose.sections import (
     KindLines,
@@ -43,12 +55,10 @@ from hushrank.flows.planning.propose.sections import (
     rankings_lines,
     responses_lines,
 )
-from hushrank.flows.planning.propose.texts import about_lines, line, scalar
-from hushrank.flows.planning.propose.values import empty_columns, holds_numbers, text_of
 from hushrank.flows.reading import read_apart
 from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import MOST_COLUMNS
-from hushrank.transforms.storage.packing import without_packing
+from hushrank.transforms.storage.text_lines import without_packing
 from hushrank.transforms.tables.names import is_table
 
 Guess = ColumnGuess | ResponseGuess | RankingGuess

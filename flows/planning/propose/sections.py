@@ -9,9 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.columns import ColumnGuess
-from hushrank.flows.planning.propose.groups import group_lines
-from hushrank.flows.planning.propose.names import TIES
-from hushrank.flows.planning.propose.people import Confidence, UserGuess, may_name_people
+from hushrank.flows.planning.propose.names import TIES, flow, line, scalar
+from hushrank.flows.planning.propose.people import (
+    Confidence,
+    UserGuess,
+    group_lines,
+    may_name_people,
+)
 from hushrank.flows.planning.propose.questions import (
     Question,
     best_question,
@@ -30,8 +34,8 @@ from hushrank.flows.planning.propose.questions import (
     unlisted_question,
 )
 from hushrank.flows.planning.propose.rankings import NOBODY, SEVERAL, RankingGuess
-from hushrank.flows.planning.propose.responses import ResponseGuess
-from hushrank.flows.planning.propose.sheet_questions import (
+from hushrank.flows.planning.propose.responses import (
+    ResponseGuess,
     asked_question,
     blank_codes_question,
     booklets_question,
@@ -40,7 +44,6 @@ from hushrank.flows.planning.propose.sheet_questions import (
     most_points_question,
     points_question,
 )
-from hushrank.flows.planning.propose.texts import flow, line, scalar
 
 # The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "auto", "rankings": "borda"}

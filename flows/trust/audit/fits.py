@@ -27,15 +27,14 @@ from hushrank.estimation.common.matrices import pair_counts_of
 from hushrank.estimation.comparisons import perturbed_mle
 from hushrank.estimation.comparisons.covariate_mle import information_sums
 from hushrank.estimation.fit import covariate_fit
-from hushrank.estimation.fit.many_fits import Likelihood
+from hushrank.estimation.fit.likelihood import Likelihood
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import AuditStopped
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.likelihood.perturbed_mle import PerturbedLikelihood
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.statement.effect_mechanism import EffectMechanism
 from hushrank.flows.statement.mechanism import Mechanism
-from hushrank.flows.statement.perturbed_mle import ScoreMechanism
+from hushrank.flows.statement.perturbed_mle import EffectMechanism, ScoreMechanism
 from hushrank.flows.trust.audit.result import Draws, as_row
 from hushrank.privacy.audit import Rows, Statistic
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits

@@ -25,8 +25,8 @@ from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.statement.rankings import SyntheticMechanism
+from hushrank.flows.trust.audit.people import ROWS, small_job
 from hushrank.flows.trust.audit.result import Columns, Part, Reduce, Untold, written
-from hushrank.flows.trust.audit.small_job import ROWS, small_job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.audit import Rows
 from hushrank.privacy.keyed_hash import SecretKey

@@ -22,7 +22,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, ReductionJob
 from hushrank.flows.methods.draws import exact
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.release.audited import AuditedPair
+from hushrank.flows.release.provenance import AuditedPair
 from hushrank.flows.release.release import json_text
 from hushrank.flows.run.drawn import noisy_votes
 from hushrank.flows.statement.mechanism import Mechanism

@@ -23,17 +23,15 @@ from typing import Any
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.account import Attempt, Costs, account_of
-from hushrank.flows.ledger.budget import ALWAYS, period_at
-from hushrank.flows.ledger.entries import Chain
+from hushrank.flows.ledger.entries import ALWAYS, Chain, period_at
+from hushrank.flows.ledger.keys import load_signer
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import Sharing, sharing_of, together_with
-from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.draws import INFINITE, Cost, as_shown, cost_of, exact, text_of
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Contents
-from hushrank.flows.release.audited import AuditedPair
+from hushrank.flows.release.provenance import AuditedPair, Software
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.software import Software
 from hushrank.flows.trust.certificate.model import (
     Bounds,
     Budget,
@@ -50,8 +48,7 @@ from hushrank.flows.trust.certificate.model import (
     Spends,
     Total,
 )
-from hushrank.privacy.accounting import Spend, composed_epsilon
-from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.accounting import Spend, composed_epsilon, decimal_value
 from hushrank.privacy.filters import adaptive_total
 from hushrank.privacy.units import Adjacency, Unit
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from hushrank.estimation.common import probabilities
-from hushrank.estimation.common.probabilities import (
+from hushrank.estimation.common import pair_separation
+from hushrank.estimation.common.pair_separation import (
     FEWEST_DRAWS,
     MOST_ITEMS,
     ScoreErrors,
@@ -81,8 +81,10 @@ def test_what_has_chance_p_happens_p_of_the_time(shape, spread, most_off, monkey
     2 000 draws are enough: a chance has a standard error of 0.011 at most, and `off` is a mean over
     100 probabilities or more.
     """
-    monkeypatch.setattr(probabilities, "normal_draws", functools.cache(probabilities.normal_draws))
-    monkeypatch.setattr(probabilities, "DRAWS", 2_000)
+    monkeypatch.setattr(
+        pair_separation, "normal_draws", functools.cache(pair_separation.normal_draws)
+    )
+    monkeypatch.setattr(pair_separation, "DRAWS", 2_000)
     generator, n, k, releases = np.random.default_rng(8), 12, 3, 1_000
     told, came = {"best": [], "top": []}, {"best": [], "top": []}
     for _ in range(releases):
@@ -110,8 +112,10 @@ def test_what_has_chance_p_happens_p_of_the_time(shape, spread, most_off, monkey
 
 def test_one_of_two_equal_items_is_seldom_very_likely_the_best(monkeypatch):
     """At 95 %, either of the two in 5 % of the releases; 17 % would be 4 sd above 10 %."""
-    monkeypatch.setattr(probabilities, "normal_draws", functools.cache(probabilities.normal_draws))
-    monkeypatch.setattr(probabilities, "DRAWS", 2_000)
+    monkeypatch.setattr(
+        pair_separation, "normal_draws", functools.cache(pair_separation.normal_draws)
+    )
+    monkeypatch.setattr(pair_separation, "DRAWS", 2_000)
     generator, truth, said = np.random.default_rng(3), np.array([0, 0, -6, -6, -6, -6.0]), 0
     for _ in range(300):
         sd = np.exp(0.4 * generator.normal(size=6))

@@ -13,9 +13,9 @@ from hushrank.estimation.common.central_noise import (
     release_squares,
     release_win_counts,
 )
-from hushrank.estimation.common.design_effect import effective_units
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.common.pooling import effective_units
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.privacy.randomness import seeded_bits

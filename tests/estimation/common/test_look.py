@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushrank.estimation.common.pilot_query import (
+from hushrank.estimation.common.central_noise import (
     FALSE_STOP,
     LEVEL,
     MISSED,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.estimation.common.metrics import (
+from hushrank.estimation.common.estimate import (
     footrule_distance,
     kendall_distance,
     linf_error,

@@ -24,15 +24,15 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.common.pooling import Evidence, pool
-from hushrank.estimation.comparisons.net_wins import fit_net_wins
-from hushrank.estimation.comparisons.noisy_counts import evidence_of_win_counts, rank_by_win_counts
-from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs, rank_noisy_pairs
-from hushrank.estimation.comparisons.win_loss import (
+from hushrank.estimation.comparisons.net_wins import (
     _net_wins,
     evidence_of_win_loss,
     exposures_of,
+    fit_net_wins,
     rank_by_win_loss,
 )
+from hushrank.estimation.comparisons.noisy_counts import evidence_of_win_counts, rank_by_win_counts
+from hushrank.estimation.comparisons.noisy_pairs import evidence_of_pairs, rank_noisy_pairs
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

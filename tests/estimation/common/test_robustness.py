@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.common.robustness import (
+from hushrank.estimation.common.score_change import (
     Gaps,
     LeadBy,
     RowBounds,

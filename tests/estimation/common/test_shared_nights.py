@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushrank.estimation.common.shared_nights import (
+from hushrank.estimation.common.score_change import (
     NightTotals,
     error_correlation,
     sampling_correlation,

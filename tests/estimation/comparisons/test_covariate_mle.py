@@ -29,7 +29,7 @@ from hushrank.estimation.comparisons.covariate_mle import (
 from hushrank.estimation.fit import covariate_fit
 from hushrank.estimation.fit.covariate_fit import CovariateObjective, fit_covariates
 from hushrank.estimation.fit.exact_fit import FixedPoint
-from hushrank.estimation.fit.many_fits import Likelihood
+from hushrank.estimation.fit.likelihood import Likelihood
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.exact_minimiser import OUTPUT_STEP
 from hushrank.privacy.randomness import seeded_bits, system_bits

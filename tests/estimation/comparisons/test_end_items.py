@@ -11,17 +11,17 @@ from hushrank.estimation.common.central_noise import calibrate_outcomes, release
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_uncertainty import (
     rank_by_scores,
     rank_by_scores_and_exposures,
 )
+from hushrank.estimation.comparisons.pairs_by_chance import fit_public_pairs
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit, estimate_from, fit_sums
 from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.randomness import RandomBits, seeded_bits

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from hushrank.estimation.common.matrices import WinCounts
-from hushrank.estimation.comparisons.one_shot import calibrate_one_shot, one_shot_top_k
+from hushrank.estimation.comparisons.noisy_counts import calibrate_one_shot, one_shot_top_k
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

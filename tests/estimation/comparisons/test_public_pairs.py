@@ -20,8 +20,8 @@ from hushrank.estimation.common.matrices import (
     outcome_counts_of,
     outcomes_of,
 )
-from hushrank.estimation.comparisons import public_pairs
-from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
+from hushrank.estimation.comparisons import pairs_by_chance
+from hushrank.estimation.comparisons.pairs_by_chance import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits, system_bits
@@ -104,7 +104,7 @@ def test_sparse_and_dense_fits_agree(link, monkeypatch):
     calibration = calibrate_outcomes(PARAMS, 120)
     noisy = release_outcomes(counts, calibration, seeded_bits(1))
     dense = fit_public_pairs(noisy, calibration.law, link)
-    monkeypatch.setattr(public_pairs, "MOST_DENSE_ITEMS", 10)
+    monkeypatch.setattr(pairs_by_chance, "MOST_DENSE_ITEMS", 10)
     sparse = fit_public_pairs(noisy, calibration.law, link)
     np.testing.assert_allclose(sparse.scores, dense.scores, atol=1e-7)
     np.testing.assert_allclose(sparse.information, dense.information, rtol=1e-6)
@@ -124,7 +124,7 @@ def test_sparse_and_dense_fits_agree(link, monkeypatch):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_intervals_hold_and_scores_are_not_shrunk(sparse, monkeypatch):
     if sparse:
-        monkeypatch.setattr(public_pairs, "MOST_DENSE_ITEMS", 10)
+        monkeypatch.setattr(pairs_by_chance, "MOST_DENSE_ITEMS", 10)
     within, slopes = [], []
     for seed in range(6):
         counts, truth = sampled(LOGISTIC, 200, 200_000, seed)

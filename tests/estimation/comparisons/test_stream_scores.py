@@ -18,11 +18,13 @@ from scipy.signal import lfilter
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
-from hushrank.estimation.common.score_change import Intervals, ScoreChange, score_change
-from hushrank.estimation.common.shared_nights import (
+from hushrank.estimation.common.score_change import (
+    Intervals,
     NightTotals,
+    ScoreChange,
     error_correlation,
     sampling_correlation,
+    score_change,
     window_totals,
 )
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts

@@ -18,20 +18,19 @@ from hushrank.estimation.common.central_noise import calibrate_win_loss, release
 from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LAPLACE, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
-from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_uncertainty import (
     net_wins_of,
     rank_by_scores_and_exposures,
     rank_by_scores_and_pairs,
 )
-from hushrank.estimation.comparisons.net_wins import rank_by_net_wins
+from hushrank.estimation.comparisons.net_wins import rank_by_net_wins, rank_by_win_loss
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
+from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.pipelines.simulate.planned_survey import Arena
 from hushrank.privacy.noise import add_noise, laplace_law
 from hushrank.privacy.randomness import RandomBits, seeded_bits

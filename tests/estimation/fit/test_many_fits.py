@@ -11,7 +11,7 @@ from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons import covariate_mle, perturbed_mle
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle
 from hushrank.estimation.fit.covariate_fit import fit_covariates, likelihood_of
-from hushrank.estimation.fit.many_fits import many_fits
+from hushrank.estimation.fit.likelihood import many_fits
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
@@ -67,7 +67,7 @@ def test_what_is_not_certain_is_fitted_alone(monkeypatch):
     assert not certain.any()
     assert np.isfinite(found).all()
     wrong = lambda _, linear, __: (linear + 1e6, np.arange(len(linear)) % 2 == 0)  # noqa: E731
-    monkeypatch.setattr("hushrank.estimation.fit.many_fits.many_fits", wrong)
+    monkeypatch.setattr("hushrank.estimation.fit.likelihood.many_fits", wrong)
     scores = perturbed_mle.perturbed_mles(counts, made, 4, system_bits())
     assert (np.abs(scores[1::2]) < 100).all()
     made_effects = covariate_mle.calibrate_covariate_mle(PARAMS, 4, 2, first=True)

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm, poisson
 
-from hushrank.estimation.fit import noisy_cells
-from hushrank.estimation.fit.noisy_cells import CLOSED_SCALE, EXACT_MEAN, EXACT_SCALE, CellLaw
+from hushrank.estimation.fit import pair_meetings
+from hushrank.estimation.fit.pair_meetings import CLOSED_SCALE, EXACT_MEAN, EXACT_SCALE, CellLaw
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
@@ -109,7 +109,7 @@ def test_halves_of_split_ties_count_as_halves() -> None:
 def test_the_closed_form_is_the_sum(scale: float) -> None:
     """Of every count near every mean up to the largest that is summed."""
     means, counts = np.meshgrid(np.geomspace(1e-3, EXACT_MEAN, 60), np.arange(-25.0, 30.0))
-    closed = noisy_cells._poisson_laplace(counts, means, scale)
-    summed = noisy_cells._poisson_summed(counts, means, NoiseLaw(NoiseKind.LAPLACE, scale))
+    closed = pair_meetings._poisson_laplace(counts, means, scale)
+    summed = pair_meetings._poisson_summed(counts, means, NoiseLaw(NoiseKind.LAPLACE, scale))
     np.testing.assert_allclose(closed[0], summed[0], rtol=1e-7)
     np.testing.assert_allclose(closed[1], summed[1], rtol=1e-5, atol=1e-6)

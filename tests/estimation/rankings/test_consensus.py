@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushrank.estimation.rankings.consensus import (
+from hushrank.estimation.rankings.ranking_estimates import (
     borda_scores,
+    cheapest_order,
     disagreements,
     kemeny,
+    log_sum_over_orders,
     majority_groups,
 )
-from hushrank.estimation.rankings.subset_orders import cheapest_order, log_sum_over_orders
 
 
 def random_wins(n_items: int, seed: int, most: int = 20) -> np.ndarray:

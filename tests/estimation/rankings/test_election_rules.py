@@ -21,12 +21,12 @@ from hushrank.estimation.rankings.election_rules import (
     smith_set,
     widest_paths,
 )
-from hushrank.estimation.rankings.noisy_rankings import (
+from hushrank.estimation.rankings.ranking_counts import (
     NoisyRankings,
     calibrate_rankings,
+    count_rankings,
     release_rankings,
 )
-from hushrank.estimation.rankings.ranking_counts import count_rankings
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.ranking_sensitivity import Part

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from hushrank.estimation.rankings.instant_runoff import (
+from hushrank.estimation.rankings.election_rules import (
     Rounds,
     first_choices,
     n_sets,

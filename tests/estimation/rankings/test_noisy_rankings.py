@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
-from hushrank.estimation.rankings.consensus import Consensus, disagreements, kemeny
 from hushrank.estimation.rankings.noisy_evidence import (
     NoisyNets,
     NoisyPairs,
@@ -23,13 +22,20 @@ from hushrank.estimation.rankings.noisy_evidence import (
     footrule_order,
     pair_totals,
 )
-from hushrank.estimation.rankings.noisy_rankings import (
+from hushrank.estimation.rankings.ranking_counts import (
     NoisyRankings,
+    RankingCounts,
     calibrate_rankings,
+    count_rankings,
     release_rankings,
 )
-from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
-from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
+from hushrank.estimation.rankings.ranking_estimates import (
+    Consensus,
+    borda_estimate,
+    disagreements,
+    kemeny,
+    kemeny_estimate,
+)
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.noise import NoiseLaw, add_noise

@@ -8,25 +8,25 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, mallows_places
 from hushrank.estimation.rankings.net_evidence import NetEvidence, undone_nets
-from hushrank.estimation.rankings.own_epsilons import (
+from hushrank.estimation.rankings.pair_answer_evidence import (
+    AnswerSums,
+    answered_nets,
+    answered_pairs,
+    count_answers,
+    fitted_nets,
+    precision_of,
+)
+from hushrank.estimation.rankings.ranking_counts import count_rankings
+from hushrank.estimation.rankings.ranking_evidence import (
     answers_differ,
     combined_nets,
     combined_pairs,
+    debiased_evidence,
     effective_rankings,
     mean_one,
     variance_of_nets,
     variance_of_pairs,
 )
-from hushrank.estimation.rankings.pair_answer_counts import count_answers
-from hushrank.estimation.rankings.pair_answer_evidence import (
-    AnswerSums,
-    answered_nets,
-    answered_pairs,
-    fitted_nets,
-    precision_of,
-)
-from hushrank.estimation.rankings.ranking_counts import count_rankings
-from hushrank.estimation.rankings.ranking_evidence import debiased_evidence
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.random_pairs import Hide, RandomPairs, answer_pairs, laws_of_levels
 from hushrank.privacy.randomness import seeded_bits

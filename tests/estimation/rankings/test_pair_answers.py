@@ -9,22 +9,20 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hushrank.estimation.rankings import pair_answer_counts
+from hushrank.estimation.rankings import pair_answer_evidence
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, mallows_places, predicted
 from hushrank.estimation.rankings.net_evidence import undone_nets
-from hushrank.estimation.rankings.pair_answer_counts import (
+from hushrank.estimation.rankings.pair_answer_evidence import (
+    AnswerSums,
     PairAnswerCounts,
+    answered_nets,
+    answered_pairs,
     count_answers,
+    fitted_nets,
     merge_answers,
     unit_of,
     weights_of,
-)
-from hushrank.estimation.rankings.pair_answer_evidence import (
-    AnswerSums,
-    answered_nets,
-    answered_pairs,
-    fitted_nets,
 )
 from hushrank.estimation.rankings.ranking_counts import count_rankings, pair_counts
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
@@ -111,9 +109,9 @@ def test_counts_are_what_a_loop_counts_in_every_split(hide: Hide) -> None:
 
 def test_sums_of_large_weights_are_exact_and_too_large_ones_are_refused(monkeypatch) -> None:
     cells, weights = np.zeros(3000, np.int64), np.full(3000, 499_500**2 + 1)
-    total = pair_answer_counts._summed(cells, weights, (1, 1))
+    total = pair_answer_evidence._summed(cells, weights, (1, 1))
     assert int(total[0, 0]) == 3000 * (499_500**2 + 1)
-    monkeypatch.setattr(pair_answer_counts, "LARGEST_SUM", 10)
+    monkeypatch.setattr(pair_answer_evidence, "LARGEST_SUM", 10)
     with pytest.raises(ValueError, match="too many rankings"):
         counts_of(lists_of(5, 10, 1.0, 1), 5, law_of_epsilon(1.0, 1), 1)
 

@@ -7,8 +7,11 @@ import pytest
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts, count_answers
-from hushrank.estimation.rankings.pair_answer_evidence import AnswerSums
+from hushrank.estimation.rankings.pair_answer_evidence import (
+    AnswerSums,
+    PairAnswerCounts,
+    count_answers,
+)
 from hushrank.estimation.rankings.personalized import (
     Personalization,
     _Loss,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.uncertainty import quantile
-from hushrank.estimation.rankings.noisy_rankings import calibrate_rankings
 from hushrank.estimation.rankings.precinct_tables import (
     NoisyPrecincts,
     adjusted_votes,
     release_precincts,
     votes_estimate,
 )
+from hushrank.estimation.rankings.ranking_counts import calibrate_rankings
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.ranking_sensitivity import LEVELS, Part, level_weights

@@ -8,7 +8,7 @@ import scipy
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings import two_towers
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts, count_answers
+from hushrank.estimation.rankings.pair_answer_evidence import PairAnswerCounts, count_answers
 from hushrank.estimation.rankings.personalized import (
     centred_features,
     design_for,

@@ -7,8 +7,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
-from hushrank.estimation.responses.item_differences import item_differences
-from hushrank.estimation.responses.totals_estimate import estimate_from_totals
+from hushrank.estimation.responses.totals_estimate import estimate_from_totals, item_differences
 from tests.estimation.responses.test_conditional_fit import (
     GAUSSIAN,
     LAPLACE,

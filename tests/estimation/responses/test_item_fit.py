@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
-from hushrank.estimation.responses.item_fit import item_fit
+from hushrank.estimation.responses.conditional_fit import item_fit
 from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.estimation.responses.totals_estimate import estimate_from_totals
 from tests.estimation.responses.test_conditional_fit import (

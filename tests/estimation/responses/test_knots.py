@@ -16,14 +16,17 @@ from scipy.stats import chi2, ncx2, norm
 
 from hushrank.estimation.responses.conditional_fit import (
     fit_totals,
+    item_fit,
     probabilities_at_scores,
     score_law,
 )
-from hushrank.estimation.responses.item_fit import item_fit
 from hushrank.estimation.responses.knots import ScoreHistogram, chances_at_all_scores
-from hushrank.estimation.responses.partial_credit_fit import fit_partial_credit
+from hushrank.estimation.responses.partial_credit_fit import (
+    Steps,
+    fit_partial_credit,
+    points_at_scores,
+)
 from hushrank.estimation.responses.point_totals import PointShape, PointTotals
-from hushrank.estimation.responses.points_given_score import Steps, points_at_scores
 from hushrank.estimation.responses.sheet_totals import (
     SheetShape,
     SheetTotals,

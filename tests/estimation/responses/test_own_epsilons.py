@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hushrank.estimation.responses.item_graph import complete_graph
-from hushrank.estimation.responses.randomized_measurements import (
+from hushrank.estimation.responses.measurements import (
     OF_PRODUCT,
     RandomizedMeasurements,
     merge_measurements,

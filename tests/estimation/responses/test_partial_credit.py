@@ -12,19 +12,18 @@ from hushrank.estimation.responses.partial_credit_estimate import (
     estimate_partial_credit,
     point_report,
 )
-from hushrank.estimation.responses.partial_credit_fit import fit_partial_credit
-from hushrank.estimation.responses.point_score_table import point_score_table
+from hushrank.estimation.responses.partial_credit_fit import (
+    Steps,
+    fit_partial_credit,
+    points_at_scores,
+    step_covariance,
+)
 from hushrank.estimation.responses.point_totals import (
     PointShape,
     PointTotals,
     release_point_totals,
 )
-from hushrank.estimation.responses.points_given_score import (
-    Steps,
-    points_at_scores,
-    step_covariance,
-)
-from hushrank.estimation.responses.score_table import score_table
+from hushrank.estimation.responses.score_table import point_score_table, score_table
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

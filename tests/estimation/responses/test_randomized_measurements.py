@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from hushrank.estimation.responses.measurements import measurements_of_answers
-from hushrank.estimation.responses.randomized_measurements import (
+from hushrank.estimation.responses.measurements import (
     UNITS,
     RandomizedMeasurements,
+    measurements_of_answers,
     merge_measurements,
     randomize_answers,
     randomized_measurements,

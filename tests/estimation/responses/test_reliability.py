@@ -7,8 +7,8 @@ import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import expit
 
-from hushrank.estimation.responses.booklet_report import booklet_estimates
 from hushrank.estimation.responses.conditional_fit import fit_totals, score_law
+from hushrank.estimation.responses.reliability import booklet_estimates
 from hushrank.estimation.responses.score_table import score_table
 from hushrank.estimation.responses.sheet_totals import SheetTotals
 from hushrank.privacy.noise import NoiseLaw

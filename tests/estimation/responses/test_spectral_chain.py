@@ -19,8 +19,11 @@ from hushrank.estimation.responses.measurements import (
     DifferentialMeasurements,
     measurements_of_answers,
 )
-from hushrank.estimation.responses.spectral_chain import chain_difficulties, jump_rates
-from hushrank.estimation.responses.spectral_estimate import estimate_difficulties
+from hushrank.estimation.responses.spectral_estimate import (
+    chain_difficulties,
+    estimate_difficulties,
+    jump_rates,
+)
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import NoiseKind

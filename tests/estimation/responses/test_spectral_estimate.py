@@ -22,15 +22,13 @@ from hushrank.estimation.common.estimate import top_k
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
 from hushrank.estimation.responses.measurements import (
     DifferentialMeasurements,
+    RandomizedMeasurements,
     calibrate_measurements,
     measurements_of_block,
     measurements_on,
-    release_measurements,
-)
-from hushrank.estimation.responses.randomized_measurements import (
-    RandomizedMeasurements,
     randomize_answers,
     randomized_measurements,
+    release_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import (
     SpectralEstimate,

@@ -13,12 +13,13 @@ from scipy.special import logit
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.ties.noisy_ties import rank_noisy_ties
-from hushrank.estimation.ties.tie_counts import (
+from hushrank.estimation.ties.tie_models import (
     TieCounts,
+    TieModel,
     calibrate_tie_counts,
+    outcomes_of,
     release_tie_counts,
 )
-from hushrank.estimation.ties.tie_models import TieModel, outcomes_of
 from hushrank.pipelines.simulate.planned_survey import tied
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits

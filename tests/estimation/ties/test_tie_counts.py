@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushrank.estimation.ties.tie_counts import (
+from hushrank.estimation.ties.tie_models import (
     TieCounts,
     calibrate_tie_counts,
     counted_cells,

@@ -18,7 +18,6 @@ import pytest
 
 from hushrank.experiments.ccw import ccw
 from hushrank.experiments.ccw.ccw import run
-from hushrank.experiments.ccw.ccw_answers import read_answers
 from hushrank.experiments.ccw.ccw_trials import (
     COUNTS,
     L2,
@@ -32,6 +31,7 @@ from hushrank.experiments.ccw.ccw_trials import (
     TOP_K,
     Setting,
     Values,
+    read_answers,
     simulated,
     simulated_settings,
     with_real_answers,

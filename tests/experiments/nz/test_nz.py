@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from hushrank.experiments.nz import nz
-from hushrank.experiments.nz.nz import EPSILONS, METHODS, run, trial
-from hushrank.experiments.nz.nz_data import read_sheets
+from hushrank.experiments.nz.nz import EPSILONS, METHODS, read_sheets, run, trial
 from hushrank.experiments.nz.nz_trial import (
     DEBIASED,
     GAUSSIAN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushrank.experiments.rdp.personalized_scores import fit_linear, pairwise_accuracy
+from hushrank.experiments.rdp.rdp_trial import fit_linear, pairwise_accuracy
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from hushrank.experiments.rdp import rdp_trial
-from hushrank.experiments.rdp.rdp import FIGURES, _trials, run, settings
-from hushrank.experiments.rdp.rdp_data import read_rankings
+from hushrank.experiments.rdp.rdp import FIGURES, _trials, read_rankings, run, settings
 from hushrank.experiments.rdp.rdp_trial import (
     LAPLACE,
     MALLOWS,

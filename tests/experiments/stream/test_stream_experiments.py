@@ -9,7 +9,7 @@ import pytest
 
 from hushrank.experiments.stream import stream as experiment
 from hushrank.experiments.stream.stream import run
-from hushrank.pipelines.simulate.stream_people import Habit, simulate_answers
+from hushrank.pipelines.simulate.simulate_nights import Habit, simulate_answers
 from hushrank.privacy.stream_encoder import Terms
 
 

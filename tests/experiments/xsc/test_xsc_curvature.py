@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.links import PROBIT
-from hushrank.experiments.xsc.xsc_curvature import (
+from hushrank.experiments.xsc.xsc_scenarios import (
     EXPECTED,
     METRIC,
     curvature_settings,

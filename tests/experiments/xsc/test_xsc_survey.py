@@ -11,8 +11,8 @@ from scipy.stats import binomtest, chi2
 
 from hushrank.estimation.common.links import LOGISTIC, PROBIT
 from hushrank.estimation.fit.weighted_pairs import UNITS, information_units
-from hushrank.experiments.xsc import xsc_survey
-from hushrank.experiments.xsc.xsc_survey import (
+from hushrank.experiments.xsc import xsc_setting
+from hushrank.experiments.xsc.xsc_setting import (
     TUNED,
     Survey,
     all_scores,
@@ -53,7 +53,7 @@ def test_each_answer_has_its_person_s_epsilon() -> None:
 
 def test_a_survey_in_parts_is_one_survey(monkeypatch: pytest.MonkeyPatch) -> None:
     epsilon = np.random.default_rng(3).uniform(1, 5, 1001)
-    monkeypatch.setattr(xsc_survey, "ANSWERS_AT_ONCE", 1000)
+    monkeypatch.setattr(xsc_setting, "ANSWERS_AT_ONCE", 1000)
     (_, w), seconds = survey_in_parts(TRUTH, LOGISTIC, epsilon, np.random.default_rng(4))
     np.testing.assert_array_equal(w[np.triu_indices(4, 1)], information_units(epsilon))
     assert seconds > 0

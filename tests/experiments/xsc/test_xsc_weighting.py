@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushrank.experiments.xsc.xsc_weighting import (
+from hushrank.experiments.xsc.xsc_scenarios import (
     ONE_ORDER,
     OWN_ORDERS,
     drawn_epsilon,

@@ -17,12 +17,11 @@ from hushrank.flows.assembly import MEMORY
 from hushrank.flows.backup import backup
 from hushrank.flows.errors import BackupError
 from hushrank.flows.nights.nights import lock_of_nights, prepare_night
-from hushrank.flows.run import steps
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run import run
 from hushrank.flows.run.confidential_folder import Exact
-from hushrank.flows.run.context import Job
+from hushrank.flows.run.context import Job, ledger_of
 from hushrank.flows.run.job import read_survey
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.flows.backup.conftest import CLOUD, LOCAL, OTHER_CLOUD, elsewhere, everything
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.scenarios.test_stream import DAYS, stream_of
@@ -106,7 +105,7 @@ def restored(command, survey: Survey, folder: Path) -> Survey:
     return there
 
 
-@pytest.mark.parametrize("where", ["run.publish_release", "steps.finish_drawn"])
+@pytest.mark.parametrize("where", ["run.publish_release", "run.finish_drawn"])
 def test_a_release_that_died_after_its_draw_is_published_elsewhere(
     survey, command, monkeypatch, tmp_path, where
 ):
@@ -126,8 +125,8 @@ def die_at_night(survey: Survey, number: int) -> Job:
     """A night is reserved and counted, and then its machine loses its power."""
     checked = read_survey(survey.config)
     job = prepare_night(checked, DAYS[number], datetime.now(UTC))
-    steps.reserve(job, MEMORY)
-    steps.reduce(job, InProcessReducer().run)
+    run.reserve(job, MEMORY)
+    run.reduce(job, InProcessReducer().run)
     return job
 
 
@@ -139,9 +138,9 @@ def test_a_night_whose_noise_was_stored_before_its_mark_is_not_drawn_again(
     night(command, here, 0)
     job = die_at_night(here, 1)
     with monkeypatch.context() as patched:
-        patched.setattr("hushrank.flows.run.steps.store_unmarked", stop)
+        patched.setattr("hushrank.flows.run.run.store_unmarked", stop)
         with pytest.raises(KeyboardInterrupt):
-            steps.draw(job, Exact(job.work))
+            run.draw(job, Exact(job.work))
     (noise,) = here.work.glob("stream-*/released/00001.npz")
     there = restored(command, here, tmp_path)
     night(command, there, 1)

@@ -13,7 +13,7 @@ import pytest
 
 from hushrank.flows.backup.bundle import SUMS, Manifest, find_bundle, write_bundle
 from hushrank.flows.errors import BackupError
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place
+from hushrank.transforms.storage.places import CloudPath, Place
 from tests.fake_cloud_storage import Fault, Store, fake_cloud_storage
 from tests.flows.backup.conftest import everything
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hushrank.flows.assembly import check_ledger
-from hushrank.flows.backup import restore as module
+from hushrank.flows.backup import backup as module
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import inputs_of, read_survey
 from tests.fake_cloud_storage import Fault
 from tests.flows.backup.conftest import CLOUD, elsewhere, everything

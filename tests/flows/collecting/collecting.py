@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hushrank.flows.collecting import protocol, server
-from hushrank.flows.collecting.limits import make_quiet
+from hushrank.flows.collecting.protocol import make_quiet
 from hushrank.flows.collecting.server import Collector, Options, allow_connections, serve
 from hushrank.flows.collecting.survey.settings import collect_of, page_headers
 from hushrank.flows.methods.registry import load_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hushrank.flows.collecting.contents import content_of
-from hushrank.flows.collecting.places import place_of_parts
+from hushrank.flows.collecting.server import place_of_parts
 from hushrank.flows.collecting.spool import Terms
 from hushrank.privacy.randomness import system_bits
 from tests.flows.collecting.surveys import NOON, survey

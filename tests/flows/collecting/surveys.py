@@ -14,7 +14,7 @@ import yaml
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.registry import load_config
-from hushrank.pipelines.simulate.respondents import Population, new_submission
+from hushrank.pipelines.simulate.simulate_responses import Population, new_submission
 
 ITEMS = ["ants", "bees", "cats", "dogs", "eels", "foxes"]
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -269,7 +269,7 @@ def test_a_file_whose_nights_would_not_read_the_parts_is_refused(tmp_path, chang
     ],
 )
 def test_parts_are_where_the_night_looks(tmp_path, paths, schedule, written):
-    from hushrank.flows.collecting.places import place_of_parts
+    from hushrank.flows.collecting.server import place_of_parts
     from tests.flows.collecting.surveys import NOON
 
     rows = survey(tmp_path).input.model_dump(mode="json", exclude_unset=True) | {"paths": paths}

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from hushrank.flows.collecting.contents import KEY_FILE, TokenKey
 from hushrank.flows.collecting.server import Collector
 from hushrank.flows.collecting.spool import Spool, seal_spools
-from hushrank.flows.collecting.tokens import KEY_FILE, TokenKey
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import system_bits
 from tests.flows.collecting.surveys import survey

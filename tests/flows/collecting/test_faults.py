@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.collecting.limits import Recent
+from hushrank.flows.collecting.protocol import Recent
 from hushrank.flows.collecting.spool import Spool
 from tests.flows.collecting.test_spool import DAY, found, group
 

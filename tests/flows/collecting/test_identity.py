@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.collecting.contents import content_of
-from hushrank.flows.collecting.places import place_of_parts
+from hushrank.flows.collecting.server import place_of_parts
 from hushrank.flows.collecting.spool import Spool
-from hushrank.flows.ledger.key import LedgerKey
+from hushrank.flows.ledger.keys import LedgerKey
 from hushrank.flows.release.identity import Contents, input_names
 from hushrank.transforms.storage.files import list_files
-from hushrank.transforms.storage.matches import part_id, stated_id
-from hushrank.transforms.storage.write import parquet_bytes
+from hushrank.transforms.storage.places import parquet_bytes
+from hushrank.transforms.storage.window import part_id, stated_id
 from tests.flows.collecting.surveys import survey
 from tests.flows.collecting.test_spool import group
 

@@ -21,7 +21,7 @@ import pytest
 
 from hushrank.flows.collecting.server import terms_of
 from hushrank.flows.collecting.spool import seal_spools
-from hushrank.pipelines.simulate.respondents import send
+from hushrank.pipelines.simulate.simulate_responses import send
 from tests.flows.collecting.collecting import PATIENCE, running
 from tests.flows.collecting.surveys import ITEMS, body, comparison, encoded, parts, survey
 from tests.ports import free_port

@@ -16,12 +16,11 @@ import httpx
 import numpy as np
 import pytest
 
-from hushrank.flows.collecting import commit, server
-from hushrank.flows.collecting.commit import Batch, Busy, Committer, NotKept, TokenUsed
-from hushrank.flows.collecting.journal import MARK_BYTES
-from hushrank.flows.collecting.limits import Bucket, Recent
+from hushrank.flows.collecting import journal, server
+from hushrank.flows.collecting.contents import TokenKey, UnknownToken
+from hushrank.flows.collecting.journal import MARK_BYTES, Batch, Busy, Committer, NotKept, TokenUsed
+from hushrank.flows.collecting.protocol import Bucket, Recent
 from hushrank.flows.collecting.server import Collector
-from hushrank.flows.collecting.tokens import TokenKey, UnknownToken
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import system_bits
 from tests.flows.collecting.surveys import ITEMS, body, comparison, encoded, parts, survey
@@ -357,7 +356,7 @@ def test_batches_that_come_together_are_written_together():
 
 
 def test_too_much_that_waits_is_refused(monkeypatch):
-    monkeypatch.setattr(commit, "MOST_WAITING", 35)
+    monkeypatch.setattr(journal, "MOST_WAITING", 35)
 
     async def steps(committer, disk):
         kept = await asyncio.gather(
@@ -431,7 +430,7 @@ def test_a_bucket_fills_again():
 
 
 def test_the_memory_of_submissions_is_bounded(monkeypatch):
-    monkeypatch.setattr("hushrank.flows.collecting.limits.REMEMBERED", 3)
+    monkeypatch.setattr("hushrank.flows.collecting.protocol.REMEMBERED", 3)
     recent = Recent([b"1", b"2"])
     for mark in (b"3", b"3", b"4"):
         recent.add(mark)

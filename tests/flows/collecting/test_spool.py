@@ -17,7 +17,7 @@ from hushrank.flows.collecting.body import write_part
 from hushrank.flows.collecting.journal import Group, Journal
 from hushrank.flows.collecting.spool import Spool, seal_spools, take_spool
 from hushrank.flows.errors import ConfigError
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.flows.collecting.surveys import NOON, parts
 
 FALSE_POSITIVE_RATE = 1e-6

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
+from hushrank.flows.collecting.contents import TokenKey
 from hushrank.flows.collecting.server import terms_of
 from hushrank.flows.collecting.spool import seal_spools
-from hushrank.flows.collecting.survey.settings import collect_of
-from hushrank.flows.collecting.survey.site import write_site
-from hushrank.flows.collecting.tokens import TokenKey
+from hushrank.flows.collecting.survey.settings import collect_of, write_site
 from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.randomness import system_bits
 from tests.flows.browsers import complaints_of, opened

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from hushrank.flows.config.runner import MemorySize
-from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
+from hushrank.pipelines.engine.runner import LEAST_MEMORY, MemoryPlan
 
 SIZE = TypeAdapter(MemorySize)
 

@@ -25,7 +25,7 @@ from hushrank.flows.config.apart import (
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.flows.bad_inputs.case import COMPARISONS, changed, write, yaml_text
 from tests.flows.bad_inputs.test_corpus import snapshot
 

@@ -10,8 +10,8 @@ import pytest
 
 from hushrank.flows.ledger.anchor import Anchor
 from hushrank.flows.ledger.guards import Guards, anchor_at
+from hushrank.flows.ledger.keys import load_signer, make_key
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.signing import load_signer, make_key
 from tests.fake_cloud_storage import Store, fake_cloud_storage
 from tests.ledgers import Clock, terms_of
 

@@ -13,13 +13,13 @@ import pytest
 import hushrank as hr
 from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.ledger.anchor import GuardedLedger
 from hushrank.flows.ledger.git_anchor import FILE
-from hushrank.flows.ledger.guarded import GuardedLedger
 from hushrank.flows.ledger.guards import Guards, anchor_at
 from hushrank.flows.ledger.inspection import guard_texts
+from hushrank.flows.ledger.keys import Anchored, Head, make_key
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.signing import Anchored, Head, make_key
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.fake_cloud_storage import Fault, fake_cloud_storage
 from tests.flows.conftest import ITEMS, InProcessReducer, answers
 from tests.flows.ledger.conftest import make_repository

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
-from hushrank.flows.ledger.backend import Snapshot
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
+from hushrank.flows.ledger.local_file import Snapshot
 from tests.ledgers import Clock, pure, release, terms_of
 
 

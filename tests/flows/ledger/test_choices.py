@@ -8,8 +8,8 @@ import pytest
 
 from hushrank.flows.errors import BudgetRefused
 from hushrank.flows.interfaces.documents.runs import Budget
-from hushrank.flows.ledger.budget import ALWAYS, period_at
-from hushrank.flows.ledger.key import InputNames
+from hushrank.flows.ledger.entries import ALWAYS, period_at
+from hushrank.flows.ledger.keys import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import sharing_of, together_with
 from hushrank.flows.ledger.texts import needed_text, rule_text

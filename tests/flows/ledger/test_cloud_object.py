@@ -13,14 +13,18 @@ import pytest
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.cloud_object import LedgerObject
-from hushrank.flows.ledger.entries import LINE_START
-from hushrank.flows.ledger.lease import LEASE_SECONDS, Lease, LeaseLost, LeaseTaken
+from hushrank.flows.ledger.cloud_object import (
+    LEASE_SECONDS,
+    Lease,
+    LeaseLost,
+    LeaseTaken,
+    LedgerObject,
+)
+from hushrank.flows.ledger.entries import LINE_START, BudgetTerms
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.cloud_stores import asked_store, lose_patience_at_once, on_both_servers
 from tests.fake_cloud_storage import Fault, Store
 from tests.go_cloud_storage import GoStore

@@ -12,7 +12,7 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger import git_anchor
 from hushrank.flows.ledger.git_anchor import FILE, GitAnchor
 from hushrank.flows.ledger.guards import Guards
-from hushrank.flows.ledger.signing import Head
+from hushrank.flows.ledger.keys import Head
 from tests.flows.ledger.conftest import make_repository
 from tests.ledgers import pure, release
 

@@ -20,7 +20,7 @@ from blake3 import blake3
 from hushrank.flows import assembly
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.key import (
+from hushrank.flows.ledger.keys import (
     KEY_BYTES,
     InputNames,
     LedgerKey,
@@ -35,7 +35,7 @@ from hushrank.flows.release.identity import described, ids_of_old
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.privacy.accounting import Spend
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import answers
 from tests.ledgers import Clock, terms_of

@@ -9,10 +9,9 @@ import pytest
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.budget import Reservation
-from hushrank.flows.ledger.entries import Commit, read_chain, write_lines
-from hushrank.flows.ledger.history import HISTORY_COLUMNS
+from hushrank.flows.ledger.entries import Commit, Reservation, read_chain, write_lines
 from hushrank.flows.ledger.ledger import Ledger, operator_name
+from hushrank.flows.ledger.texts import HISTORY_COLUMNS
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 from tests.ledgers import NOW, pure, release, terms_of

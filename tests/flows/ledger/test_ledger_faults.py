@@ -20,13 +20,12 @@ import pytest
 from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger import local_file as ledger_file
 from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.flows.ledger.cloud_object import LedgerObject
-from hushrank.flows.ledger.lease import Lease
+from hushrank.flows.ledger.cloud_object import Lease, LedgerObject
+from hushrank.flows.ledger.entries import BudgetTerms
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.cloud_stores import GO, OURS, asked_store, cloud_store, on_the_go_server
 from tests.fake_cloud_storage import Store
 from tests.go_cloud_storage import GoStore
@@ -270,7 +269,7 @@ def test_a_run_that_lives_keeps_its_lease_and_a_killed_one_loses_it(
     tmp_path, store, patient_leases, monkeypatch
 ):
     """However long a run takes. Time passes in the store, whose clock alone counts."""
-    monkeypatch.setattr("hushrank.flows.ledger.lease.RENEWALS", 600)  # one in a second
+    monkeypatch.setattr("hushrank.flows.ledger.cloud_object.RENEWALS", 600)  # one in a second
     run = Run(tmp_path, CloudPath.parse("gs://budget/ledger.jsonl"))
     child = holding(run)
     (lease,) = (name for name in store.names("budget") if name.endswith(".lease"))

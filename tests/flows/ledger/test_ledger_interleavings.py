@@ -15,8 +15,7 @@ from hypothesis.stateful import (
 )
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
-from hushrank.flows.ledger.budget import period_at
-from hushrank.flows.ledger.entries import LINE_START
+from hushrank.flows.ledger.entries import LINE_START, period_at
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG
 from tests.ledgers import Clock, pure, terms_of

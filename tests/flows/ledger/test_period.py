@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.flows.ledger.budget import ALWAYS, Period, period_at
+from hushrank.flows.ledger.entries import ALWAYS, Period, period_at
 
 TIMES = st.datetimes(
     min_value=datetime(1990, 1, 1), max_value=datetime(2100, 12, 31), timezones=st.just(UTC)

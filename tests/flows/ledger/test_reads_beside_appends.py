@@ -11,7 +11,7 @@ import pytest
 from hushrank.flows.ledger.cloud_object import LedgerObject
 from hushrank.flows.ledger.entries import LINE_START
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.cloud_stores import OURS, cloud_store
 
 LINE = LINE_START + b'1,"seq":1}\n'

@@ -14,7 +14,7 @@ import pytest
 
 import hushrank as hr
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.key import MOST_FILES, InputNames, LedgerKey
+from hushrank.flows.ledger.keys import MOST_FILES, InputNames, LedgerKey
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.texts import shared_text
 from hushrank.flows.release.identity import input_names

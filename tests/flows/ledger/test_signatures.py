@@ -14,7 +14,7 @@ from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.ledger.entries import read_chain, write_lines
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.inspection import guard_texts
-from hushrank.flows.ledger.signing import load_public_key, load_signer, make_key, public_pem
+from hushrank.flows.ledger.keys import load_public_key, load_signer, make_key, public_pem
 from tests.ledgers import pure, release
 
 

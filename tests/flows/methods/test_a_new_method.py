@@ -45,12 +45,11 @@ from hushrank.flows.release.release import Release, load_release
 from hushrank.flows.release.released import KINDS, Figure, ReleasedRecord
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.report.figures import figures_of
-from hushrank.flows.statement.counts import CountWords
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import CountMechanism, CountWords
 from hushrank.flows.statement.record import count_record
 from hushrank.flows.trust.audit.audit import reduce_rows
 from hushrank.flows.trust.audit.central import central_parts
-from hushrank.flows.trust.certificate.check import load_certificate
+from hushrank.flows.trust.certificate.model import load_certificate
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.privacy.units import NoiseKind, Unit
@@ -361,7 +360,7 @@ def test_no_other_room_knows_a_method_by_its_name():
     """
     (folder,) = hushrank.flows.__path__
     examples = {
-        *("planning/plan/guarantees.py", "planning/propose/sections.py"),
+        *("planning/plan/limits.py", "planning/propose/sections.py"),
         *("interfaces/python/configuration.py", "config/rankings.py", "release/election.py"),
     }
     found = {

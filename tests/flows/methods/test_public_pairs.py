@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.comparisons import public_pairs
+from hushrank.estimation.comparisons import pairs_by_chance
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.registry import METHODS, load_config
@@ -39,7 +39,7 @@ def few_or_many(request, monkeypatch):
     """Runs with matrices and without; sizes are those of few items in either."""
     if request.param == "many items":
         monkeypatch.setattr(reduce_comparisons, "MOST_DENSE_ITEMS", N - 1)
-        monkeypatch.setattr(public_pairs, "MOST_DENSE_ITEMS", N - 1)
+        monkeypatch.setattr(pairs_by_chance, "MOST_DENSE_ITEMS", N - 1)
 
 
 @pytest.mark.usefixtures("few_or_many")

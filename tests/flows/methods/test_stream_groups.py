@@ -15,7 +15,7 @@ import pytest
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import link_named
 from hushrank.flows.methods.base import Arrays, Conclusion
-from hushrank.flows.methods.counts.streams import NIGHT, SHOWN
+from hushrank.flows.methods.counts.common import NIGHT, SHOWN
 from hushrank.flows.methods.registry import calibrate, load_config
 from tests.estimation.comparisons.test_stream_scores import LEAST, MOST, NIGHTS, World, covered
 from tests.estimation.comparisons.test_stream_scores import Shown as Night

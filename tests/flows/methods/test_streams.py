@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
-from hushrank.flows.methods.counts.streams import shown_cells, simulated_night
+from hushrank.flows.methods.counts.common import shown_cells, simulated_night
 from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.drawn import law_of, text_of_law
-from hushrank.flows.statement.counts import WIN_COUNTS
+from hushrank.flows.statement.mechanism import WIN_COUNTS
 from hushrank.flows.statement.record import count_record
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.stream_encoder import ONE

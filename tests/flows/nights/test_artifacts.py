@@ -11,14 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hushrank.flows.ledger.budget import Balance, Lifetime, SharedInput, Statement
-from hushrank.flows.nights.artifacts import (
-    artifact_key,
-    picture,
-    ranking_rows,
-    report_address,
-    summary,
-)
+from hushrank.flows.ledger.entries import Balance, Lifetime, SharedInput, Statement
+from hushrank.flows.nights.flow import artifact_key, picture, ranking_rows, report_address, summary
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.stages import Outcome
 from tests.releases import PAIR_WINS, SEEDED, make_pairs_release, make_release

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.nights import late_files
+from hushrank.flows.nights import nights
 from hushrank.flows.release import identity
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import read_survey
 from tests.flows.conftest import answers
 
@@ -93,18 +93,18 @@ def test_rows_of_a_window_and_entries_without_names_say_nothing(released):
     config = read_survey(released.config).config
     known = ledger_of(config).nights(config.job_hashes())
     write(released, NIGHT, 1, 7)
-    assert list(late_files.late_files(config, known)) == [NIGHT]
+    assert list(nights.late_files(config, known)) == [NIGHT]
     older = {night: replace(each, inputs=()) for night, each in known.items()}
-    assert late_files.late_files(config, older) == {}
+    assert nights.late_files(config, older) == {}
     window = config.schedule.model_copy(update={"window": "at"})
     growing = config.model_copy(update={"schedule": window})
-    assert late_files.late_files(growing, known) == {}
+    assert nights.late_files(growing, known) == {}
 
 
 def test_history_reads_no_large_file(released, command, monkeypatch):
     """It says nothing of a large file until another command has read it."""
     write(released, NIGHT, 1, 7)
-    monkeypatch.setattr(late_files, "REMEMBERED_BYTES", 1)
+    monkeypatch.setattr(nights, "REMEMBERED_BYTES", 1)
     read: list[str] = []
     digest = identity.Contents._digest
     monkeypatch.setattr(

@@ -31,9 +31,8 @@ from hushrank.flows.nights.nights import (
     rank_nights,
 )
 from hushrank.flows.release.archive import archived
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.context import stated_version
+from hushrank.flows.run.context import ledger_of, stated_version
 from hushrank.flows.run.job import prepare_job, read_survey
 from tests.flows.conftest import SharedReducer, answers
 
@@ -456,7 +455,7 @@ def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
     drawn_by = stated_version()
     for name in (
         "context.code_version",
-        "steps.stated_version",
+        "run.stated_version",
     ):
         monkeypatch.setattr(f"hushrank.flows.run.{name}", lambda: "99.9.9")
     code, printed = command("resume", release_id, nightly.config)

@@ -20,7 +20,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from hushrank.flows.release.archive import archived
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.flows.conftest import answers
 from tests.ports import free_port
 from tests.prefect_server import PrefectServer, wait_for

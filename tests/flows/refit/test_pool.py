@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
+from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.estimation.common.pooled_scores import NotLinked, PartScores, pool_scores
-from hushrank.estimation.common.probabilities import ScoreErrors
 from hushrank.privacy.units import NoiseKind
 from tests.flows.conftest import answers
 from tests.flows.every_method import survey_of

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.flows.release.axis import FAR, axis_of
-from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.scale import FAR, Scale, axis_of
 
 
 @dataclass

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushrank.estimation.common import probabilities
+from hushrank.estimation.common import pair_separation
 from hushrank.estimation.common.estimate import estimate_of
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.flows.display import show_outcome
 from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of
 from hushrank.flows.interfaces.python.release import Release as PythonRelease
-from hushrank.flows.nights.artifacts import summary
+from hushrank.flows.nights.flow import summary
 from hushrank.flows.nights.nights import NightResult, night_text
 from hushrank.flows.release.boards import GroupRanking, RankedItem, better_lines
 from hushrank.flows.release.release import Release, build_release
@@ -89,8 +89,10 @@ def every_release() -> list[Release]:
 def grid() -> Iterator[list[Release]]:
     """All releases, of 2 000 draws: a chance then has a standard error of 0.011 at most."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probabilities, "normal_draws", functools.cache(probabilities.normal_draws))
-        patch.setattr(probabilities, "DRAWS", 2_000)
+        patch.setattr(
+            pair_separation, "normal_draws", functools.cache(pair_separation.normal_draws)
+        )
+        patch.setattr(pair_separation, "DRAWS", 2_000)
         yield every_release()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
+from hushrank.flows.ledger.keys import KEY_BYTES, LedgerKey
 from hushrank.flows.release import identity as contents_module
 from hushrank.flows.release.identity import CACHE_FILE, Contents, Stamp, meant_by
 from hushrank.transforms.common.schema import InputError

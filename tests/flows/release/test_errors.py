@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.flows.release.boards import MOST_LISTED, ReleasedErrors
 from hushrank.flows.release.release import Release, build_release, on_scale
 from hushrank.flows.release.scale import ELO_A_LOGIT, Scale

@@ -14,9 +14,10 @@ from hushrank.flows.release import archive, release
 from hushrank.flows.release.archive import release_before
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, json_text, load_head, load_release
-from hushrank.flows.report import downloads, rows
+from hushrank.flows.report import page as downloads
+from hushrank.flows.report import sections
 from hushrank.flows.report.page import ROOM
-from hushrank.flows.report.rows import LONG, ROW_BYTES, table_of
+from hushrank.flows.report.sections import LONG, ROW_BYTES, table_of
 from tests.releases import make_release, page
 
 FEW = make_release()
@@ -45,8 +46,8 @@ def test_a_line_of_the_ranking_takes_only_what_its_fields_take():
 
 def test_the_page_makes_only_the_rows_that_fit(monkeypatch):
     made = []
-    exact = rows.exact_text
-    monkeypatch.setattr(rows, "exact_text", lambda *of: made.append(of) or exact(*of))
+    exact = sections.exact_text
+    monkeypatch.setattr(sections, "exact_text", lambda *of: made.append(of) or exact(*of))
     table = table_of(MANY, ROOM)
     assert len(table.full) > LONG
     assert len(made) <= ROOM // ROW_BYTES + 100

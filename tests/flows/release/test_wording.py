@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.estimation.common.estimate import estimate_of
-from hushrank.estimation.common.probabilities import ScoreErrors
+from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.flows.release.boards import RankedItem, better_lines
 from hushrank.flows.release.history import SCHEMA, ranking_table
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict
-from hushrank.flows.report.sure import sure_table_of
+from hushrank.flows.report.sections import sure_table_of
 from tests.estimation.common.test_all_at_once import errors_of, normal_separation
 from tests.releases import make_release, provenance
 

@@ -11,10 +11,9 @@ import pytest
 import hushrank as hr
 from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.planning.propose.texts import about_lines
+from hushrank.flows.planning.propose.names import about_lines
 from hushrank.flows.release.release import Release
-from hushrank.flows.report.about import NOT_THE_PUBLIC, SAMPLES, about_rows, made_rows
-from hushrank.flows.report.page import render_report
+from hushrank.flows.report.page import NOT_THE_PUBLIC, SAMPLES, about_rows, made_rows, render_report
 from hushrank.privacy.units import NoiseKind
 from hushrank.verifier import verify_release
 from tests.flows.conftest import ITEMS, SharedReducer, answers

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.release.axis import Axis
 from hushrank.flows.release.private_sums import ChosenEpsilons
+from hushrank.flows.release.scale import Axis
 from hushrank.flows.release.wording import exact_text
 from hushrank.flows.report import figures, svg
 from hushrank.flows.report.drawings import Cell, Curve, IntervalRow, curves, intervals, matrix
 from hushrank.flows.report.figures import figures_of, noise_half_width
-from hushrank.flows.report.over_time import history_figure, ranks_over_time
 from hushrank.flows.report.page import render_report
+from hushrank.flows.report.sections import history_figure, ranks_over_time
 from hushrank.flows.report.svg import check_picture, figure_style, label, width_of
 from tests.releases import (
     PAIR_WINS,

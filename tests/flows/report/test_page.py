@@ -18,18 +18,16 @@ import jinja2
 import numpy as np
 import pytest
 
-from hushrank.flows.ledger.budget import Balance
-from hushrank.flows.release.axis import axis_of
+from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_text
+from hushrank.flows.release.scale import WORDS, Scale, axis_of, interval_text, score_text
 from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict
 from hushrank.flows.report import page
-from hushrank.flows.report.about import made_rows
 from hushrank.flows.report.figures import noise_half_width
-from hushrank.flows.report.page import render_report, runs_left
-from hushrank.flows.report.sure import sure_table_of
-from hushrank.flows.report.win_rates import win_rates_of
+from hushrank.flows.report.model_facts import win_rates_of
+from hushrank.flows.report.page import made_rows, render_report, runs_left
+from hushrank.flows.report.sections import sure_table_of
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.schema import Ties
 from tests.releases import (

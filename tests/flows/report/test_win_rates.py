@@ -9,7 +9,7 @@ import pytest
 
 from hushrank.flows.release.release import on_scale
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.report.win_rates import MOST, OF_COUNTS, OF_SCORES, win_rates_of
+from hushrank.flows.report.model_facts import MOST, OF_COUNTS, OF_SCORES, win_rates_of
 from tests.releases import ITEMS, PAIR_WINS, make_pairs_release, make_release, make_scores_release
 
 PAIRS = make_pairs_release(PAIR_WINS)

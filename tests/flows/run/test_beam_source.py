@@ -13,7 +13,7 @@ import pytest
 import hushrank as hr
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.release.row_source import row_source_of
+from hushrank.flows.release.provenance import row_source_of
 from hushrank.verifier import verify_release
 from tests.flows.conftest import InProcessReducer, Survey, answers
 

@@ -11,12 +11,12 @@ import pytest
 
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import HushrankError, PredictableBits
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
+from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.flows.run.run import draw, reduce, reserve
 from hushrank.privacy.units import Unit
-from hushrank.transforms.storage.write import npz_arrays, npz_bytes
+from hushrank.transforms.storage.places import npz_arrays, npz_bytes
 from tests.flows.conftest import InProcessReducer
 from tests.flows.damages import DAMAGES, remove, replace_by_folder
 

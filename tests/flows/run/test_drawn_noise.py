@@ -22,14 +22,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.pilot_query import Seen
+from hushrank.estimation.common.central_noise import Seen
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.run.context import Job, Noisy, Survey
 from hushrank.flows.run.job import occasion_of
-from hushrank.flows.run.occasion import noise_of
-from hushrank.privacy.bits_used import BitsUsed
+from hushrank.flows.run.stages import noise_of
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomness import BitsUsed
 from hushrank.privacy.units import NoiseKind
 from tests.flows.methods.neighbours import GROUPS, job
 from tests.statistics import (

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
-from hushrank.flows.ledger.key import InputNames
+from hushrank.flows.ledger.keys import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.run import steps
-from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.trust.recovery.recovery import LostRelease, _accept, _of_the_ledger, lost_once
+from hushrank.flows.run import run
+from hushrank.flows.run.context import ledger_of
+from hushrank.flows.trust.recovery import LostRelease, _accept, _of_the_ledger, lost_once
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 
@@ -287,12 +287,13 @@ def test_every_attempt_at_one_release_is_entered(survey, command, kept):
 
 def test_what_an_older_copy_has_reserved_counts_as_drawn(survey, command, monkeypatch):
     survey.set(ledger__path="budget/ledger.jsonl")
+    reduce = run.reduce
     with monkeypatch.context() as patched:  # copied while the release is being drawn
         patched.setattr(
             "hushrank.flows.run.run.reduce",
             lambda *given: (
                 shutil.copytree(survey.folder / "budget", survey.folder / "older"),
-                steps.reduce(*given),
+                reduce(*given),
             )[1],
         )
         assert command("run", survey.config, "--direct")[0] == 0

@@ -11,7 +11,7 @@ import pytest
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.flows.run.run import draw, reduce, reserve
 from hushrank.flows.trust.audit import audit
 from hushrank.flows.trust.audit.result import ASSUMPTIONS
 from tests.flows.conftest import InProcessReducer

@@ -18,16 +18,14 @@ import pytest
 
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import DrawError, PredictableBits
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import Exact
-from hushrank.flows.run.context import Job
+from hushrank.flows.run.context import Job, ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.flows.run.run import draw, reduce, reserve
 from hushrank.pipelines.reduce import reduce as reductions
 from hushrank.pipelines.reduce import reduce_private, reduce_rankings, reduce_responses
-from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
+from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose, seeded_bits, system_bits
 from tests.flows.conftest import InProcessReducer, SharedReducer, Survey
 from tests.flows.every_method import BITS, COMPARISONS, VARIANTS, survey_of
 
@@ -221,8 +219,8 @@ from pathlib import Path
 from hushrank.transforms.engine import in_process
 in_process.choose()  # the graph of small inputs; and no engine, so no thread, so it can be forked
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.steps import draw, reduce
+from hushrank.flows.run.context import ledger_of
+from hushrank.flows.run.run import draw, reduce
 from hushrank.flows.run.confidential_folder import Exact, load_arrays
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits

@@ -18,7 +18,7 @@ from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from hushrank.transforms.storage.read import plan_files, read_batches
 from tests.fake_cloud_storage import Store, fake_cloud_storage
 from tests.flows.conftest import InProcessReader, Survey, answers

@@ -18,8 +18,8 @@ from google.cloud import storage
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.run.confidential_folder import finish_drawn, store_unmarked
-from hushrank.pipelines.engine.memory_plan import MemoryPlan
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.pipelines.engine.runner import MemoryPlan
+from hushrank.transforms.storage.places import CloudPath
 from tests.fake_cloud_storage import Fault, Store, fake_cloud_storage
 from tests.flows.conftest import ITEMS, Survey, answers
 
@@ -207,7 +207,7 @@ def test_noise_that_was_marked_is_published_by_the_next_run(
         raise OSError(errno.EIO, os.strerror(errno.EIO), "network")
 
     with monkeypatch.context() as patch:
-        patch.setattr("hushrank.flows.run.steps.finish_drawn", stop)
+        patch.setattr("hushrank.flows.run.run.finish_drawn", stop)
         assert command("run", cloud.config, "--direct")[0] == 1
     assert events(store) == ["open", "reserve", "draw"]
     (unmarked,) = (name for name in store.names("confidential") if ".drawn.npz." in name)
@@ -271,7 +271,7 @@ def test_rows_that_do_not_fit_into_memory_wait_on_a_disk_that_was_named(
         made.append(options["dir"])
         return temporary_file(*arguments, **options)
 
-    monkeypatch.setattr("hushrank.pipelines.reduce.execution.tempfile.TemporaryFile", watched)
+    monkeypatch.setattr("hushrank.pipelines.reduce.kind.tempfile.TemporaryFile", watched)
     spilling = cloud.set(runner={"kind": "local", "spill": str(scratch)})
     code, printed = command("run", spilling.config, "--direct")
     assert code == 0, printed

@@ -31,13 +31,14 @@ from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.nights import dataflow_template
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce import execution, reduce
+from hushrank.pipelines.reduce import kind as execution
+from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.graph import graph_of
 from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.stream_encoder import Terms
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.flows.conftest import ITEMS, answers
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -353,7 +354,7 @@ def test_a_run_takes_up_what_a_template_has_counted(tmp_path, emulator, monkeypa
     def must_not_run(*_: object) -> None:
         raise AssertionError("rows were read again")
 
-    monkeypatch.setattr("hushrank.pipelines.reduce.execution._pipeline", must_not_run)
+    monkeypatch.setattr("hushrank.pipelines.reduce.kind._pipeline", must_not_run)
     elsewhere = Engine(Runner.DATAFLOW, ARGUMENTS)
     reduce.run(type(made)(**{**_fields(made), "engine": elsewhere, "key": bytes([1]) * 32}))
     assert (job.work / "exact.npz").read_bytes() == exact

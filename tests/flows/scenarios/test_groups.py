@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.planning.plan.groups import group_errors
+from hushrank.flows.planning.plan.plan import group_errors
 from hushrank.flows.planning.plan.survey import Setting
 from hushrank.flows.planning.plan.world import World
 from tests.flows.conftest import ITEMS

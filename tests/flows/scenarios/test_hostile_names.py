@@ -19,8 +19,8 @@ from rich.text import Text
 from hushrank.flows.config.items import read_item_names
 from hushrank.flows.release.history import export_bytes, ranking_table
 from hushrank.flows.release.publish import ranking_csv
-from hushrank.flows.report.over_time import ranks_over_time
 from hushrank.flows.report.page import render_report
+from hushrank.flows.report.sections import ranks_over_time
 from hushrank.flows.terminal import Console
 from hushrank.transforms.common.plain_text import hidden_character, read_cell, shown, write_cell
 from tests.releases import ITEMS, make_release

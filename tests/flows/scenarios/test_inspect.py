@@ -19,7 +19,7 @@ import pytest
 
 from hushrank.flows.interfaces.cli.inspect_command import NO_TERMINAL, YES
 from hushrank.flows.run.job import job_to_inspect, prepare_job, read_survey
-from hushrank.pipelines.engine.memory_plan import MemoryPlan
+from hushrank.pipelines.engine.runner import MemoryPlan
 from hushrank.pipelines.inspect.inspect_log import look
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.privacy.keyed_hash import SecretKey

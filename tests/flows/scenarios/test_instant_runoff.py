@@ -17,8 +17,8 @@ from tests.flows.scenarios.test_rankings import BEST_FIRST, NAMES, long_form, ru
 from tests.flows.scenarios.test_run_faults import events, raising
 from tests.flows.scenarios.test_trusted_rankings import GAUSSIAN
 
-BY_NOISE = "hushrank.estimation.rankings.instant_runoff.members_of_sets"
-BY_ROUNDS = "hushrank.estimation.rankings.instant_runoff.Rounds.of"
+BY_NOISE = "hushrank.estimation.rankings.election_rules.members_of_sets"
+BY_ROUNDS = "hushrank.estimation.rankings.election_rules.Rounds.of"
 
 
 @pytest.fixture

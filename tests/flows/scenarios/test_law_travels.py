@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrank.estimation.common import central_noise, pilot_query
-from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
-from hushrank.estimation.rankings import noisy_rankings
+from hushrank.estimation.common import central_noise
+from hushrank.estimation.comparisons import covariate_mle, noisy_counts, perturbed_mle
+from hushrank.estimation.rankings import ranking_counts
 from hushrank.estimation.responses import measurements, point_totals, sheet_totals
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.errors import EstimateError
@@ -28,12 +28,12 @@ from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.steps import draw, estimate, reduce, reserve
+from hushrank.flows.run.run import draw, estimate, reduce, reserve
 from hushrank.flows.statement import rankings as ranking_statement
-from hushrank.flows.statement.pilot_query import record_with_look
+from hushrank.flows.statement.record import record_with_look
 from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
-from hushrank.transforms.storage.write import npz_bytes
+from hushrank.transforms.storage.places import npz_bytes
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.crashes import drawn_job_of
 from tests.flows.every_method import BITS, VARIANTS, survey_of
@@ -116,10 +116,10 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     _tripled(monkeypatch, measurements, "measurement_sensitivity")
     _tripled(monkeypatch, sheet_totals, "sheet_totals_sensitivity")
     _tripled(monkeypatch, point_totals, "point_totals_sensitivity")
-    _tripled(monkeypatch, pilot_query, "votes_sensitivity")
-    _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
-    _tripled(monkeypatch, noisy_rankings, "ranking_below_sensitivity")
-    _tripled(monkeypatch, one_shot, "one_shot_sensitivity")
+    _tripled(monkeypatch, central_noise, "votes_sensitivity")
+    _tripled(monkeypatch, ranking_counts, "ranking_sensitivity")
+    _tripled(monkeypatch, ranking_counts, "ranking_below_sensitivity")
+    _tripled(monkeypatch, noisy_counts, "one_shot_sensitivity")
 
     def louder(calibrate):
         def calibrated(*given, **named):
@@ -150,7 +150,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = spectral.random_graph
     for name in ("random_graph", "even_graph"):
         monkeypatch.setattr(spectral, name, lambda n, _, bits: graph(n, 1.0, bits))
-    monkeypatch.setattr("hushrank.flows.run.steps.stated_version", lambda: "9.9.9")
+    monkeypatch.setattr("hushrank.flows.run.run.stated_version", lambda: "9.9.9")
     monkeypatch.setattr("hushrank.flows.run.context.code_version", lambda: "9.9.9")
 
 

@@ -20,7 +20,7 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.nights.nights import rank_due
 from hushrank.flows.release.archive import archived
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.privacy.accounting import Spend
 from tests.flows.conftest import InProcessReducer, answers

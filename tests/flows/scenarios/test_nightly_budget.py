@@ -9,7 +9,7 @@ import pytest
 
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.flows.errors import BudgetRefused, ConfigError, LedgerError
-from hushrank.flows.ledger.budget import Protects
+from hushrank.flows.ledger.entries import Protects
 from hushrank.flows.ledger.forecast import (
     HORIZON,
     demand_by_day,
@@ -19,7 +19,7 @@ from hushrank.flows.ledger.forecast import (
 )
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.registry import METHODS, load_config
-from hushrank.flows.run.budget import protects
+from hushrank.flows.run.context import protects
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import Clock, pure, release, terms_of
 

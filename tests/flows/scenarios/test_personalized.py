@@ -15,10 +15,10 @@ import pytest
 import hushrank as hr
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.rankings import two_towers
-from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
+from hushrank.estimation.rankings.pair_answer_evidence import PairAnswerCounts
 from hushrank.estimation.rankings.personalized import fit_personalized
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.trust.audit.small_job import small_job
+from hushrank.flows.trust.audit.people import small_job
 from hushrank.privacy.local_source import privatize_ranking
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.transforms.rankings.person_features import PersonFeature, PersonFeatures

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.rankings.consensus import borda_scores, kemeny
 from hushrank.estimation.rankings.ranking_counts import pair_counts
+from hushrank.estimation.rankings.ranking_estimates import borda_scores, kemeny
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 from tests.flows.conftest import Survey

@@ -28,9 +28,9 @@ from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.reading import Reader, ReadingError, read_apart
 from hushrank.flows.run import reader_process
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, hard_limit
+from hushrank.pipelines.engine.runner import LEAST_MEMORY, hard_limit
 from hushrank.transforms.storage.files import list_files
-from hushrank.transforms.storage.write import nothing_half_written, temporary_name
+from hushrank.transforms.storage.places import nothing_half_written, temporary_name
 from tests.flows import broken_parsers
 from tests.flows.broken_parsers import PRIVATE, WAYS, forbidden, replace_all
 from tests.flows.conftest import answers

@@ -28,10 +28,10 @@ from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.nights.nights import rank_nights
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.signals import STOPPING
+from hushrank.flows.terminal import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds
@@ -55,7 +55,7 @@ def raising(error: BaseException):
 
 @pytest.mark.parametrize(
     "where",
-    ["hushrank.pipelines.reduce.reduce.run", "hushrank.flows.run.steps.npz_bytes"],
+    ["hushrank.pipelines.reduce.reduce.run", "hushrank.flows.run.run.npz_bytes"],
 )
 def test_ctrl_c_before_the_noise_gives_the_budget_back(survey, command, monkeypatch, where):
     with monkeypatch.context() as patch:
@@ -164,7 +164,7 @@ def stopped_before_the_name(survey, command, monkeypatch) -> Path:
     """The noise of a run that stopped after the mark in the ledger; it has no name yet."""
     broken = OSError(errno.EIO, os.strerror(errno.EIO), "disk")
     with monkeypatch.context() as patch:
-        patch.setattr("hushrank.flows.run.steps.finish_drawn", raising(broken))
+        patch.setattr("hushrank.flows.run.run.finish_drawn", raising(broken))
         assert command("run", survey.config, "--direct")[0] == 1
     assert events(survey) == ["open", "reserve", "draw"]
     assert not list(survey.work.rglob("drawn.npz"))
@@ -227,9 +227,9 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
 ):
     broken = OSError(errno.EIO, os.strerror(errno.EIO), "disk")
     with monkeypatch.context() as patch:
-        patch.setattr("hushrank.flows.run.steps.npz_bytes", raising(KeyboardInterrupt()))
+        patch.setattr("hushrank.flows.run.run.npz_bytes", raising(KeyboardInterrupt()))
         if "exact" in failing:
-            patch.setattr("hushrank.flows.run.occasion.forget_exact", raising(broken))
+            patch.setattr("hushrank.flows.run.stages.forget_exact", raising(broken))
         if "ledger" in failing:
             patch.setattr(Ledger, "cancel", raising(LedgerError("ledger.jsonl: out of reach.")))
         code, printed = command("run", survey.config, "--direct")

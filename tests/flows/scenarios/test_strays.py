@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     delete_strays,
@@ -13,14 +12,14 @@ from hushrank.flows.run.confidential_folder import (
     make_confidential,
     releases_with_strays,
 )
-from hushrank.flows.run.context import Job
+from hushrank.flows.run.context import Job, ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.steps import reduce
+from hushrank.flows.run.run import reduce
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce.execution import execute
+from hushrank.pipelines.reduce.kind import execute
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, TALLY_FILE, is_reduced
 from hushrank.privacy.accounting import Spend
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.flows.conftest import InProcessReducer
 
 UUID = "0123456789abcdef" * 2
@@ -58,7 +57,7 @@ def test_what_comes_after_the_run_gave_up_is_deleted(survey, command, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hushrank.flows.run.steps.npz_bytes", interrupt)
+        patch.setattr("hushrank.flows.run.run.npz_bytes", interrupt)
         assert command("run", survey.config, "--direct")[0] == 130
     late = come_late(job)
     assert command("run", another(survey), "--direct")[0] == 0

@@ -22,15 +22,15 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.nights.nights import prepare_night
-from hushrank.flows.run import steps
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run import run as steps
+from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import read_survey
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
 from hushrank.transforms.common import encode
+from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.encode import hashes_by_type, pseudonyms
-from hushrank.transforms.common.names import Naming
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import ITEMS, InProcessReducer, Survey
 from tests.flows.damages import DAMAGES, remove, replace_by_folder

@@ -27,7 +27,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.utils.config import Config
 
 from hushrank.transforms.common import extras
-from hushrank.transforms.tables import asking
+from hushrank.transforms.tables import names
 from tests.fake_bigquery import BigQuery, fake_bigquery
 from tests.flows.conftest import Survey
 from tests.ports import closed_port, free_port
@@ -199,7 +199,7 @@ def test_a_missing_library_is_named_with_its_extra(iceberg, command, monkeypatch
 
 def test_a_catalog_that_never_answers(iceberg, command, monkeypatch):
     """A port that accepts and stays silent; the wait is over when the patience is."""
-    monkeypatch.setattr(asking, "PATIENCE", 0.5)
+    monkeypatch.setattr(names, "PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"http://user:hunter2@127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("PYICEBERG_CATALOG__SLOW__URI", uri)
@@ -296,7 +296,7 @@ def test_files_and_a_delta_table_in_s3(survey, bucket, command):
 
 
 def test_s3_without_an_answer(survey, command, monkeypatch, bucket):
-    monkeypatch.setattr(asking, "PATIENCE", 2.0)
+    monkeypatch.setattr(names, "PATIENCE", 2.0)
     with closed_port() as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         printed = refused(survey.set(input__paths=["s3://lake/log"]), command)

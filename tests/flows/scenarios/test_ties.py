@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.ties.tie_counts import TieCounts
-from hushrank.estimation.ties.tie_models import TieModel
+from hushrank.estimation.ties.tie_models import TieCounts, TieModel
 from hushrank.flows.methods.counts import tie_outcomes
 from hushrank.flows.methods.registry import METHODS, load_config
+from hushrank.flows.planning.plan.items_apart import orders_by_ties, ties_text
 from hushrank.flows.planning.plan.survey import Setting
-from hushrank.flows.planning.plan.ties import orders_by_ties, ties_text
 from hushrank.flows.planning.plan.world import World
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce

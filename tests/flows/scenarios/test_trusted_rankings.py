@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import kendalltau
 
-from hushrank.estimation.rankings.consensus import kemeny
 from hushrank.estimation.rankings.ranking_counts import count_rankings
+from hushrank.estimation.rankings.ranking_estimates import kemeny
 from hushrank.flows.planning.plan.choice import methods_to_compare
-from hushrank.flows.planning.plan.guarantees import tried_guarantees
+from hushrank.flows.planning.plan.limits import tried_guarantees
 from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_config
 from hushrank.flows.planning.plan.world import World
 from hushrank.flows.run.job import prepare_job, read_survey

@@ -12,7 +12,7 @@ from hushrank.flows.errors import ConfigError, PublishError
 from hushrank.flows.release.archive import archived, folder_name, keep
 from hushrank.flows.release.publish import check_output, contents_of, publish, published
 from hushrank.flows.release.release import Release, load_release
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.releases import JOB, SEEDED, make_release, page
 
 PAGE = "<!doctype html><title>report</title>"

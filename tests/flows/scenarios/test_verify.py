@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from hushrank.verifier import verify_release as verifier
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import Survey

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hushrank.flows.ledger.git_anchor import FILE
-from hushrank.flows.ledger.signing import Anchored, KeySigner, load_signer, make_key, sealed
+from hushrank.flows.ledger.keys import Anchored, KeySigner, load_signer, make_key, sealed
 from hushrank.verifier import verify_release as verifier
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import Survey
@@ -125,7 +125,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Guarded:
     made = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hushrank.flows.ledger.ledger.datetime", Then)
-        patch.setattr("hushrank.flows.run.steps.datetime", Then)
+        patch.setattr("hushrank.flows.run.run.datetime", Then)
         run(survey)
         made.append(Forger.of(survey))
     for output in ("second", "third"):

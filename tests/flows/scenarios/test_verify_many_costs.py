@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.entries import BudgetTerms
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.units import Adjacency, Unit
 from tests.flows.every_method import survey_of

@@ -8,8 +8,7 @@ import math
 import pytest
 
 from hushrank.estimation.common.central_noise import calibrate_win_counts
-from hushrank.flows.statement.counts import WIN_COUNTS, count_statement
-from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.mechanism import WIN_COUNTS, CountMechanism, count_statement
 from hushrank.flows.statement.sentences import PrivacyStatement, odds_factor
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import BudgetRefused
-from hushrank.flows.watching.destinations import CERTIFICATE
-from hushrank.flows.watching.open_lineage import dataset
+from hushrank.flows.watching.destinations import CERTIFICATE, dataset
 from tests.flows.conftest import ITEMS, answers
 
 CANARY = "canary-91c4"

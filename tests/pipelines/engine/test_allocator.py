@@ -12,7 +12,7 @@ import pytest
 ARRAYS = """
 import ctypes, resource, sys
 import numpy as np
-from hushrank.pipelines.reduce.execution import keep_freed_memory
+from hushrank.pipelines.reduce.kind import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
     keep_freed_memory()

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.privatize.synthetic_rankings import occurring, rows_by_contest
+from hushrank.pipelines.privatize.rankings_file import occurring, rows_by_contest
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.storage.files import list_files, read_schema

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.privatize import synthetic_rankings as module
-from hushrank.pipelines.privatize.synthetic_rankings import collect_rankings
+from hushrank.pipelines.privatize import rankings_file as module
+from hushrank.pipelines.privatize.rankings_file import collect_rankings
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns

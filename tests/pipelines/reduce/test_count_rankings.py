@@ -11,9 +11,8 @@ import pytest
 
 from hushrank.pipelines.reduce import reduce, reduce_rankings
 from hushrank.pipelines.reduce.rankings_job import CountRankings
-from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.randomness import BitSource
+from hushrank.privacy.randomness import BitSource, Purpose
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.rankings.ranking_columns import ListColumns
 from hushrank.transforms.storage.files import list_files

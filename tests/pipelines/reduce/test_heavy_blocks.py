@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.engine.options import pipeline_options
+from hushrank.pipelines.engine.runner import MemoryPlan
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduce import SMALL_BYTES, TIMES, lightened
 from hushrank.transforms.common.epsilons import AnswerBudget

@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY, LEAST_MEMORY
-from hushrank.pipelines.engine.runner import Engine, Runner
+from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, LEAST_MEMORY, Engine, Runner
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.comparisons.shuffle import Partitioning
 from tests.pipelines.reduce.test_reduce_comparisons import a_job, a_log, write

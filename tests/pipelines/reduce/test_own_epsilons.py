@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from hushrank.pipelines.reduce import reduce_rankings
 from hushrank.pipelines.reduce.reduce_rankings import RankingsKind
 from hushrank.privacy.audit import audit_epsilon
-from hushrank.privacy.epsilon_levels import epsilon_levels, level_of
 from hushrank.privacy.mallows import whole_ranking_epsilon
 from hushrank.privacy.random_pairs import PairAnswers, laws_of_levels
+from hushrank.privacy.units import epsilon_levels, level_of
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import RankingLevels, RankingMechanism, law_of_pairs
-from hushrank.transforms.rankings.private_rankings import ByLevel
+from hushrank.transforms.rankings.pair_answers import ByLevel
 from hushrank.transforms.rankings.ranking_columns import ListColumns
 from hushrank.transforms.rankings.rankings import Rankings
 from tests.pipelines.reduce.test_reduce_rankings import a_job, list_form, write

@@ -209,7 +209,7 @@ def test_rows_that_break_a_rule_are_set_aside_with_the_reason(tmp_path):
 
 
 def test_lines_that_are_no_rows_are_all_kept_where_batches_hold_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr("hushrank.transforms.storage.text_files.BLOCK_BYTES", 64)
+    monkeypatch.setattr("hushrank.transforms.storage.split.BLOCK_BYTES", 64)
     (tmp_path / "in").mkdir()
     row = json.dumps({"who": "ann", "a": 0, "b": 1, "y": 1})
     lines = [f"broken line {number}" for number in range(40)]

@@ -22,7 +22,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.rankings import private_rankings
+from hushrank.transforms.rankings import pair_answers
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.storage.files import list_files
 from tests.statistics import FALSE_POSITIVE_RATE, cells_p_value
@@ -220,7 +220,7 @@ def test_what_leaves_the_pipeline_has_the_law_of_the_mechanism(tmp_path, columns
 def test_a_pipeline_that_does_not_privatise_is_caught(tmp_path, monkeypatch):
     """The planted bug: rankings pass as they are. The test of the law rejects it outright."""
     monkeypatch.setattr(
-        private_rankings, "synthetic_rankings", lambda items, lengths, epsilon, bits: items.copy()
+        pair_answers, "synthetic_rankings", lambda items, lengths, epsilon, bits: items.copy()
     )
     rankings = [[0, 1, 2]] * 2_000
     found = reduced(

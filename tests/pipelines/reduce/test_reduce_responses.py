@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.responses.randomized_measurements import randomized_measurements
+from hushrank.estimation.responses.measurements import randomized_measurements
 from hushrank.estimation.responses.spectral_estimate import FEWEST_PARTS
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.responses_job import ReduceResponses

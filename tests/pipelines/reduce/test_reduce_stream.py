@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.engine.options import pipeline_options
+from hushrank.pipelines.engine.runner import MemoryPlan
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.pipelines.reduce.stream_nights import keep_counted
-from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.randomness import BitSource
+from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.streams.people_files import open_people

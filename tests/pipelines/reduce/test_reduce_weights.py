@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.engine.memory_plan import MemoryPlan
+from hushrank.pipelines.engine.runner import MemoryPlan
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.row_weights import Counted, RowFactors

@@ -17,11 +17,12 @@ import pytest
 from apache_beam.internal import pickler
 
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce import elements, reduce
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce import source as elements
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.transforms.common.schema import InputError, Ties
 from hushrank.transforms.storage.files import InputFile, Service
-from hushrank.transforms.tables.parts import PYTHON, BeamSource
+from hushrank.transforms.tables.names import PYTHON, BeamSource
 from tests.pipelines.reduce import test_count_rankings as rankings
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as answers

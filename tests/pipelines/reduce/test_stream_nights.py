@@ -29,7 +29,7 @@ from hushrank.privacy.stream_encoder import Terms, Workload
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage import write
+from hushrank.transforms.storage import places
 from hushrank.transforms.streams.people_files import carry_people
 from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_of
 from hushrank.transforms.streams.stream_folder import begin
@@ -135,7 +135,7 @@ def test_a_run_that_dies_at_any_write_or_delete_is_taken_up(tmp_path, monkeypatc
         folder, fuse = tmp_path / f"crash{step}", Fuse(step)
         copy(tmp_path / "s", folder / "s")
         with monkeypatch.context() as killed:
-            for place, name in ((Path, "replace"), (Path, "unlink"), (write.os, "link")):
+            for place, name in ((Path, "replace"), (Path, "unlink"), (places.os, "link")):
                 killed.setattr(place, name, fuse.guard(getattr(place, name)))
             with contextlib.suppress(Killed):
                 run_night(folder, 1, stream, empty=1)

@@ -21,7 +21,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.rankings.ranking_columns import RankColumns, WideRankColumns
-from hushrank.transforms.storage import preflib, text_files
+from hushrank.transforms.storage import preflib, split
 from hushrank.transforms.storage.files import list_files
 from tests.flows.small_jobs import SMALL_JOBS
 from tests.pipelines.reduce.test_reduce_rankings import assert_same
@@ -175,8 +175,8 @@ def test_files_their_names_and_order_and_how_they_are_cut_do_not_matter(
     monkeypatch.setattr(reduce_rankings, "CROWD", 1)  # partitions come in slices, too
     monkeypatch.setattr(reduce_rankings, "BLOCK_RANKINGS", 3)
     monkeypatch.setattr(reduce, "CHUNK_ROWS", 5)
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(text_files, "SPAN_BYTES", 100)
+    monkeypatch.setattr(split, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(split, "SPAN_BYTES", 100)
     monkeypatch.setattr(preflib, "BLOCK_BYTES", 64)
     monkeypatch.setattr(preflib, "BATCH_ROWS", 7)
     for files in (1, 3):

@@ -19,9 +19,10 @@ from google.cloud import storage
 
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage import cloud_storage, text_files
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage import places
+from hushrank.transforms.storage import split as text_files
 from hushrank.transforms.storage.files import list_files, open_bytes
+from hushrank.transforms.storage.places import CloudPath
 from hushrank.transforms.storage.read import plan_files
 from tests.cloud_emulator import cloud_emulator
 from tests.fake_cloud_storage import fake_cloud_storage
@@ -92,7 +93,7 @@ def test_text_objects_that_are_cut_give_the_counts_of_whole_local_files(
     local = a_job(tmp_path / "local", tmp_path / "w")
     expected = counts_of(tmp_path / "local", tmp_path / "w")
     monkeypatch.setattr(text_files, "SPAN_BYTES", 4_000)
-    monkeypatch.setattr(cloud_storage, "CHUNK_BYTES", 3_000)  # so that a part is several requests
+    monkeypatch.setattr(places, "CHUNK_BYTES", 3_000)  # so that a part is several requests
     cut = dataclasses.replace(
         local,
         files=tuple(list_files([f"gs://{BUCKET}/answers"])),

@@ -28,8 +28,8 @@ import pytest
 import yaml
 
 from hushrank.pipelines.engine.flink_restarts import doubt_about, settings_of
-from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY
 from hushrank.pipelines.engine.options import pipeline_options
+from hushrank.pipelines.engine.runner import LEAST_MEMORY
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import Ties
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons

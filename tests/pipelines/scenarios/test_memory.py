@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.common.matrices import CellCounts, pair_counts_of
-from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
+from hushrank.pipelines.engine.runner import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.reduce import reduce, reduce_comparisons
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.transforms.common.catalogue import Catalogue

@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.config.runner import LocalRunner
-from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.engine.runner import (
     CELL_BYTES,
     HERE,
+    LEAST_MEMORY,
     SMALL_BYTES,
     SMALL_CELLS,
     Engine,
+    MemoryPlan,
     Runner,
     does_without_beam,
     is_small,

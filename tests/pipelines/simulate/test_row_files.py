@@ -10,7 +10,7 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.simulate.row_files import open_row_file
+from hushrank.pipelines.simulate.simulate import open_row_file
 from hushrank.transforms.storage.files import FileFormat
 
 AWKWARD = ["plain", 'a "quoted", name', "back\\slash", "São Paulo ✓", "two\tparts"]

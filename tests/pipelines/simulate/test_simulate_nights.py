@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.registry import load_config
-from hushrank.pipelines.simulate.simulate_nights import NightsSpec, simulate_nights
+from hushrank.pipelines.simulate.simulate_nights import Habit, NightsSpec, simulate_nights
 from hushrank.pipelines.simulate.simulated_rows import SimulationSpec
-from hushrank.pipelines.simulate.stream_people import Habit
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value
 
 FIRST = date(2026, 1, 30)

@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.catalogue import Catalogue, Naming
 from hushrank.transforms.common.encode import (
     encode_comparisons,
     missing,
     pseudonyms,
     text_of_rejects,
 )
-from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import ComparisonColumns
 
 HASH = KeyedHash(bytes(range(32)))

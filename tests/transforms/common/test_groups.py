@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.catalogue import OUTSIDE, Catalogue, Groups
 from hushrank.transforms.common.encode import Comparisons, encode_comparisons
-from hushrank.transforms.common.groups import OUTSIDE, Groups
 from hushrank.transforms.common.schema import ComparisonColumns, InputError, Ties, check_schema
 from hushrank.transforms.comparisons.aggregate import PairCountsFn, WinCountsFn
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common import encode
-from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.catalogue import Catalogue, Naming, integers_in, integers_of_floats
 from hushrank.transforms.common.encode import encode_comparisons, hashes_by_type, pseudonyms
-from hushrank.transforms.common.names import Naming, integers_in, integers_of_floats
 from hushrank.transforms.common.schema import ComparisonColumns
 
 HASH = KeyedHash(bytes(range(32)))

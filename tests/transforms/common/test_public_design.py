@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushrank.flows.config.public_design import PublicDesign, read_public_design
+from hushrank.flows.config.items import PublicDesign, read_public_design
 
 NAMES = ("a", "b", "c")
 

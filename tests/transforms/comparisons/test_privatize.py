@@ -18,13 +18,13 @@ from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.comparisons.privatize import (
+    Answers,
     PrivateAnswers,
     PrivatePairsFn,
     SparsePrivatePairsFn,
     privatize,
     sums_of,
 )
-from hushrank.transforms.comparisons.true_answers import Answers
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value
 
 N_ITEMS, M = 4, 200_000

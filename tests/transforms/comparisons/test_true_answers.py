@@ -18,7 +18,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.true_answers import (
+from hushrank.transforms.comparisons.privatize import (
     Answers,
     bound_answers,
     divide_epsilons,

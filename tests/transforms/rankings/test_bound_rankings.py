@@ -8,7 +8,7 @@ import pytest
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.sorting import InSlices
-from hushrank.transforms.rankings.bound_rankings import (
+from hushrank.transforms.rankings.count_rankings import (
     blob_of_pieces,
     bound_rankings,
     pieces_of_blob,

@@ -8,7 +8,7 @@ from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.rankings.count_rankings import RankingCountsFn
-from hushrank.transforms.rankings.private_rankings import randomize_rankings
+from hushrank.transforms.rankings.pair_answers import randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 
 MALLOWS = RankingMechanism.MALLOWS

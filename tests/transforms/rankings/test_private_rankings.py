@@ -9,9 +9,7 @@ import pytest
 
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.transforms.common.randomisation import RankingMechanism
-from hushrank.transforms.rankings.private_rankings import (
-    randomize_rankings,
-)
+from hushrank.transforms.rankings.pair_answers import randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 from tests.statistics import FALSE_POSITIVE_RATE, cells_p_value
 

@@ -17,7 +17,7 @@ from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable
-from hushrank.transforms.rankings.bound_rankings import (
+from hushrank.transforms.rankings.count_rankings import (
     blob_of_pieces,
     blob_of_rankings,
     bound_rankings,

@@ -10,9 +10,8 @@ import pytest
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.randomness import seeded_bits
-from hushrank.transforms.rankings.count_rankings import RankingCountsFn
-from hushrank.transforms.rankings.rankings import Rankings
-from hushrank.transforms.rankings.ties import (
+from hushrank.transforms.rankings.count_rankings import (
+    RankingCountsFn,
     break_ties,
     count_copies,
     each_copy,
@@ -22,6 +21,7 @@ from hushrank.transforms.rankings.ties import (
     random_coins,
     without_names,
 )
+from hushrank.transforms.rankings.rankings import Rankings
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value, uniform_p_value
 
 HASH = KeyedHash(bytes(range(32)))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hushrank.transforms.common.schema import Words
+from hushrank.transforms.responses.answer_sheets import Missing, SheetRules
 from hushrank.transforms.responses.responses import (
     BAD,
     NOT_ANSWERED,
@@ -15,7 +16,6 @@ from hushrank.transforms.responses.responses import (
     marks_by_key,
     marks_of,
 )
-from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 from tests.transforms.responses.test_whole_sheets import NAMES, counted
 
 B, N = BAD, NOT_ANSWERED

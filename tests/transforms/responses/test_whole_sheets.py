@@ -16,6 +16,8 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.sorting import InSlices
 from hushrank.transforms.responses.answer_sheets import (
     Duplicates,
+    Missing,
+    SheetRules,
     answers_in,
     blobs_by_person,
     bound_sheets,
@@ -23,7 +25,6 @@ from hushrank.transforms.responses.answer_sheets import (
     responses_of_blob,
 )
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns, encode_responses
-from hushrank.transforms.responses.whole_sheets import Missing, SheetRules
 
 NAMES = ("a", "b", "c", "d")
 ITEMS = Catalogue(NAMES)

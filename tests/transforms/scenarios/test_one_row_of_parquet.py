@@ -24,7 +24,7 @@ from hushrank.transforms.common.encode import encode_comparisons
 from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, EpsilonTable
 from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.common.sorting import number_runs
-from hushrank.transforms.comparisons import true_answers as answers
+from hushrank.transforms.comparisons import privatize as answers
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks
 from hushrank.transforms.responses import responses

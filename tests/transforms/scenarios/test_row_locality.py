@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, seed, settings
 from hypothesis import strategies as st
 
-from hushrank.transforms.storage import text_files
+from hushrank.transforms.storage import split
 from tests.transforms.row_kinds import KINDS, Kept, Row, RowKind, kept, owner_of
 
 BLOCKS = (64, 300, 1 << 24)  # bytes read at once
@@ -167,7 +167,7 @@ def search(path: Path, format_: str, kind: str, examples: int, seed_: int | None
         # Only at the start of a file does a byte order mark say that text begins.
         others = [(place, line.removeprefix(b"\xef\xbb\xbf")) for place, line in others]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(text_files, "BLOCK_BYTES", block)
+            patch.setattr(split, "BLOCK_BYTES", block)
             for place, line in others:
                 lines.insert(place, line)
                 of_line = writer.kept(path, rows, [line])

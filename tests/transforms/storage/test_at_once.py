@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.files import list_files
+from hushrank.transforms.storage.places import CloudPath
 from hushrank.transforms.storage.read import plan_files
-from hushrank.transforms.tables.asking import AT_ONCE, in_order
+from hushrank.transforms.tables.names import AT_ONCE, in_order
 from tests.fake_cloud_storage import fake_cloud_storage
 
 COLUMNS = ComparisonColumns(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hushrank.transforms.storage.cloud_storage import ABSENT, CloudPath, ObjectChanged
+from hushrank.transforms.storage.places import ABSENT, CloudPath, ObjectChanged
 from tests.cloud_stores import asked_store, lose_patience_at_once, on_both_servers
 from tests.fake_cloud_storage import Fault, Store
 from tests.go_cloud_storage import GoStore

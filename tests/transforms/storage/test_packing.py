@@ -12,8 +12,8 @@ import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.storage.files import check_files, list_files
-from hushrank.transforms.storage.packing import MOST_HEADER, unpacked
 from hushrank.transforms.storage.read import plan_files, read_batches
+from hushrank.transforms.storage.text_lines import MOST_HEADER, unpacked
 from tests.written_files import zstd
 
 Pack = Callable[[bytes], bytes]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
-from hushrank.transforms.storage import split, text_files, text_lines
+from hushrank.transforms.storage import split, text_lines
 from hushrank.transforms.storage.files import list_files, read_schema
 from hushrank.transforms.storage.read import plan_files, plan_splits, read_batches
 from hushrank.transforms.storage.split import ReadBatch, Split
@@ -127,7 +127,7 @@ def test_csv_of_a_header_alone_has_no_rows(csv, content):
 
 
 def test_no_malformed_line_is_lost_between_blocks(csv, monkeypatch):
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(split, "BLOCK_BYTES", 200)
     lines = [f"p{n},0,1,1" if n % 3 else f"p{n},0" for n in range(500)]
     batches = batches_of(csv, HEADER + "\n".join(lines).encode())
     assert len(batches) > 10
@@ -179,7 +179,7 @@ def multiline_of(path: Path, content: bytes) -> list[ReadBatch]:
 
 @pytest.mark.parametrize("block", [7, 64, 1 << 24])
 def test_quoted_fields_span_lines_where_that_is_told(csv, monkeypatch, block):
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", block)
+    monkeypatch.setattr(split, "BLOCK_BYTES", block)
     content = HEADER + b'"an\n""n",0,"two\r\nlines",1\r\nbob,0,1,1\r\n"x" y,0,1,1\ncy,0,1,1'
     batches = multiline_of(csv, content)
     assert rows_of(batches) == [
@@ -192,7 +192,7 @@ def test_quoted_fields_span_lines_where_that_is_told(csv, monkeypatch, block):
 
 @pytest.mark.parametrize("block", [7, 64, 1 << 24])
 def test_an_open_quote_that_spans_lines_swallows_so_much_and_no_more(csv, monkeypatch, block):
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", block)
+    monkeypatch.setattr(split, "BLOCK_BYTES", block)
     monkeypatch.setattr(text_lines, "MOST_RECORD_BYTES", 100)
     lines = [b"p%02d,0,1,1" % number for number in range(30)]  # 11 bytes each, line end included
     content = HEADER + b"\n".join([*lines[:10], b'"' + lines[10], *lines[11:]])

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.storage import text_files, text_lines
+from hushrank.transforms.storage import split, text_lines
 from hushrank.transforms.storage.files import InputFile, list_files
 from hushrank.transforms.storage.read import plan_files, read_batches
-from hushrank.transforms.storage.text_files import records_in, spans_of
+from hushrank.transforms.storage.split import records_in, spans_of
 
 COLUMNS = ComparisonColumns(
     left="left", right="right", outcome="outcome", winner=None, user="user", event=None
@@ -53,7 +53,7 @@ def same_when_cut(path: Path) -> int:
     files = list_files([str(path)])
     whole = read_whole(files)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "SPAN_BYTES", SPAN)
+        patch.setattr(split, "SPAN_BYTES", SPAN)
         cut = read_whole(files)
     assert cut[:2] == whole[:2]
     return cut[2]
@@ -85,7 +85,7 @@ def test_a_file_of_some_megabytes_has_parts_for_all_workers(tmp_path, mebibytes,
     if parts > 1:
         spans = [span for span in found if span is not None]
         assert [*(start for start, _ in spans), mebibytes << 20] == [0, *(end for _, end in spans)]
-        assert min(end - start for start, end in spans[:-1]) > text_files.HEADER_BYTES
+        assert min(end - start for start, end in spans[:-1]) > split.HEADER_BYTES
 
 
 def test_lines_that_are_too_long_end_where_they_end(tmp_path, monkeypatch):
@@ -97,7 +97,7 @@ def test_lines_that_are_too_long_end_where_they_end(tmp_path, monkeypatch):
 
 
 def test_quoted_line_ends_and_packed_files_are_not_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "SPAN_BYTES", SPAN)
+    monkeypatch.setattr(split, "SPAN_BYTES", SPAN)
     path = tmp_path / "log.csv"
     path.write_bytes(HEADER + b"a,b,c,1\n" * 100)
     (file,) = list_files([str(path)])
@@ -111,7 +111,7 @@ def test_quoted_line_ends_and_packed_files_are_not_cut(tmp_path, monkeypatch):
 @given(CONTENT, st.integers(1, 9), st.booleans())
 def test_every_byte_is_in_one_part_and_parts_end_with_lines(content, size, returns):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "SEARCHED_BYTES", 3)
+        patch.setattr(split, "SEARCHED_BYTES", 3)
         found = [
             records_in(io.BytesIO(content), span, len(content), carriage_returns=returns)
             for span in spans_of(len(content), size)

@@ -13,8 +13,14 @@ from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.storage.files import list_files
 from hushrank.transforms.storage.read import plan_files, read_batches
 from hushrank.transforms.tables.bigquery import night_condition
-from hushrank.transforms.tables.names import absolute, local_path, table_name
-from hushrank.transforms.tables.parts import DataFile, Layout, StoredAs
+from hushrank.transforms.tables.names import (
+    DataFile,
+    Layout,
+    StoredAs,
+    absolute,
+    local_path,
+    table_name,
+)
 
 COLUMNS = ComparisonColumns(user="user", left="a", right="b", outcome="y", winner=None, event=None)
 ROWS = pa.table({"user": ["ann", "bob"], "a": ["x 5/7%", "x 5/7%"], "b": ["y", "z"], "y": [1, -1]})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.transforms.storage import text_lines
-from hushrank.transforms.storage.text_files import read_csv_rows
+from hushrank.transforms.storage.split import read_csv_rows
 from hushrank.transforms.storage.text_lines import MOST_RECORD_BYTES, Records, read_records
 
 PIECES = (

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.transforms.storage.write import npz_bytes, parquet_bytes, write_once, write_whole
+from hushrank.transforms.storage.places import npz_bytes, parquet_bytes, write_once, write_whole
 
 NO_LINKS = {
     getattr(errno, name)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
-from hushrank.transforms.common.names import Naming
+from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.streams.people_files import carry_people
 from hushrank.transforms.streams.released_files import forget_cells, keep_cells, recent_cells

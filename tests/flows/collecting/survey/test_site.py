@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from hushrank.flows.collecting.survey.settings import BUILT_IN, built_in, page_headers, page_policy
-from hushrank.flows.collecting.survey.site import build_site, digest, write_site
+from hushrank.flows.collecting.survey.settings import (
+    BUILT_IN,
+    build_site,
+    built_in,
+    digest,
+    page_headers,
+    page_policy,
+    write_site,
+)
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
 

@@ -14,8 +14,7 @@ import pytest
 import yaml
 from scipy.stats import binomtest
 
-from hushrank.flows.collecting.survey.settings import page_headers
-from hushrank.flows.collecting.survey.site import build_site
+from hushrank.flows.collecting.survey.settings import build_site, page_headers
 from hushrank.flows.methods.registry import load_config
 from tests.flows.browsers import SCREENS, complaints_of, eventually, faults, on_screen, opened
 from tests.flows.collecting.survey.hosts import Host, hosted, press

@@ -10,7 +10,7 @@ import pytest
 
 from hushrank.flows.errors import DrawError, EstimateError
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.context import ledger_of
 
 DAY = 86_400
 
@@ -135,7 +135,7 @@ def test_rows_of_a_release_whose_mechanism_failed_go_and_the_mark_stays(
         raise DrawError("It cannot be drawn.")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hushrank.flows.run.occasion.noise_of", fail)
+        patched.setattr("hushrank.flows.run.stages.noise_of", fail)
         assert command("run", survey.config, "--direct")[0] == 1
     (work,) = (path for path in survey.work.iterdir() if path.is_dir())
     set_aside(work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushrank.flows.interfaces.documents.stage_table import stage_rows
+from hushrank.flows.interfaces.documents.runs import stage_rows
 from hushrank.flows.run.job import prepare_job, read_survey
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.tables import FOLDER, ROWS_AT_ONCE, table_file
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
+from hushrank.flows.ledger.keys import KEY_BYTES, LedgerKey
 from hushrank.flows.release.identity import Contents, input_names
 
 KEY, OTHER_KEY = LedgerKey(bytes(KEY_BYTES), ""), LedgerKey(bytes([1] * KEY_BYTES), "")

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import hushrank as hr
 from hushrank.flows.interfaces.python.tables import batches_of, table_file
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
+from hushrank.flows.ledger.keys import KEY_BYTES, LedgerKey
 from tests.transforms.row_kinds import ITEMS, KINDS, Row, RowKind, kept
 
 KEY = LedgerKey(bytes(KEY_BYTES), "")

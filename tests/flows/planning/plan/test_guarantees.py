@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushrank.flows.planning.plan.guarantees import guarantee_words, tried_guarantees
+from hushrank.flows.planning.plan.limits import guarantee_words, tried_guarantees
 from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_config
 from hushrank.flows.planning.plan.world import World
 from hushrank.privacy.units import Unit

@@ -13,7 +13,7 @@ import pytest
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.experiments.beyond import heavy_users
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.planning.plan.heavy_users import activity_of, gain_of_weights, weights_text
+from hushrank.flows.planning.plan.limits import activity_of, gain_of_weights, weights_text
 from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_config
 from hushrank.flows.planning.plan.world import World
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from hushrank.flows.config.comparisons import Design
-from hushrank.flows.planning.plan.naive import loss_of, naive_ways
+from hushrank.flows.planning.plan.choice import loss_of, naive_ways
 from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_config
 from hushrank.flows.planning.plan.world import World
 from hushrank.flows.release.scale import Scale

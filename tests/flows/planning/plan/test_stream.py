@@ -23,7 +23,7 @@ from hushrank.flows.planning.plan.stream import (
     habits_of,
     plan_stream,
 )
-from hushrank.pipelines.simulate.stream_people import Habit, simulate_answers
+from hushrank.pipelines.simulate.simulate_nights import Habit, simulate_answers
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.sensitivity import Sensitivity

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.planning.plan.accuracy import MEASURES, Accuracy, Target
 from hushrank.flows.planning.plan.choice import methods_to_compare, verdict
 from hushrank.flows.planning.plan.limits import limits_of
 from hushrank.flows.planning.plan.survey import (
@@ -21,7 +20,7 @@ from hushrank.flows.planning.plan.survey import (
     plan_config,
     predicted,
 )
-from hushrank.flows.planning.plan.world import World
+from hushrank.flows.planning.plan.world import MEASURES, Accuracy, Target, World
 from hushrank.flows.release.scale import Scale
 
 # Those that assume least first.

@@ -13,11 +13,16 @@ import hushrank as hr
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.methods.registry import calibrate, load_config
-from hushrank.flows.planning.plan.survey import Setting, accuracy_of, plan_config
+from hushrank.flows.planning.plan.survey import (
+    MANY_PEOPLE,
+    Setting,
+    Worth,
+    accuracy_of,
+    plan_config,
+    worth_of,
+)
 from hushrank.flows.planning.plan.world import World
-from hushrank.flows.planning.plan.worth import MANY_PEOPLE, Worth, worth_of
-from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.notes import check_worth
+from hushrank.flows.run.job import check_worth, prepare_job, read_survey
 from tests.flows.conftest import Survey
 
 NOTHING = {"privacy__epsilon": 0.00005}

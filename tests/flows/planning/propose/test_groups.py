@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.planning.propose.groups import group_column
+from hushrank.flows.planning.propose.people import group_column
 from hushrank.flows.planning.propose.proposal import propose_config
 from tests.flows.planning.propose.test_proposal import CHOSEN, ROWS, choose, write_csv
 

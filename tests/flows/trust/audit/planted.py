@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 from hushrank.estimation.common import central_noise
-from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
-from hushrank.estimation.fit import many_fits
-from hushrank.estimation.rankings import instant_runoff, noisy_rankings
+from hushrank.estimation.comparisons import covariate_mle, noisy_counts, perturbed_mle
+from hushrank.estimation.fit import likelihood as many_fits
+from hushrank.estimation.rankings import election_rules, ranking_counts
 from hushrank.estimation.responses import measurements, point_totals, sheet_totals
-from hushrank.estimation.ties import tie_counts
+from hushrank.estimation.ties import tie_models
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.methods.counts import streams
+from hushrank.flows.methods.counts import common
 from hushrank.flows.methods.rankings import precinct_table, trusted_rankings
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.methods.responses import spectral, totals
@@ -30,7 +30,7 @@ from hushrank.flows.run import drawn
 from hushrank.flows.run.context import Survey
 from hushrank.flows.run.job import read_survey
 from hushrank.flows.trust.audit import audit as whole
-from hushrank.flows.trust.audit import nights
+from hushrank.flows.trust.audit import central
 from hushrank.flows.trust.audit.result import Part
 from hushrank.privacy import stream as stream_module
 from hushrank.privacy.exact_minimiser import GriddedNoise, gridded
@@ -365,7 +365,7 @@ def one_night_is_charged(patch: pytest.MonkeyPatch) -> None:
         charged = stream_of(params, night, replace(terms, participations=1), workload, bands)
         return replace(charged, terms=terms)
 
-    patch.setattr(streams, "stream_of", wrong)
+    patch.setattr(common, "stream_of", wrong)
 
 
 def nights_share_noise(patch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,7 @@ def nights_share_noise(patch: pytest.MonkeyPatch) -> None:
             kept[:] = [add_noise(np.zeros_like(encoded), stream.law, bits)]
         return encoded + kept[0]
 
-    patch.setattr(nights, "released_night", wrong)
+    patch.setattr(central, "released_night", wrong)
 
 
 def grids(factor: float) -> Plant:
@@ -450,7 +450,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, weights": Bug("counts, weights", less_noise(central_noise)),
     "half the noise, distinct pairs": Bug("counts, distinct pairs", less_noise(central_noise)),
     "half the noise, pairs": Bug("pairs", less_noise(central_noise)),
-    "half the noise, ties": Bug("pairs, ties", less_noise(tie_counts)),
+    "half the noise, ties": Bug("pairs, ties", less_noise(tie_models)),
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
     "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
@@ -460,14 +460,14 @@ BUGS: dict[str, Bug] = {
     "right answers alone, by group": Bug("totals, groups", right_answers_alone),
     "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
     "how many sheets count is told": Bug("totals, Gaussian, added", sheets_told),
-    "half the noise, borda": Bug("borda", less_noise(noisy_rankings)),
-    "half the noise, kemeny": Bug("kemeny", less_noise(noisy_rankings)),
-    "half the noise, bradley-terry": Bug("bradley-terry", less_noise(noisy_rankings)),
-    "half the noise, footrule": Bug("footrule", less_noise(noisy_rankings)),
+    "half the noise, borda": Bug("borda", less_noise(ranking_counts)),
+    "half the noise, kemeny": Bug("kemeny", less_noise(ranking_counts)),
+    "half the noise, bradley-terry": Bug("bradley-terry", less_noise(ranking_counts)),
+    "half the noise, footrule": Bug("footrule", less_noise(ranking_counts)),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),
     "each round pays nothing for the others": Bug(
-        "instant-runoff", less_noise(instant_runoff, 4), 2_000
+        "instant-runoff", less_noise(election_rules, 4), 2_000
     ),
     "half the noise of the look": Bug("counts, look", less_noise(drawn)),
     "half the sensitivity": Bug("counts", wrong_sensitivity(central_noise, COUNTED)),
@@ -496,8 +496,8 @@ BUGS: dict[str, Bug] = {
     "nights share their noise": Bug("stream", nights_share_noise, 3_000),
     "half the noise, win-loss": Bug("win-loss", less_noise(central_noise)),
     "half the noise, stream": Bug("stream", less_noise(stream_module)),
-    "half the noise, one-shot": Bug("one-shot", less_noise(one_shot), 20_000),
-    "a quarter of the noise, one-shot": Bug("one-shot", less_noise(one_shot, 4), 3_000),
+    "half the noise, one-shot": Bug("one-shot", less_noise(noisy_counts), 20_000),
+    "a quarter of the noise, one-shot": Bug("one-shot", less_noise(noisy_counts, 4), 3_000),
     "half the noise, fit": Bug("mle", grids(2), 4_000),
     "half the noise, fit on a public graph": Bug("mle, public graph", grids(2), 4_000),
     "half the noise, fit and exposures": Bug("mle, noisy exposures", grids(2), 8_000),

@@ -21,10 +21,10 @@ import pytest
 from hushrank.flows.errors import AuditStopped
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.trust.audit import audit as whole
-from hushrank.flows.trust.audit.drawing import Workers
-from hushrank.flows.trust.audit.nights import Nights
+from hushrank.flows.trust.audit.audit import Workers
+from hushrank.flows.trust.audit.central import Nights
 from hushrank.flows.trust.audit.result import AuditFound, Draws, Looks, Part
-from hushrank.privacy.audit_law import epsilon_of_shift
+from hushrank.privacy.audit import epsilon_of_shift
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 from tests.flows.small_jobs import SMALL_JOBS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushrank.flows.trust.audit import audit as whole
-from hushrank.flows.trust.audit.drawing import MOST_NUMBERS, MOST_RUNS, outputs_until
+from hushrank.flows.trust.audit.audit import MOST_NUMBERS, MOST_RUNS, outputs_until
 from hushrank.flows.trust.audit.result import Untold
 from hushrank.privacy.audit import Rows, audit_epsilon
 from tests.flows.small_jobs import SMALL_JOBS

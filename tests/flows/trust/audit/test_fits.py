@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from hushrank.estimation.common.links import LOGISTIC
-from hushrank.estimation.fit.many_fits import Likelihood
+from hushrank.estimation.fit.likelihood import Likelihood
 from hushrank.flows.trust.audit.fits import FitLikelihood, log_shifted
 from hushrank.privacy.units import NoiseKind
 

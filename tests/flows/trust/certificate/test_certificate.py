@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 
 import hushrank
+from hushrank.flows.ledger.keys import load_signer
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.signing import load_signer
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.release import publish as publishing
 from hushrank.flows.release.archive import SUMS
 from hushrank.flows.release.release import load_release
 from hushrank.flows.trust.certificate.build import ledger_part
-from hushrank.flows.trust.certificate.check import load_certificate, problems_of_certificate
-from hushrank.flows.trust.certificate.model import Certificate
+from hushrank.flows.trust.certificate.model import (
+    Certificate,
+    load_certificate,
+    problems_of_certificate,
+)
 from tests.flows.conftest import Survey
 from tests.flows.every_method import survey_of
 from tests.flows.trust.certificate.formulas import number
@@ -111,7 +114,7 @@ def test_a_run_that_is_killed_and_taken_up_again_publishes_the_same_certificate(
     other = survey.set(name="others", output="out-others", ledger__other_people=["zoo"])
     assert command("run", other.config, "--direct")[0] == 0
     survey.set(name="zoo", output="out", ledger__other_people=None)
-    monkeypatch.setattr("hushrank.flows.release.software.installed_version", lambda _: "9.9.9")
+    monkeypatch.setattr("hushrank.flows.release.provenance.installed_version", lambda _: "9.9.9")
     assert command("run", survey.config, "--direct")[0] == 0
     assert [(survey.output / "certificate.json").read_bytes()] == made
 

@@ -14,14 +14,14 @@ from hushrank.flows.methods.likelihood.draws import OF_EXPOSURES, OF_SCORES
 from hushrank.flows.methods.rankings.trusted_rankings import rankings_formula
 from hushrank.flows.methods.responses import spectral, totals
 from hushrank.privacy import sensitivity as derivations
-from hushrank.privacy.gradient_sensitivity import LossBounds, gradient_sensitivity
-from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
+from hushrank.privacy.objective_perturbation import LossBounds, gradient_sensitivity
 from hushrank.privacy.ranking_sensitivity import (
     Part,
     margin_weights,
     ranking_below_sensitivity,
     ranking_sensitivity,
 )
+from hushrank.privacy.response_sensitivity import measurement_sensitivity
 from hushrank.privacy.row_weights import Counted, weighted_sensitivity
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import stream_of

@@ -12,7 +12,7 @@ import pytest
 
 from hushrank.flows.release.archive import CERTIFICATE, SUMS, check_intact, keep
 from hushrank.flows.release.publish import publish
-from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.places import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.releases import make_release, page
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.release import software as own
-from hushrank.flows.release.software import Software
+from hushrank.flows.release import provenance as own
+from hushrank.flows.release.provenance import Software
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,594 @@
+"""Parts of the page: the ranking, what is sure, elections, and earlier nights.
+
+The ranking in the page's table: lines, marks of the axis, and how many lines fit. Sure orders of
+items: a table of the best items, and the tiers that follow. Winners by rules of elections,
+margins and votes by precinct, on the page of a report. Ranks over time: a figure of the page of a
+stream, and a picture of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from hushrank.flows.release.boards import better_lines
+from hushrank.flows.release.election import (
+    NOT_A_COUNT,
+    ElectionRecord,
+    condorcet_sentence,
+    result_cells,
+)
+from hushrank.flows.release.precincts import levels_of, precincts_sentence
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import (
+    MEAN_ELO,
+    WORDS,
+    Axis,
+    Scale,
+    axis_of,
+    interval_text,
+    round_marks,
+    score_decimals,
+    score_text,
+)
+from hushrank.flows.release.wording import (
+    chance_text,
+    exact_text,
+    name_list,
+    rank_interval,
+    verdict,
+)
+from hushrank.flows.report.drawings import Curve, curves
+from hushrank.flows.report.figures import CONFIDENCE, ReportFigure
+from hushrank.flows.report.svg import WIDTH, drawing, element, picture_bytes, text
+from hushrank.transforms.common.plain_text import short
+from hushrank.transforms.common.schema import Ties
+
+LONG = 1000  # longer rankings show the best and worst, the rest on request
+SHOWN_BEST, SHOWN_WORST = 50, 10
+LINE_BYTES = 1_050  # bytes of a line with drawing and exact values, without the item's name
+ROW_BYTES = 160  # bytes of a line in the table on request, without the item's name
+NO_INTERVAL = "–"  # sign for a place in an order, which the ranks bound
+MOST_TEXTS = 4  # most ticks of the table's axis that have a text
+AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # score of the average item; else 0
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Line of the ranking table.
+
+    Attributes:
+        identity: the item as in the rows, if people read a label instead; else empty.
+        exact: score and interval with all digits.
+        won: released count of wins; None if none is released.
+        sure: the interval that holds for all items at once; None if the release has none.
+        chance: chance to be the best; None if it is not known.
+        low, at, high: ends of the interval and the score, in percent of the axis.
+        low_all, high_all: ends of `sure`, in percent of the axis; None if there is none.
+        goes_on: whether the wider interval leaves the axis at its lower end, and at its upper end.
+    """
+
+    place: str
+    item: str
+    identity: str
+    exact: str
+    score: str
+    interval: str
+    ranks: str
+    won: str | None
+    sure: str | None
+    chance: str | None
+    low: str
+    at: str
+    high: str
+    low_all: str | None
+    high_all: str | None
+    goes_on: tuple[bool, bool]
+    starts_group: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickMark:
+    """A mark of the axis: its place in percent, and its text, which may be empty.
+
+    Attributes:
+        middle: whether it marks the average item.
+    """
+
+    at: str
+    text: str
+    middle: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingTable:
+    """The part of the ranking that the page shows.
+
+    Attributes:
+        shown: lines of the table: all, or the best and the worst.
+        gap: number of lines of `shown` above the omitted lines; None: no line is omitted.
+        full: lines of a table on request if some are omitted above: as many as fit.
+        ticks: marks of the table's axis.
+    """
+
+    shown: list[Row]
+    gap: int | None
+    full: list[Row]
+    ticks: list[TickMark]
+
+
+def table_of(release: Release, room: int) -> RankingTable:
+    """The table of a page that has `room` bytes for it."""
+    axis, n_rows = _axis(release), len(release.ranking)
+    row_at, ticks = _rows_of(release, axis), _ticks_of(release.scale, axis)
+    if n_rows <= LONG:
+        rows = _that_fit(map(row_at, range(n_rows)), room, LINE_BYTES)
+        if len(rows) == n_rows:
+            return RankingTable(shown=rows, gap=None, full=[], ticks=ticks)
+    ends = [*range(n_rows)[:SHOWN_BEST], *range(n_rows)[-SHOWN_WORST:]]
+    fit = _that_fit(map(row_at, range(n_rows)), room, ROW_BYTES)
+    return RankingTable(shown=[*map(row_at, ends)], gap=SHOWN_BEST, full=fit, ticks=ticks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardTable:
+    """The ranking of one group, as the page shows it.
+
+    Attributes:
+        name: name of the group.
+        verdict: sentence on what the ranking says.
+        own: share of it that the group's own answers decide, in percent.
+        drawn: whether it is drawn towards the ranking of all groups.
+        rows: as many lines as fit, best first.
+        left_out: number of lines that do not fit.
+        at_once, probabilities: whether the lines have these cells; all together may say less.
+    """
+
+    name: str
+    verdict: str
+    own: str
+    drawn: bool
+    rows: list[Row]
+    left_out: int
+    at_once: bool
+    probabilities: bool
+
+
+def board_tables(release: Release, room: int) -> list[BoardTable]:
+    """A table of each group, on a page that has `room` bytes for them."""
+    tables = []
+    for group, board in release.boards():
+        n_rows, row_at = len(board.ranking), _rows_of(board, _axis(board))
+        part = room // len(release.groups or (group,))
+        fit = _that_fit(map(row_at, range(n_rows)), part, ROW_BYTES)
+        tables.append(
+            BoardTable(
+                name=group.name,
+                verdict=verdict(board),
+                own=f"{100 * group.own:.0f} %",
+                drawn=release.scale is not Scale.DIFFICULTY,
+                rows=fit,
+                left_out=n_rows - len(fit),
+                at_once=board.says("low_all"),
+                probabilities=board.says("p_best"),
+            )
+        )
+    return tables
+
+
+def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
+    """Makes the row of the table for a position of the ranking, 0 for the best."""
+    scale, wins, lines = release.scale, release.released.wins_by_item(), release.ranking
+    places, decimals = release.places(), score_decimals(scale, lines)
+    halves, order = release.privacy.ties is Ties.SPLIT, release.is_order
+    at_once, probabilities = release.says("low_all"), release.says("p_best")
+
+    def row_at(position: int) -> Row:
+        line = lines[position]
+        score, sure = f"{score_text(scale, line.score, decimals)}{WORDS[scale].unit}", line.at_once
+        return Row(
+            place=places[position],
+            item=line.shown,
+            identity=line.item if line.item != line.shown else "",
+            exact=exact_text(release, line),
+            score=score if release.informative else "unknown",
+            interval=NO_INTERVAL if order else interval_text(scale, line, decimals),
+            ranks=rank_interval(line),
+            won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
+            sure=(NO_INTERVAL if order else interval_text(scale, sure, decimals))
+            if at_once
+            else None,
+            chance=chance_text(line.p_best) if probabilities else None,
+            low=f"{axis.percent(line.low):.1f}",
+            at=f"{axis.percent(line.score):.1f}",
+            high=f"{axis.percent(line.high):.1f}",
+            low_all=f"{axis.percent(sure.low):.1f}" if at_once else None,
+            high_all=f"{axis.percent(sure.high):.1f}" if at_once else None,
+            goes_on=(sure.low < axis.low, sure.high > axis.high),
+            starts_group=position == 0 or line.group != lines[position - 1].group,
+        )
+
+    return row_at
+
+
+def _axis(release: Release) -> Axis:
+    return axis_of(release.scale, [line.at_once for line in release.ranking])
+
+
+def _ticks_of(scale: Scale, axis: Axis) -> list[TickMark]:
+    """The marks; if there are many, only every other one has a text."""
+    every = 1 if len(axis.ticks) <= MOST_TEXTS else 2
+    return [
+        TickMark(
+            at=f"{axis.percent(value):.1f}",
+            text=text if place % every == 0 else "",
+            middle=math.isclose(value, AVERAGE.get(scale, 0.0), abs_tol=ROUNDING),
+        )
+        for place, (value, text) in enumerate(axis.ticks)
+    ]
+
+
+def _that_fit(rows: Iterable[Row], left: int, each: int) -> list[Row]:
+    """The first rows that fit into `left` bytes, at `each` bytes a row plus its name."""
+    fit = []
+    for row in rows:
+        left -= each + sum(len(str(escape(text)).encode()) for text in (row.item, row.identity))
+        if left < 0:
+            break
+        fit.append(row)
+    return fit
+
+
+MOST_ITEMS_SURE = 60  # items shown; a longer ranking shows its best
+MOST_TIERS = 12
+BETTER, WORSE, UNKNOWN = "+", "−", "·"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """Items that share a place.
+
+    Attributes:
+        place: place of the tier, such as `2=`.
+        names: names of the first few items, and how many more there are.
+    """
+
+    place: str
+    names: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SureTable:
+    """The table as the page shows it.
+
+    Attributes:
+        names: names of the items, best first.
+        rows: one row of signs for each item: whether the row's item is surely better than the
+            column's, surely worse, or neither; empty on the diagonal. No rows if only items further
+            down have a sure order.
+        left_out: number of items of the ranking that are not in the table.
+        tiers: the listed tiers, from the top.
+        more_tiers: number of tiers that are not listed.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+    tiers: tuple[Tier, ...]
+    more_tiers: int
+
+
+def sure_table_of(release: Release) -> SureTable | None:
+    """The table; None if the release does not say who is surely better, or no order is sure."""
+    if not (release.informative and release.says("surely_above")):
+        return None
+    better = better_lines([line.surely_above or "" for line in release.ranking])
+    if not better.any():
+        return None
+    shown, places = release.ranking[:MOST_ITEMS_SURE], release.places()
+    signs = tuple(
+        tuple(
+            "" if row == column else _sign(bool(better[row, column]), bool(better[column, row]))
+            for column in range(len(shown))
+        )
+        for row in range(len(shown))
+    )
+    tiers = _tiers(release, places)
+    return SureTable(
+        names=tuple(line.shown for line in shown),
+        rows=signs if better[: len(shown), : len(shown)].any() else (),
+        left_out=len(release.ranking) - len(shown),
+        tiers=tuple(tiers[:MOST_TIERS]),
+        more_tiers=max(len(tiers) - MOST_TIERS, 0),
+    )
+
+
+def _sign(better: bool, worse: bool) -> str:
+    return BETTER if better else WORSE if worse else UNKNOWN
+
+
+def _tiers(release: Release, places: list[str]) -> list[Tier]:
+    lines = zip(places, release.ranking, strict=True)
+    return [
+        Tier(place=place, names=name_list([line.shown for _, line in group]))
+        for place, group in groupby(lines, key=lambda pair: pair[0])
+    ]
+
+
+MOST_CANDIDATES = 12  # candidates in the table of margins; a longer ranking shows its best
+MOST_PRECINCTS = 200  # in the table of votes; the file has all
+RULE_WORDS = {"elsewhere": "Elsewhere", "all": "All together"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionFacts:
+    """Texts as they are shown.
+
+    Attributes:
+        sentence: whether one candidate is preferred to each other one; empty: it was not asked.
+        rules: rule, winners, and whether that is sure or who could have won.
+        names: candidates of the table of margins, best first; empty: no pairs are released.
+        margins: margins of each candidate over the others, and whether each is sure.
+        how: text on how to read the table.
+        left_out: number of candidates that the table lacks.
+        rounds: of an instant runoff its table: number, who leaves, and how sure that is; counts of
+            `columns`, best first, with exhausted ballots last.
+        columns: headings of these counts; empty: there are no rounds.
+        how_rounds: text on how to read that table.
+        caution: text on what these statements are not.
+    """
+
+    sentence: str
+    rules: tuple[tuple[str, str, str], ...]
+    names: tuple[str, ...]
+    margins: tuple[tuple[tuple[str, bool], ...], ...]
+    how: str
+    left_out: int
+    rounds: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    columns: tuple[str, ...] = ()
+    how_rounds: str = ""
+    caution: str = NOT_A_COUNT
+
+
+def election_facts(release: Release) -> ElectionFacts | None:
+    """The facts of an election; None where the release states none."""
+    election = release.election
+    if election is None:
+        return None
+    shown = release.shown()
+    best = [line.item for line in release.ranking[:MOST_CANDIDATES]]
+    margins = _margins(release, election, best)
+    how = ""
+    if election.margin_deviation is not None and election.sure_from is not None:
+        how = (
+            "How many more ballots prefer the candidate of the row to that of the column than the"
+            " other way round, by the noisy counts. The noise in each has a standard deviation of"
+            f" {election.margin_deviation:.1f} ballots. A margin above {election.sure_from:.1f} is"
+            " bold: it is surely on that side without the noise, for all pairs and rules at once"
+            " with 95 % confidence."
+        )
+    rounds: dict[str, Any] = {}
+    if election.rounds is not None:
+        rounds = _rounds(release, shown)
+    return ElectionFacts(
+        sentence=condorcet_sentence(election, shown) or "",
+        rules=tuple(result_cells(each, shown) for each in election.rules),
+        names=tuple(shown[item] for item in best) if margins else (),
+        margins=margins,
+        how=how,
+        left_out=len(release.ranking) - len(best),
+        **rounds,
+    )
+
+
+def _rounds(release: Release, shown: dict[str, str]) -> dict[str, Any]:
+    from hushrank.flows.release.rounds import HOW, rounds_of
+
+    items = [line.item for line in release.ranking]
+    rows = tuple(
+        (
+            shown[each.out],
+            each.certainty(shown),
+            (
+                *(f"{each.counts[item]:,}" if item in each.counts else "" for item in items),
+                f"{each.exhausted:,}",
+            ),
+        )
+        for each in rounds_of(release)
+    )
+    return {
+        "rounds": rows,
+        "columns": (*(shown[item] for item in items), "exhausted"),
+        "how_rounds": HOW.format(deviation=math.sqrt(release.noise_variance or 0.0)),
+    }
+
+
+def _margins(
+    release: Release, election: ElectionRecord, items: list[str]
+) -> tuple[tuple[tuple[str, bool], ...], ...]:
+    above = release.released.among(items)
+    if election.sure_from is None or above is None:
+        return ()
+    margins = above - above.T
+    return tuple(
+        tuple(
+            ("", False) if i == j else (f"{margin:+,.0f}", bool(margin > election.sure_from))
+            for j, margin in enumerate(row)
+        )
+        for i, row in enumerate(margins.tolist())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesFacts:
+    """Votes by precinct as texts.
+
+    Attributes:
+        names: candidates in the columns, best first.
+        rows: all together, districts, and precincts, each with the votes of the candidates.
+        how: text on how far they may be off.
+        left_out: number of precincts that the table lacks.
+        candidates_left_out: number of candidates that it lacks.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    how: str
+    left_out: int
+    candidates_left_out: int
+
+
+def votes_facts(release: Release) -> VotesFacts | None:
+    """The votes of each precinct; None where the release states none."""
+    record = release.precincts
+    if record is None:
+        return None
+    shown, place = release.shown(), {line.item: n for n, line in enumerate(release.ranking)}
+    levels = list(levels_of(record, release.released))
+    items: tuple[str, ...] = release.released.items  # type: ignore[attr-defined]
+    best = sorted(range(len(items)), key=lambda number: place[items[number]])[:MOST_CANDIDATES]
+    listed = [each for each in levels if each.level in ("precinct", "elsewhere")]
+    above = [each for each in reversed(levels) if each.level == "all"]
+    above += [each for each in levels if each.level == "district"]
+    return VotesFacts(
+        names=tuple(shown[items[number]] for number in best),
+        rows=tuple(
+            (
+                RULE_WORDS.get(each.level, each.code),
+                tuple(f"{each.votes[number]:,}" for number in best),
+            )
+            for each in (*above, *listed[:MOST_PRECINCTS])
+        ),
+        how=precincts_sentence(record),
+        left_out=max(len(listed) - MOST_PRECINCTS, 0),
+        candidates_left_out=len(items) - len(best),
+    )
+
+
+MOST_LINES = 10  # items drawn: the first of the last release
+MOST_POINTS = 40  # most releases for which each rank has a mark
+MOST_DAYS = 6  # most steps between the days that the axis names
+MARGIN = 0.03  # part of the axis between its ends and the first and the last release
+EPOCH = date(1970, 1, 1)  # start of the axis of days
+
+
+def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure | None:
+    """Ranks over the nights of a stream; None where there is nothing to draw."""
+    nights = [each for each in (*earlier, release) if each.informative]
+    if len(nights) < 2 or not release.informative:
+        return None
+    first, best = nights[0].day, release.ranking[:MOST_LINES]
+    which = f"the best {len(best)} items" if len(best) < len(release.ranking) else "all items"
+    description = (
+        f"Plot of the ranks of {which} from {first} to {release.day}, rank 1 on top, with the ranks"
+        f" that each can have. Last of all {best[0].shown} has rank {rank_interval(best[0])}."
+    )
+    height, drawn = _ranks_over_time(nights)
+    return ReportFigure(
+        identifier="over-time",
+        title="Ranks over time",
+        svg=drawing("curves", height, description, drawn),
+        caption=(
+            f"The ranks of {which} on the last {len(nights)} nights that say anything; the band of"
+            f" an item shows the ranks that it can have. {CONFIDENCE} Nights next to each other"
+            " share most of their answers and part of their noise: what changed since the last one"
+            " is tested above."
+        ),
+    )
+
+
+def ranks_over_time(
+    releases: Sequence[Release], suffix: str, breaks: Collection[str] = ()
+) -> bytes:
+    """A picture of its own: a line for each item, rank 1 on top, with 95 % intervals.
+
+    Args:
+        releases: releases of one population, the earliest first.
+        suffix: `.svg` or `.png`.
+        breaks: ids of releases before which the job changed: a line stands there.
+    """
+    height, drawn = _ranks_over_time(releases, breaks)
+    heading = f"{short(releases[-1].heading)}: {len(releases)} releases"
+    body = element("g", drawn, transform="translate(0 30)")
+    whole = drawing("curves", height + 34, heading, text(heading, 0, 14, "title"), body)
+    return picture_bytes(whole, WIDTH, suffix)
+
+
+def _ranks_over_time(
+    releases: Sequence[Release], breaks: Collection[str] = ()
+) -> tuple[float, Markup]:
+    """The height of the drawing, and what is in it."""
+    places, last = _places_in_time(releases), releases[-1]
+    best = last.ranking[:MOST_LINES]
+    lines = [{line.item: line for line in release.ranking} for release in releases]
+    drawn = []
+    for line in best:
+        held = [
+            (x, each[line.item]) for x, each in zip(places, lines, strict=True) if line.item in each
+        ]
+        said = [
+            f"{line.shown}, {EPOCH + timedelta(math.floor(x))}: rank {rank_interval(each)}"
+            for x, each in held
+        ]
+        drawn.append(
+            Curve(
+                name=line.shown,
+                title=said[-1],
+                points=[(x, each.rank, words) for (x, each), words in zip(held, said, strict=True)],
+                area=[(each.rank_low, each.rank_high) for _, each in held],
+            )
+        )
+    lowest = max(len(best), *(line.rank_high for line in best))
+    height = max(36 * len(best), 120.0)
+    marks = [at for at in round_marks(1, max(lowest, 2))[0] if at >= 1 and at == round(at)]
+    up = Axis(lowest + 0.5, 0.5, tuple((at, f"{at:.0f}") for at in sorted({1.0, *marks})))
+    between = [
+        (places[place - 1] + places[place]) / 2
+        for place, release in enumerate(releases)
+        if release.release_id in breaks and place
+    ]
+    body = curves(
+        drawn,
+        _axis_of_time(releases, places),
+        up,
+        height=height,
+        width=WIDTH,
+        words="rank, with 95 % interval",
+        marks=between,
+        points=len(releases) <= MOST_POINTS,
+    )
+    return height + 72, body
+
+
+def _places_in_time(releases: Sequence[Release]) -> list[float]:
+    """Places of releases on the axis of days; several of one day stand beside each other."""
+    days = [release.day for release in releases]
+    found, same = [], Counter(days)
+    seen: Counter[date] = Counter()
+    for day in days:
+        found.append((day - EPOCH).days + seen[day] / same[day])
+        seen[day] += 1
+    return found
+
+
+def _axis_of_time(releases: Sequence[Release], places: Sequence[float]) -> Axis:
+    """The axis of days, which names the last one and some before it."""
+    first, last = places[0], places[-1]
+    margin = MARGIN * max(last - first, 1.0)
+    days: list[int] = []
+    for place in reversed(places):
+        day = math.floor(place)
+        if not days or days[0] - day >= (last - first) / MOST_DAYS > 0:
+            days.insert(0, day)
+    years = len({release.day.year for release in releases}) > 1
+    dates = [EPOCH + timedelta(day) for day in days]
+    texts = [f"{date.day} {date:{'%b %Y' if years else '%b'}}" for date in dates]
+    return Axis(first - margin, last + margin, tuple(zip(map(float, days), texts, strict=True)))
