@@ -360,8 +360,13 @@ def test_no_other_room_knows_a_method_by_its_name():
     """
     (folder,) = hushrank.flows.__path__
     examples = {
-        *("planning/plan/limits.py", "planning/propose/sections.py"),
-        *("interfaces/python/configuration.py", "config/rankings.py", "release/election.py"),
+        *("config/collect.py", "planning/plan/limits.py", "planning/propose/sections.py"),
+        *(
+            "interfaces/python/configuration.py",
+            "config/rankings.py",
+            "release/election.py",
+            "release/precincts.py",
+        ),
     }
     found = {
         str(path.relative_to(folder))
