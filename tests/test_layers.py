@@ -324,7 +324,7 @@ def test_a_public_layer_loads_nothing_itself(layer):
         ("flows.report.page", "def f():\n    import matplotlib.figure", "matplotlib"),
         ("privacy.noise", "import random", "random"),
         ("privacy.noise", "from numpy.random import default_rng", "numpy.random"),
-        ("transforms.comparisons.aggregate", "from numpy import random", "numpy.random"),
+        ("transforms.comparisons.bound", "from numpy import random", "numpy.random"),
         ("estimation.common.links", "import numpy\nnumpy.random.normal()", "numpy.random"),
         (
             "flows.planning.plan",
@@ -332,7 +332,7 @@ def test_a_public_layer_loads_nothing_itself(layer):
             "numpy.random",
         ),
         ("privacy.noise", "import os\nos.urandom(8)", "os.urandom"),
-        ("transforms.comparisons.aggregate", "from os import urandom", "os.urandom"),
+        ("transforms.comparisons.bound", "from os import urandom", "os.urandom"),
         ("flows.ledger.ledger", "import secrets", "secrets"),
     ],
 )

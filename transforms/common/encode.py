@@ -81,7 +81,7 @@ class Comparisons:
         user, event: shape (m, 2), uint64 pseudonyms; None where the job does not need them.
         group: shape (m,), int16, codes of public groups; None where there are none.
         weight: shape (m,), what each row counts, in integer units; None: one comparison each.
-        covariates: shape (m,), uint64 words of `estimation.fit.covariate_fit` as they speak for the
+        covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
             left item; None where rows have none.
     """
 

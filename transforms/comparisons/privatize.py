@@ -60,7 +60,7 @@ from hushrank.transforms.common.schema import Ties, to_numpy
 from hushrank.transforms.common.sorting import hold, new_run, sort_by
 from hushrank.transforms.engine.beam import beam
 
-_SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.aggregate` has those from 0
+_SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.bound` has those from 0
 
 
 @dataclass(frozen=True, slots=True)

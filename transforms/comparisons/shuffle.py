@@ -30,7 +30,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.sorting import Mask, Order, Words
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
-# Label of the hash that makes owners of pairs; `transforms.comparisons.aggregate` has labels 0 to 3
+# Label of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place
 # One more word, the last one, is the row's weight or its covariates, as the job has it.

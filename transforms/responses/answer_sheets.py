@@ -1,7 +1,7 @@
 """Answer sheets: all answers of one person together, without copies, at most K of them.
 
 A sensitivity is only true if its bound is enforced, so this is where the guarantee of test answers
-starts, as `transforms.comparisons.aggregate` is for comparisons. Responses meet in the partition of
+starts, as `transforms.comparisons.bound` is for comparisons. Responses meet in the partition of
 their person. Which ones are kept depends on a keyed hash of person and item alone: not on whether
 they were right, nor on files, row groups, bundles, order or retries. Pure: works on one batch or
 partition at a time.

@@ -17,7 +17,11 @@ from hushrank.estimation.responses.partial_credit_estimate import (
     estimate_partial_credit,
     point_report,
 )
-from hushrank.estimation.responses.point_totals import PointShape, PointTotals, release_point_totals
+from hushrank.estimation.responses.point_totals import (
+    PointShape,
+    PointTotals,
+    release_point_totals,
+)
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig

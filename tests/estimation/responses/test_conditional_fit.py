@@ -22,7 +22,11 @@ from hushrank.estimation.responses.conditional_fit import (
     score_law,
 )
 from hushrank.estimation.responses.knots import ScoreHistogram
-from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals, release_sheet_totals
+from hushrank.estimation.responses.sheet_totals import (
+    SheetShape,
+    SheetTotals,
+    release_sheet_totals,
+)
 from hushrank.estimation.responses.totals_estimate import (
     estimate_from_totals,
     predicted_error,

@@ -18,7 +18,11 @@ from hushrank.estimation.responses.partial_credit_fit import (
     points_at_scores,
     step_covariance,
 )
-from hushrank.estimation.responses.point_totals import PointShape, PointTotals, release_point_totals
+from hushrank.estimation.responses.point_totals import (
+    PointShape,
+    PointTotals,
+    release_point_totals,
+)
 from hushrank.estimation.responses.score_table import point_score_table, score_table
 from hushrank.estimation.responses.sheet_totals import SheetShape, SheetTotals
 from hushrank.privacy.randomness import seeded_bits

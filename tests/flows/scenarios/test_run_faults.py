@@ -470,7 +470,7 @@ from pathlib import Path
 from typing import Any
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.run.input_files import Reducer, _reduce
+from hushrank.flows.run.reader_process import Reducer, _reduce
 from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.privacy.keyed_hash import SecretKey
 

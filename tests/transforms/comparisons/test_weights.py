@@ -257,11 +257,7 @@ def no_factor(factors, rows):
 
 
 BUGS = {
-    "rounded up": (
-        Counted.PAIRS,
-        "hushrank.transforms.comparisons.bound.multiplied",
-        rounded_up,
-    ),
+    "rounded up": (Counted.PAIRS, "hushrank.transforms.comparisons.bound.multiplied", rounded_up),
     "rows counted": (Counted.WINS, "hushrank.privacy.row_weights.RowFactors.of", by_rows),
     "no factor": (Counted.PAIRS, "hushrank.privacy.row_weights.RowFactors.of", no_factor),
 }
