@@ -4544,7 +4544,9 @@ stream: hushrank's privacy/stream.py, after Choquette-Choo et al., (Amplified) b
     {of_noise}.
 counts -stream: {algorithm}; {of_noise}.
 top-list: Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure
-    differential privacy with the scale derived in hushrank.estimation.comparisons.noisy_counts.
+    differential privacy with the scale derived in hushrank.estimation.comparisons.noisy_counts. ||
+    Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure
+    differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot.
 scores: {likelihood}{gaussian_likelihood}, {constants}.
 scores-and-effects: {likelihood}, for comparisons with bounded covariates and with the constants
     that the proof in hushrank's privacy/covariate_perturbation.py needs.

@@ -47,6 +47,8 @@ def wild_rows(settings: dict[str, Any], seed: int = 3) -> pa.Table:
         return _with(table, rng, {"item": ["wasps", None], "user": [None]})
     if "person_features" in settings["input"]:
         return _with(table, rng, {"age": [19, 61, None], "region": ["east"], "user": [None]})
+    if "groups" in settings:
+        return _with(table, rng, {"region": ["east", None], "user": [None]})
     return _with(table, rng, {"item": ["wasps"], "rank": [1, None]})
 
 
